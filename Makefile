@@ -1,0 +1,147 @@
+# Sets up, runs and checks everything. `make help` lists the targets; each sets up what it needs, once.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+VENV := .venv
+STAMPS := .cache/stamps
+COLLECTION := $(shell awk '/^namespace:/ {n = $$2} /^name:/ {m = $$2} /^version:/ {v = $$2} END {print n "-" m "-" v}' galaxy.yml)
+
+LOCAL_CLOUD := local-cloud --home .local
+WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start && eval "$$($(LOCAL_CLOUD) env)" &&
+PYTEST := pytest $(PYTEST_ARGS)
+
+# The tools of the virtual environment come first for every recipe, and for what they start.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+# antsibull-docs copies what git tracks, also of installed collections: they are not part of this checkout's repository.
+export GIT_CEILING_DIRECTORIES := $(CURDIR)/$(VENV)
+
+##@ Use
+
+.PHONY: train
+train: run-setup ## Create a cluster in the local cloud and train a model on it
+	$(WITH_LOCAL_CLOUD) ansible-playbook -i inventory/local playbooks/train.yml $(ARGS)
+
+.PHONY: shell
+shell: run-setup ## A shell in which ansible and AWS tools talk to the local cloud
+	$(WITH_LOCAL_CLOUD) exec $${SHELL:-bash}
+
+.PHONY: clean
+clean: ## End the local cloud: its server, containers and networks, nothing else
+	if command -v local-cloud >/dev/null; then
+		$(LOCAL_CLOUD) destroy
+		if [ -d .local/molecule ]; then local-cloud --home .local/molecule destroy; fi
+	fi
+
+.PHONY: distclean
+distclean: clean ## Also remove the virtual environment and everything cached
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .ansible $(COLLECTION).tar.gz
+
+##@ Check
+
+# Under `make -j2 test` these are two chains side by side: one that computes, one that mostly waits for hosts.
+ifneq (,$(filter test test-all,$(MAKECMDGOALS)))
+sanity: | lint
+units: | sanity
+end-to-end: | integration
+molecule: | end-to-end
+bench: | molecule
+endif
+
+.PHONY: test
+test: lint sanity units integration end-to-end ## Everything that must pass before a change lands
+
+.PHONY: test-all
+test-all: test molecule bench ## Also the role scenarios and the benchmarks
+
+.PHONY: lint lint-python lint-ansible lint-docs
+lint: lint-python lint-ansible lint-docs ## Style, types, ansible-lint (production profile), documentation, changelog
+
+lint-python: test-setup
+	ruff check --quiet --output-format concise
+	ruff format --quiet --check
+	mkdir -p .cache/types/ansible_collections/deeplearning && ln -sfn ../../../.. .cache/types/ansible_collections/deeplearning/cluster
+	mypy --no-error-summary
+
+lint-ansible: test-setup
+	ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=false ansible-lint -q --offline --strict
+
+lint-docs: test-setup
+	antsibull-docs lint-collection-docs --plugin-docs .
+	antsibull-changelog lint
+
+.PHONY: sanity
+sanity: test-setup ## ansible-test sanity, without an ignore file
+	python tools/sanity.py
+
+.PHONY: units
+units: test-setup ## Tests of single functions
+	$(PYTEST) tests/unit
+
+.PHONY: integration
+integration: test-setup ## Tests of the local cloud, and of modules, inventory and roles against it
+	$(PYTEST) extensions/local_cloud/tests tests/integration tests/hosts
+
+.PHONY: end-to-end
+end-to-end: test-setup ## From nothing to a trained model, and back
+	$(PYTEST) tests/end_to_end
+
+.PHONY: molecule
+molecule: test-setup ## Scenarios of the host roles: converge, idempotence, verify
+	trap "local-cloud --home .local/molecule destroy" EXIT
+	local-cloud --home .local/molecule start
+	eval "$$(local-cloud --home .local/molecule env)"
+	molecule test --all
+
+.PHONY: bench
+bench: test-setup ## Compare provisioning with the same resources by amazon.aws and community.aws tasks
+	python tests/benchmarks/compare_provisioning.py
+
+##@ Build
+
+.PHONY: build
+build: test-setup ## Build the collection's archive
+	ansible-galaxy collection build --force
+
+.PHONY: docs
+docs: test-setup ## Reference pages of the modules and roles, below .cache/docs
+	mkdir -p .cache/docs
+	antsibull-docs collection --use-current --dest-dir .cache/docs --squash-hierarchy --cleanup everything --fail-on-error deeplearning.cluster
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {print "\n" substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Set-up, each step once
+
+.PHONY: run-setup test-setup
+run-setup: $(STAMPS)/packages $(VENV)/.runtime $(VENV)/.local-cloud ## What `make train` needs
+test-setup: run-setup $(VENV)/.test ## What `make test` needs
+
+$(STAMPS)/packages: tools/debian_packages.sh
+	tools/debian_packages.sh
+	mkdir -p $(@D) && touch $@
+
+$(VENV)/bin/python: | $(STAMPS)/packages
+	PATH="$${PATH#*:}" $(PYTHON) -m venv $(VENV)
+
+# The checkout appears among the installed collections, where ansible, ansible-lint, pytest and molecule all find it.
+$(VENV)/.runtime: requirements/runtime.txt | $(VENV)/bin/python
+	python -m pip install --quiet --requirement $<
+	namespace=$$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ansible_collections/deeplearning
+	mkdir -p "$$namespace" && ln -sfn ../../../../../.. "$$namespace/cluster"
+	touch $@
+
+$(VENV)/.local-cloud: extensions/local_cloud/pyproject.toml | $(VENV)/.runtime
+	python -m pip install --quiet --editable extensions/local_cloud
+	touch $@
+
+$(VENV)/.test: requirements/test.txt | $(VENV)/.runtime
+	python -m pip install --quiet --requirement $<
+	touch $@

@@ -1,0 +1,113 @@
+"""Runs `ansible-test sanity` on a copy of the collection, with nothing of the user's home and no server but the Python package index.
+
+ansible-test wants three things that a checkout does not give it: a path that ends in ansible_collections/NAMESPACE/NAME with the
+collections it imports beside it, a pip bootstrap script that it would download from a server of its own, and pip's configuration in
+a file, because it drops environment variables.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / ".cache" / "sanity"
+HOME = WORK / "home"
+TREE = WORK / "ansible_collections"
+COLLECTION = TREE / "deeplearning" / "cluster"
+DEPENDENCIES = ("amazon.aws",)
+# Python packages of their own, which the built collection does not contain; `make lint` checks them as such.
+NOT_IN_THE_COLLECTION = ("extensions/local_cloud/",)
+
+BOOTSTRAP = '''\
+"""Brings pip {version} into an empty virtual environment by way of the copy that comes with Python."""
+import subprocess
+import sys
+
+subprocess.run([sys.executable, "-m", "ensurepip", "--default-pip"], check=True, stdout=subprocess.DEVNULL)
+subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "pip=={version}"], check=True)
+'''
+
+
+def copy_collection() -> None:
+    """Copies what git tracks or would track; git, not a list here, knows what belongs to the collection."""
+    shutil.rmtree(COLLECTION, ignore_errors=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        source, target = ROOT / name, COLLECTION / name
+        if name.startswith(NOT_IN_THE_COLLECTION) or not source.exists():  # deleted in the working tree
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def link_dependencies() -> None:
+    """Puts the installed collections that ours imports beside it."""
+    spec = find_spec("ansible_collections")
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit("Run this with the Python of the virtual environment.")
+    for dependency in DEPENDENCIES:
+        part = Path(*dependency.split("."))
+        source = next(path for where in spec.submodule_search_locations if (path := Path(where) / part).is_dir())
+        target = TREE / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        target.symlink_to(source, target_is_directory=True)
+
+
+def write_pip_bootstrap() -> None:
+    """Writes the script that ansible-test looks for in its cache before it downloads one."""
+    from ansible_test._internal.python_requirements import get_venv_packages
+
+    version = get_venv_packages(SimpleNamespace(version=f"{sys.version_info.major}.{sys.version_info.minor}"))["pip"]
+    cache = HOME / ".ansible" / "test" / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / f"get_pip_{version.replace('.', '_')}.py").write_text(BOOTSTRAP.format(version=version))
+
+
+def write_pip_configuration() -> None:
+    """Writes pip's effective configuration (files and environment) to the file it reads in the other home."""
+    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], check=True, capture_output=True, text=True)
+    options = {"quiet": "2"}
+    for line in listed.stdout.splitlines():
+        name, value = line.split("=", 1)
+        options[name.rsplit(".", 1)[-1]] = " ".join(value.strip("'\"").split("\\n"))
+    path = HOME / ".config" / "pip" / "pip.conf"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(["[global]\n", *(f"{name} = {value}\n" for name, value in options.items())]))
+
+
+def search_path() -> str:
+    """Returns the search path with this environment's tools first and every Python of pyenv, where there is one, instead of its shims.
+
+    A shim runs only the versions selected somewhere, and ansible-test tries all those it finds.
+    """
+    entries = [Path(entry) for entry in os.environ["PATH"].split(os.pathsep)]
+    shims = [entry for entry in entries if entry.name == "shims" and (entry.parent / "versions").is_dir()]
+    real = [version for entry in shims for version in sorted(entry.parent.glob("versions/*/bin"))]
+    path = [Path(sys.executable).parent, *(entry for entry in entries if entry not in shims), *real]
+    return os.pathsep.join(map(str, path))
+
+
+def main() -> int:
+    """Runs the tests given as arguments, or all of them; returns their exit status."""
+    copy_collection()
+    link_dependencies()
+    write_pip_bootstrap()
+    write_pip_configuration()
+    # ansible-test tells files from build products by git, like everyone.
+    subprocess.run(["git", "init", "--quiet"], cwd=COLLECTION, check=True)
+    arguments = sys.argv[1:] or ["--color", "no"]
+    command = [Path(sys.executable).with_name("ansible-test"), "sanity", "--python", "default", *arguments]
+    return subprocess.run(command, cwd=COLLECTION, env={**os.environ, "HOME": str(HOME), "PATH": search_path()}, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
