@@ -1,0 +1,1 @@
+"""The local cloud: an AWS API on loopback whose instances are Linux containers."""

@@ -1,0 +1,140 @@
+"""The AWS API as a WSGI application, together with what happens in it without a call."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from moto.core.base_backend import BackendDict
+from moto.ec2.models import ec2_backends
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from ..runtime import Runtime
+from . import control, errors, patches, persistence, requests  # noqa: F401
+from .capacity import Capacity
+from .context import CLOUD
+from .faults import Faults
+from .groups import reconcile_all, retry_all
+from .hosting import Hosting
+from .settings import Settings
+
+LOG = logging.getLogger(__name__)
+ACCOUNT = "123456789012"
+"""The account that moto takes requests to come from."""
+KEPT_CALLS = 100_000
+WITHOUT_LOCK = {"GetConsoleOutput"}
+"""Actions that wait for a host."""
+
+
+class LocalCloud:
+    """The WSGI application, and the thread that makes time pass in it."""
+
+    def __init__(self, runtime: Runtime, settings: Settings) -> None:
+        BackendDict.reset()
+        CLOUD.use(runtime, settings)
+        CLOUD.hosting = Hosting()
+        self.faults = Faults()
+        self._moto = DomainDispatcherApplication(create_backend_app)
+        self._regions = {"aws-global", *ec2_backends[ACCOUNT].regions}
+        self._calls: list[dict[str, Any]] = []
+        self._closing = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, name="ticker", daemon=True)
+        self._ticker.start()
+
+    @property
+    def capacity(self) -> Capacity:
+        """The limits of instance types and zones."""
+        return CLOUD.capacity
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"].startswith(control.PREFIX):
+            return control.answer(self, environ, start)
+        call = requests.identify(environ)
+        if call.region and call.region not in self._regions:
+            message = f"Credential should be scoped to a valid region, not '{call.region}'."
+            return errors.send(start, environ, call, "SignatureDoesNotMatch", message, 403)
+        self._record(call)
+        fault = self.faults.find(call)
+        if fault:
+            time.sleep(fault.latency)
+            if fault.code:
+                return errors.send(start, environ, call, fault.code, fault.message, fault.status)
+        return errors.with_clean_errors(self._answer(call), environ, start, call)
+
+    def recorded_calls(self) -> list[dict[str, Any]]:
+        """The calls so far: service, region, action, read_only. Those that met a fault count too."""
+        return list(self._calls)
+
+    def forget_calls(self) -> None:
+        self._calls.clear()
+
+    def restore(self) -> None:
+        """Forget recorded calls, faults, limits and changed delays. What is in the account stays."""
+        self.forget_calls()
+        self.faults.set([])
+        with CLOUD.lock:
+            CLOUD.delays = CLOUD.settings.delays
+            CLOUD.capacity.clear()
+            retry_all()
+
+    def save(self, path: Path) -> None:
+        """Write everything to a file."""
+        persistence.save(path)
+
+    def load(self, path: Path) -> None:
+        """Take everything from a file that `save` wrote, and carry on from there."""
+        persistence.load(path)
+        self.reconcile()
+
+    def reconcile(self) -> None:
+        """Bring hosts in line with instances: restart those that are down, finish what was under way."""
+        CLOUD.hosting.recover()
+
+    def close(self) -> None:
+        """Let time stand still. Hosts stay."""
+        self._closing.set()
+        CLOUD.wake.set()
+        self._ticker.join()
+        CLOUD.hosting.close()
+
+    def _answer(self, call: requests.Call) -> errors.Application:
+        if call.action in WITHOUT_LOCK:
+            return self._moto
+
+        def locked(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+            with CLOUD.lock:
+                return [b"".join(self._moto(environ, start))]
+
+        return locked
+
+    def _record(self, call: requests.Call) -> None:
+        self._calls.append({"service": call.service, "region": call.region, "action": call.action, "read_only": call.read_only})
+        del self._calls[:-KEPT_CALLS]
+
+    def _tick(self) -> None:
+        while not self._closing.is_set():
+            CLOUD.wake.wait(CLOUD.settings.tick)
+            CLOUD.wake.clear()
+            try:
+                CLOUD.hosting.look()
+                with CLOUD.lock:
+                    CLOUD.clock.run_due()
+                    reconcile_all()
+            except Exception:
+                LOG.exception("a round failed")
+
+
+def create(runtime: Runtime, settings: Settings | None = None) -> LocalCloud:
+    """The cloud of this process, empty. There can be one at a time, since moto keeps its state in globals."""
+    return LocalCloud(runtime, settings or Settings())
+
+
+def serve(cloud: LocalCloud, host: str = "127.0.0.1", port: int = 0) -> BaseWSGIServer:
+    """A server for the cloud, bound and ready for serve_forever(); port 0 takes a free one (server_port)."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    return make_server(host, port, cloud, threaded=True, request_handler=MotoRequestHandler)

@@ -1,0 +1,28 @@
+"""What is to happen later."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable
+
+
+class Clock:
+    """Calls to be made at a time. Entries are bound methods of saved objects, so that a snapshot can hold them."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = 0
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Call `action` once this many seconds have passed; at once when that is none."""
+        if seconds <= 0:
+            action()
+        else:
+            self._number += 1
+            heapq.heappush(self._entries, (time.time() + seconds, self._number, action))
+
+    def run_due(self) -> None:
+        """Make the calls whose time has come."""
+        while self._entries and self._entries[0][0] <= time.time():
+            heapq.heappop(self._entries)[2]()

@@ -1,0 +1,20 @@
+"""GetConsoleOutput of the instance's own host."""
+
+from __future__ import annotations
+
+from moto.core.responses import ActionResult
+from moto.core.types import Base64EncodedString
+from moto.core.utils import utcnow
+from moto.ec2.responses import EC2Response
+
+from .context import CLOUD
+from .patching import override
+
+
+@override(EC2Response)
+def get_console_output(self: EC2Response) -> ActionResult:
+    """Called without the lock of the cloud, since the host takes its time."""
+    with CLOUD.lock:
+        instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
+    text = CLOUD.runtime.console_output(instance.id)
+    return ActionResult({"InstanceId": instance.id, "Timestamp": utcnow(), "Output": Base64EncodedString.from_raw_string(text)})

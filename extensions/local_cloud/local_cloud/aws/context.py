@@ -1,0 +1,52 @@
+"""The one cloud of this process, as the patched parts of moto see it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from moto.ec2.models import ec2_backends
+
+from ..runtime import NoHosts, Runtime
+from .capacity import Capacity
+from .clock import Clock
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from .hosting import Hosting
+
+
+class Cloud:
+    """State beside moto's own. Everything in it and in moto is read and written under `lock`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.use(NoHosts(), Settings())
+
+    def use(self, runtime: Runtime, settings: Settings) -> None:
+        """Begin anew with this runtime and these settings. moto keeps its state in globals, hence one cloud per process."""
+        self.runtime = runtime
+        self.settings = settings
+        self.delays = settings.delays
+        self.capacity = Capacity()
+        self.clock = Clock()
+        self.latest_public = 0
+        self.wake = threading.Event()
+        self.hosting: Hosting
+
+
+CLOUD = Cloud()
+
+
+def ec2_regions() -> Iterator[Any]:
+    """The EC2 backend of every account and region in use."""
+    for _account, _region, backend in list(ec2_backends.iter_backends()):
+        yield backend
+
+
+def instances() -> Iterator[Any]:
+    """Every instance of the cloud, terminated ones too."""
+    for backend in ec2_regions():
+        for reservation in backend.reservations.values():
+            yield from reservation.instances

@@ -1,0 +1,100 @@
+"""Snapshots of the whole account: every backend of moto in use and what the cloud keeps beside them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import weakref
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from moto import backends
+from moto.core.base_backend import BackendDict
+from moto.ec2.models.vpcs import VPCBackend
+from moto.iam.models import AWSManagedPolicy, iam_backends
+from moto.ssm.models import ParameterDict, SimpleSystemManagerBackend
+
+from .context import CLOUD
+from .patching import override
+
+LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
+
+PRIVATE_KEYS = (RSAPrivateKey, EllipticCurvePrivateKey, Ed25519PrivateKey)
+
+moto_ssm_backend = SimpleSystemManagerBackend.__init__
+
+
+@override(SimpleSystemManagerBackend)
+def __init__(self: Any, region_name: str, account_id: str) -> None:
+    moto_ssm_backend(self, region_name, account_id)
+    self._resource_tags = defaultdict(partial(defaultdict, dict))  # moto's own has a lambda in it
+
+
+@override(ParameterDict)
+def __reduce__(self: Any) -> tuple[Any, ...]:
+    return type(self), (self.account_id, self.region_name), dict(self.__dict__), None, iter(self.items())
+
+
+def _private_key(pem: bytes) -> Any:
+    return load_pem_private_key(pem, None)
+
+
+class _Pickler(pickle.Pickler):
+    def persistent_id(self, obj: Any) -> tuple[str, str, str] | None:
+        """The policies of AWS are megabytes that never change: only their names are written."""
+        return (obj.account_id, obj.partition, obj.arn) if isinstance(obj, AWSManagedPolicy) else None
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Locks come back unlocked, private keys by way of their PEM form; all else is pickled as usual."""
+        if type(obj) in LOCKS:
+            return LOCKS[type(obj)], ()
+        if isinstance(obj, PRIVATE_KEYS):
+            pem = obj.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            return _private_key, (pem,)
+        return NotImplemented
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, pid: tuple[str, str, str]) -> Any:
+        account, partition, arn = pid
+        return iam_backends[account][partition].managed_policies[arn]
+
+
+def save(path: Path) -> None:
+    """Write a snapshot, which replaces the file only once it is complete."""
+    with CLOUD.lock:
+        in_use: list[Any] = BackendDict._instances  # type: ignore[misc]
+        state = {
+            "backends": {each.service_name: {account: dict(regions) for account, regions in each.items()} for each in in_use},
+            "clock": CLOUD.clock,
+            "capacity": CLOUD.capacity,
+            "delays": CLOUD.delays,
+            "latest_public": CLOUD.latest_public,
+        }
+        new = path.with_name(path.name + ".new")
+        with new.open("wb") as file:
+            _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(state)
+        os.replace(new, path)
+
+
+def load(path: Path) -> None:
+    """Replace everything by a snapshot. Snapshots are trusted: read only what `save` wrote."""
+    with CLOUD.lock:
+        with path.open("rb") as file:
+            state = _Unpickler(file).load()
+        for service, accounts in state["backends"].items():
+            backend_dict = backends.get_backend(service)
+            for account, regions in accounts.items():
+                for region, backend in regions.items():
+                    dict.__setitem__(backend_dict[account], region, backend)
+                    if isinstance(backend, VPCBackend):
+                        VPCBackend.vpc_refs[type(backend)].add(weakref.ref(backend))
+        CLOUD.clock, CLOUD.capacity, CLOUD.delays = state["clock"], state["capacity"], state["delays"]
+        CLOUD.latest_public = state["latest_public"]

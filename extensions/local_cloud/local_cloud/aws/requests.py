@@ -1,0 +1,105 @@
+"""What an AWS request is about: service, action, protocol, and errors in the protocol's form."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import uuid4
+from xml.sax.saxutils import escape
+
+from botocore.model import ServiceModel
+from moto.core.request import Request
+from moto.core.routing import get_service_router
+from moto.core.utils import get_service_model
+
+CREDENTIAL = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/,]+)/")
+MODEL_NAMES = {"elasticfilesystem": "efs", "monitoring": "cloudwatch", "email": "ses", "elasticloadbalancing": "elbv2"}
+"""Where the name in a signature differs from botocore's."""
+READING = ("Describe", "Get", "List", "Head", "Lookup", "Search", "Select", "Scan", "Query", "BatchGet", "Simulate")
+Environ = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request: the service's name in the signature (such as ec2, elasticfilesystem), and the API's action."""
+
+    service: str
+    region: str
+    action: str
+
+    @property
+    def read_only(self) -> bool:
+        return self.action.startswith(READING)
+
+
+def identify(environ: Environ) -> Call:
+    """Find out what a request is about. Its body can be read again afterwards."""
+    found = CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
+    region, service = found.groups() if found else ("", "")
+    return Call(service, region, _action(environ, service))
+
+
+def _action(environ: Environ, service: str) -> str:
+    target: str | None = environ.get("HTTP_X_AMZ_TARGET")
+    if target:
+        return target.rpartition(".")[2]
+    if "urlencoded" in environ.get("CONTENT_TYPE", ""):
+        body: bytes = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(body)
+        action = parse_qs(body.decode(errors="replace")).get("Action")
+        if action:
+            return action[0]
+    return _routed(environ, service)
+
+
+def _routed(environ: Environ, service: str) -> str:
+    try:
+        operation, _parameters = get_service_router(MODEL_NAMES.get(service, service)).match(Request(dict(environ)))
+    except Exception:  # an unknown service, or a path that the service does not have: nothing to be routed
+        return f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
+    return str(operation.name)
+
+
+def error(environ: Environ, service: str, code: str, message: str, status: int) -> tuple[str, list[tuple[str, str]], bytes]:
+    """An error as the service would send it: status line, headers, body."""
+    request_id = str(uuid4())
+    kind = _protocol(environ, service)
+    sender = "Receiver" if status >= 500 else "Sender"
+    if kind == "json":
+        content, body = "application/x-amz-json-1.1", json.dumps({"__type": code, "message": message})
+    else:
+        content, body = "text/xml", _xml(kind, escape(code), escape(message), sender, request_id)
+    encoded = body.encode()
+    phrase = next((each.phrase for each in HTTPStatus if each.value == status), "Error")
+    headers = [
+        ("Content-Type", content),
+        ("Content-Length", str(len(encoded))),
+        ("x-amzn-RequestId", request_id),
+        ("x-amzn-ErrorType", code),
+    ]
+    return f"{status} {phrase}", headers, encoded
+
+
+def _xml(kind: str, code: str, message: str, sender: str, request_id: str) -> str:
+    inner = f"<Code>{code}</Code><Message>{message}</Message>"
+    if kind == "ec2":
+        return f"<Response><Errors><Error>{inner}</Error></Errors><RequestID>{request_id}</RequestID></Response>"
+    if kind == "rest-xml":
+        return f"<Error>{inner}<RequestId>{request_id}</RequestId></Error>"
+    return f"<ErrorResponse><Error><Type>{sender}</Type>{inner}</Error><RequestId>{request_id}</RequestId></ErrorResponse>"
+
+
+def _protocol(environ: Environ, service: str) -> str:
+    if environ.get("HTTP_X_AMZ_TARGET") or "json" in environ.get("CONTENT_TYPE", ""):
+        return "json"
+    try:
+        model: ServiceModel = get_service_model(MODEL_NAMES.get(service, service))
+        protocol = str(model.metadata["protocol"])
+    except Exception:  # not a service that botocore knows
+        return "query"
+    return "json" if "json" in protocol else protocol

@@ -1,0 +1,162 @@
+"""Starts, stops and destroys the cloud of a folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import boto3
+
+from .home import ACCESS_KEY, REGION, SECRET_KEY, Home, Setup
+from .hosts.file_systems import FileSystems
+from .hosts.podman import Podman
+from .hosts.runtime import PodmanHosts
+from .image.builder import node_image, pytorch_environment
+from .runtime import NoHosts, Runtime
+
+KEY_NAME = "local-cloud"
+START_TIMEOUT = 60.0
+STOP_TIMEOUT = 60.0
+Progress = Callable[[str], None]
+# Found in a user's shell, they would lead AWS tools elsewhere.
+FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE")
+
+
+class CloudError(RuntimeError):
+    """The cloud cannot do that; the text says why."""
+
+
+class Cloud:
+    """The cloud of a folder, running or not."""
+
+    def __init__(self, folder: Path, progress: Progress = print) -> None:
+        self.home = Home(folder)
+        self._progress = progress
+
+    @property
+    def setup(self) -> Setup:
+        """How it was started last."""
+        return self.home.read_setup()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.setup.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables that make AWS tools talk to this cloud."""
+        return self.home.environment(self.setup)
+
+    @property
+    def is_running(self) -> bool:
+        return self.home.server_pid() is not None
+
+    def start(self, name: str | None = None, port: int = 0, hosts: bool | None = None) -> bool:
+        """Start the server, building what is missing; what is not given is as last time. False when it ran already.
+
+        Raises CloudError or PodmanError.
+        """
+        if self.is_running:
+            self._wait_for_answer()
+            return False
+        setup = self.setup
+        setup = replace(setup, name=name or setup.name, port=port or setup.port, hosts=setup.hosts if hosts is None else hosts)
+        if setup.hosts:
+            setup = self.prepare_image(setup)
+        self.home.write_setup(setup)
+        self._progress("starting the API")
+        self._launch_server()
+        self._import_key_pair()
+        return True
+
+    def prepare_image(self, setup: Setup) -> Setup:
+        """The set-up with image and environment that hosts will be made of, built when missing."""
+        podman = Podman(self.home.containers_conf)
+        podman.write_configuration()
+        image = node_image(podman, self._progress)
+        podman.configure(image)
+        return replace(setup, image=image, environment=str(pytorch_environment(podman, image, self._progress)))
+
+    def stop(self) -> bool:
+        """Stop the server, which saves its state; hosts stay. False when none ran. Raises CloudError."""
+        pid = self.home.server_pid()
+        if pid is None:
+            return False
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while self.is_running:
+            if time.monotonic() > deadline:
+                raise CloudError(f"the server (process {pid}) does not stop, see {self.home.log_file}")
+            time.sleep(0.05)
+        return True
+
+    def destroy(self) -> None:
+        """Stop the server and remove hosts, networks, file systems and everything remembered."""
+        self.stop()
+        setup = self.setup
+        if setup.image:
+            podman_hosts(self.home, setup).remove_all()
+        self.home.delete()
+
+    def _import_key_pair(self) -> None:
+        """See to it that the account has a key pair whose private half the user has."""
+        if not self.home.key_file.exists():
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", KEY_NAME, "-f", str(self.home.key_file)], check=True)
+        ec2 = boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION).client("ec2", endpoint_url=self.endpoint)
+        if not ec2.describe_key_pairs(Filters=[{"Name": "key-name", "Values": [KEY_NAME]}])["KeyPairs"]:
+            ec2.import_key_pair(KeyName=KEY_NAME, PublicKeyMaterial=self.home.key_file.with_suffix(".pub").read_bytes())
+
+    def _launch_server(self) -> None:
+        environment = {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES}
+        with self.home.log_file.open("ab") as log:
+            server = subprocess.Popen(
+                [sys.executable, "-m", "local_cloud.server", str(self.home.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        self._wait_for_answer(server)
+
+    def _wait_for_answer(self, server: subprocess.Popen[bytes] | None = None) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        while not (self.is_running and _answers(self.endpoint)):
+            if server and server.poll() is not None:
+                last = self.home.log_file.read_text(errors="replace").strip().splitlines()[-1:]
+                raise CloudError(f"the server ended at once: {''.join(last)} (all of it in {self.home.log_file})")
+            if time.monotonic() > deadline:
+                raise CloudError(f"the server does not answer after {START_TIMEOUT:.0f} s, see {self.home.log_file}")
+            time.sleep(0.05)
+
+
+def runtime(home: Home, setup: Setup) -> Runtime:
+    """What turns instances into hosts in this cloud."""
+    return podman_hosts(home, setup) if setup.hosts else NoHosts()
+
+
+def podman_hosts(home: Home, setup: Setup) -> PodmanHosts:
+    """The cloud's hosts."""
+    environment = Path(setup.environment) if setup.environment else None
+    file_systems = FileSystems(home.file_systems)
+    return PodmanHosts(Podman(home.containers_conf), home.cloud_name(setup), setup.image, home.hosts, file_systems, environment)
+
+
+def _answers(endpoint: str) -> bool:
+    """Whether anything speaks HTTP there."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        opener.open(f"{endpoint}/_local_cloud/", timeout=5).close()
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,74 @@
+"""Tells the runtime which file systems hosts can mount, as the EFS half of the API changes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from moto.efs.models import efs_backends
+
+from .aws.context import CLOUD
+from .runtime import Runtime
+
+LOG = logging.getLogger(__name__)
+INTERVAL = 0.2
+
+
+class Exports:
+    """A thread that makes available mount targets mountable, and deletes what was on file systems that were deleted."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        # What this process has seen: a file system that it never saw in the account is left alone, whatever became of the state.
+        self._served: dict[str, frozenset[str]] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="exports", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave everything as it is."""
+        self._closing.set()
+        self._thread.join()
+
+    def update(self) -> None:
+        """Carry over what has changed since the last time."""
+        with CLOUD.lock:
+            served = served_file_systems()
+        for file_system_id in self._served.keys() - served.keys():
+            self._runtime.delete_file_system(file_system_id)
+        for file_system_id, servers in served.items():
+            if self._served.get(file_system_id) != servers:
+                self._runtime.export(file_system_id, servers)
+        self._served = served
+
+    def _run(self) -> None:
+        while not self._closing.wait(INTERVAL):
+            try:
+                self.update()
+            except Exception:
+                LOG.exception("file systems could not be brought in line")
+
+
+def served_file_systems() -> dict[str, frozenset[str]]:
+    """Every file system by id, with the DNS names and addresses of its available mount targets."""
+    return {
+        file_system.file_system_id: frozenset(_servers(file_system.file_system_id, backend, region))
+        for region, backend in _backends()
+        for file_system in backend.file_systems_by_id.values()
+    }
+
+
+def _backends() -> list[tuple[str, Any]]:
+    return [(region, backend) for _account, region, backend in efs_backends.iter_backends()]
+
+
+def _servers(file_system_id: str, backend: Any, region: str) -> list[str]:
+    name = f"{file_system_id}.efs.{region}.amazonaws.com"
+    targets = [target.info_json() for target in backend.mount_targets_by_id.values()]
+    return [
+        server
+        for target in targets
+        if target["FileSystemId"] == file_system_id and target["LifeCycleState"] == "available"
+        for server in (name, f"{target['AvailabilityZoneName']}.{name}", target["IpAddress"])
+    ]

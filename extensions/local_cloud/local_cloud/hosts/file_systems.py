@@ -1,0 +1,52 @@
+"""EFS file systems as folders on this machine, which the hosts' mount helper finds by the names of their mount targets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Collection
+from pathlib import Path
+
+from .podman import as_root, remove_as_root
+
+
+class FileSystems:
+    """The folder of all file systems of a cloud; `.mount-targets/<server>` holds the id of the file system served there."""
+
+    MOUNTED_AT = "/srv/local-cloud/file-systems"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._targets = folder / ".mount-targets"
+        self._targets.mkdir(parents=True, exist_ok=True)
+        # Hosts see each other's file systems here: only through a mount, as far as their users are concerned.
+        folder.chmod(0o700)
+        self._lock = threading.Lock()
+
+    def export(self, file_system_id: str, servers: Collection[str]) -> None:
+        """Serve the file system under exactly these names and addresses."""
+        with self._lock:
+            self._create(file_system_id)
+            for server in self._served_by(file_system_id) - set(servers):
+                (self._targets / server).unlink()
+            for server in servers:
+                unfinished = self._targets / f".{server}"
+                unfinished.write_text(file_system_id)
+                os.replace(unfinished, self._targets / server)
+
+    def delete(self, file_system_id: str) -> None:
+        """Delete a file system, whatever is on it. Nothing happens when it is gone."""
+        with self._lock:
+            for server in self._served_by(file_system_id):
+                (self._targets / server).unlink()
+            remove_as_root(self.folder / file_system_id)
+
+    def _create(self, file_system_id: str) -> None:
+        root = self.folder / file_system_id
+        if not root.exists():
+            # Owner and mode as EFS gives them to a new file system.
+            subprocess.run(as_root("install", "--directory", "--owner=root", "--group=root", "--mode=755", str(root)), check=True)
+
+    def _served_by(self, file_system_id: str) -> set[str]:
+        return {path.name for path in self._targets.iterdir() if path.read_text() == file_system_id}

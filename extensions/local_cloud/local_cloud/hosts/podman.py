@@ -1,0 +1,89 @@
+"""Runs podman with a configuration of our own that fits the machine, and leaves the user's alone."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+LABEL = "deeplearning.local-cloud"
+# A command that lasts longer hangs; the slow ones (builds) set their own limit.
+TIMEOUT = 120.0
+
+
+def as_root(*command: str) -> list[str]:
+    """The command in a form that root runs; a user needs sudo without a password."""
+    return list(command) if os.geteuid() == 0 else ["sudo", "-n", *command]
+
+
+def remove_as_root(path: Path) -> None:
+    """Remove a folder in which containers wrote. Nothing happens when it is gone."""
+    if path.exists():
+        subprocess.run(as_root("rm", "-rf", "--one-file-system", str(path)), check=True, timeout=TIMEOUT)
+
+
+class PodmanError(RuntimeError):
+    """podman refused; the text is the last line of what it said."""
+
+
+class Podman:
+    """The podman command of root, with `configuration` in place of the machine's containers.conf."""
+
+    def __init__(self, configuration: Path) -> None:
+        self.configuration = configuration
+        self._command = as_root("env", f"CONTAINERS_CONF={configuration}", "podman")
+
+    def __call__(self, *arguments: str, timeout: float = TIMEOUT) -> str:
+        """Standard output of `podman ARGUMENTS`. Raises PodmanError."""
+        try:
+            done = subprocess.run([*self._command, *arguments], capture_output=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise PodmanError(f"podman {arguments[0]} did not end in {timeout:.0f} s") from None
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {done.returncode}"]
+            raise PodmanError(f"podman {arguments[0]}: {said[-1].removeprefix('Error: ')}")
+        return done.stdout.decode(errors="replace")
+
+    def succeeds(self, *arguments: str) -> bool:
+        """Whether `podman ARGUMENTS` exits with 0."""
+        try:
+            self(*arguments)
+        except PodmanError:
+            return False
+        return True
+
+    def configure(self, image: str) -> None:
+        """Write a configuration under which `image` runs: the machine's default OCI runtime, or the first other one that works."""
+        reasons = []
+        for runtime in ("", "runc", "crun"):
+            self.write_configuration(runtime)
+            try:
+                self("run", "--rm", "--network=none", image, "true")
+                return
+            except PodmanError as error:
+                reasons.append(f"{runtime or 'default runtime'}: {error}")
+        raise PodmanError("containers do not run on this machine: " + "; ".join(reasons))
+
+    def write_configuration(self, runtime: str = "") -> None:
+        """Write the configuration, with limits that the machine grants and output that `podman logs` can show."""
+        limits = [
+            f"{name}={_hard_limit(kind, most)}:{_hard_limit(kind, most)}"
+            for name, kind, most in (("nofile", resource.RLIMIT_NOFILE, 1 << 20), ("nproc", resource.RLIMIT_NPROC, 1 << 15))
+        ]
+        lines = [
+            "[containers]",
+            f"default_ulimits = [{', '.join(f'{chr(34)}{limit}{chr(34)}' for limit in limits)}]",
+            'log_driver = "k8s-file"',
+            "pids_limit = 0",
+            "[engine]",
+            'events_logger = "file"',
+            *([f'runtime = "{runtime}"'] if runtime else []),
+        ]
+        self.configuration.parent.mkdir(parents=True, exist_ok=True)
+        self.configuration.write_text("\n".join(lines) + "\n")
+
+
+def _hard_limit(kind: int, most: int) -> int:
+    hard = resource.getrlimit(kind)[1]
+    return most if hard == resource.RLIM_INFINITY else min(hard, most)

@@ -1,0 +1,227 @@
+"""PodmanHosts: the runtime that makes a container of each instance."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..runtime import HostSpec
+from .file_systems import FileSystems
+from .podman import LABEL, Podman, PodmanError
+
+INSTANCE_LABEL = f"{LABEL}.instance"
+NETWORK_LABEL = f"{LABEL}.network"
+ADDRESS_LABEL = f"{LABEL}.address"
+SEED = "/var/lib/cloud/seed/nocloud"
+SSH_PORT = 22
+# One answer of `podman ps` serves all questions of one round.
+STATE_AGE = 1.0
+BANNER_TIMEOUT = 0.5
+STOP_GRACE = 10
+# As much as EC2 keeps of a console.
+CONSOLE_SIZE = 64 * 1024
+# What a host may do that a plain container may not: mount, change its network, debug, raise priorities, pin memory.
+CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "SYS_NICE", "IPC_LOCK")
+
+
+@dataclass(frozen=True)
+class Container:
+    """What podman says of a host."""
+
+    running: bool
+    address: str
+    network: str
+
+
+class PodmanHosts:
+    """Hosts of one cloud. They outlive this process and are found again by their labels.
+
+    `cloud` names the cloud on this machine, `folder` keeps the hosts' seeds, `file_systems` what they can mount,
+    `environment` is the folder that they see as /opt/pytorch.
+    """
+
+    def __init__(self, podman: Podman, cloud: str, image: str, folder: Path, file_systems: FileSystems, environment: Path | None) -> None:
+        self._podman = podman
+        self._cloud = cloud
+        self._image = image
+        self._folder = folder
+        self._file_systems = file_systems
+        self._environment = environment
+        self._networks = threading.Lock()
+        self._reading = threading.Lock()
+        self._containers: dict[str, Container] = {}
+        self._read_at = float("-inf")
+
+    def start(self, spec: HostSpec) -> None:
+        """Create the host, or start the one that exists. Raises PodmanError, a RuntimeError."""
+        if spec.instance_id not in self._read(fresh=True):
+            # Under one lock with the removal of networks, so that none goes away before its first host is there.
+            with self._networks:
+                self._ensure_network(spec)
+                self._create(spec)
+        try:
+            self._podman("start", self._name(spec.instance_id))
+        finally:
+            self._forget()
+
+    def is_booted(self, instance_id: str) -> bool:
+        """Whether sshd answers."""
+        container = self._read().get(instance_id)
+        return container is not None and container.running and _answers(container.address)
+
+    def is_alive(self, instance_id: str) -> bool:
+        """Whether the host exists and runs."""
+        container = self._read().get(instance_id)
+        return container is not None and container.running
+
+    def stop(self, instance_id: str) -> None:
+        """Stop the host and keep its disk. Nothing happens when it is gone."""
+        if instance_id in self._read(fresh=True):
+            self._podman("stop", f"--time={STOP_GRACE}", self._name(instance_id))
+        self._forget()
+
+    def remove(self, instance_id: str) -> None:
+        """Remove the host and its disk, and the network that it was the last on. Nothing happens when it is gone."""
+        container = self._read(fresh=True).get(instance_id)
+        if container:
+            self._podman("rm", "--force", "--time=0", "--volumes", "--ignore", self._name(instance_id))
+            self._remove_networks([container.network])
+        shutil.rmtree(self._folder / instance_id, ignore_errors=True)
+        self._forget()
+
+    def remove_all(self) -> None:
+        """Remove every host and network of this cloud, also those that no instance knows of any more."""
+        containers, networks = self.labelled()
+        if containers:
+            self._podman("rm", "--force", "--time=0", "--volumes", "--ignore", *containers)
+        self._remove_networks(networks)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._forget()
+
+    def labelled(self) -> tuple[list[str], list[str]]:
+        """Names of the containers and of the networks of this cloud."""
+        label = f"--filter=label={LABEL}={self._cloud}"
+        containers = self._podman("ps", "--all", label, "--format={{.Names}}").split()
+        return containers, self._podman("network", "ls", label, "--format={{.Name}}").split()
+
+    def console_output(self, instance_id: str) -> str:
+        """What the host wrote to its console, '' when it is gone."""
+        try:
+            written = self._podman("logs", self._name(instance_id))
+        except PodmanError:
+            return ""
+        return written.replace("\r", "")[-CONSOLE_SIZE:]
+
+    def export(self, file_system_id: str, servers: Collection[str]) -> None:
+        """Let hosts mount the file system from these server names and addresses only; from none it cannot be mounted."""
+        self._file_systems.export(file_system_id, servers)
+
+    def delete_file_system(self, file_system_id: str) -> None:
+        """Delete the file system with all that is on it."""
+        self._file_systems.delete(file_system_id)
+
+    def _name(self, instance_id: str) -> str:
+        return f"{self._cloud}-{instance_id}"
+
+    def _ensure_network(self, spec: HostSpec) -> None:
+        name = self._name(spec.network)
+        if not self._podman.succeeds("network", "exists", name):
+            label = f"--label={LABEL}={self._cloud}"
+            self._podman("network", "create", f"--subnet={spec.network_cidr}", "--disable-dns", label, name)
+
+    def _remove_networks(self, names: Iterable[str]) -> None:
+        with self._networks:
+            in_use = {container.network for container in self._read(fresh=True).values()}
+            for name in set(names) - in_use:
+                self._podman.succeeds("network", "rm", name)
+
+    def _create(self, spec: HostSpec) -> None:
+        labels = {
+            LABEL: self._cloud,
+            INSTANCE_LABEL: spec.instance_id,
+            ADDRESS_LABEL: spec.private_ip,
+            NETWORK_LABEL: self._name(spec.network),
+        }
+        volumes = [f"{self._write_seed(spec)}:{SEED}:ro", f"{self._file_systems.folder}:{FileSystems.MOUNTED_AT}"]
+        if self._environment:
+            volumes.append(f"{self._environment}:/opt/pytorch:ro")
+        self._podman(
+            *("create", "--tty", "--systemd=always", "--no-hosts", "--shm-size=1g"),
+            *(f"--name={self._name(spec.instance_id)}", f"--hostname={spec.hostname}"),
+            *(f"--network={self._name(spec.network)}", f"--ip={spec.private_ip}", f"--mac-address={_mac_address(spec.private_ip)}"),
+            *([f"--publish={spec.public_ip}:{SSH_PORT}:{SSH_PORT}"] if spec.public_ip else []),
+            *(f"--cap-add={capability}" for capability in CAPABILITIES),
+            *_without_ipv6(),
+            *("--security-opt=apparmor=unconfined", "--security-opt=label=disable"),
+            *(f"--label={name}={value}" for name, value in labels.items()),
+            *(f"--volume={volume}" for volume in volumes),
+            self._image,
+        )
+
+    def _write_seed(self, spec: HostSpec) -> Path:
+        """cloud-init's NoCloud seed: user data as it came, and what EC2's metadata service would say."""
+        seed = self._folder / spec.instance_id / "seed"
+        seed.mkdir(parents=True, exist_ok=True)
+        metadata = {
+            "instance-id": spec.instance_id,
+            "local-hostname": spec.hostname,
+            "public-keys": list(spec.public_keys),
+            "availability-zone": spec.zone,
+            "region": spec.region,
+            "instance-type": spec.instance_type,
+            "ami-id": spec.image_id,
+            "local-ipv4": spec.private_ip,
+            "public-ipv4": spec.public_ip,
+        }
+        (seed / "meta-data").write_text(json.dumps(metadata, indent=1))
+        (seed / "user-data").write_bytes(spec.user_data)
+        return seed
+
+    def _read(self, fresh: bool = False) -> dict[str, Container]:
+        """This cloud's containers by instance id, at most STATE_AGE old."""
+        asked_at = time.monotonic()
+        with self._reading:
+            if self._read_at < (asked_at if fresh else asked_at - STATE_AGE):
+                read_at = time.monotonic()
+                self._containers = self._list()
+                self._read_at = read_at
+            return self._containers
+
+    def _forget(self) -> None:
+        with self._reading:
+            self._read_at = float("-inf")
+
+    def _list(self) -> dict[str, Container]:
+        listed = json.loads(self._podman("ps", "--all", f"--filter=label={LABEL}={self._cloud}", "--format=json") or "[]")
+        return {
+            labels[INSTANCE_LABEL]: Container(each["State"] == "running", labels[ADDRESS_LABEL], labels[NETWORK_LABEL])
+            for each in listed
+            if INSTANCE_LABEL in (labels := each["Labels"])
+        }
+
+
+def _mac_address(address: str) -> str:
+    """One that stays with the private address: neighbours remember for half a minute where they saw it."""
+    return ":".join(["0a", "ff", *(f"{number:02x}" for number in ipaddress.IPv4Address(address).packed)])
+
+
+def _answers(address: str) -> bool:
+    """Whether an SSH server sends its banner."""
+    try:
+        with socket.create_connection((address, SSH_PORT), BANNER_TIMEOUT) as connection:
+            connection.settimeout(BANNER_TIMEOUT)
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def _without_ipv6() -> list[str]:
+    """Hosts of a VPC without IPv6 must not find a link-local address when they look up their own name."""
+    return ["--sysctl=net.ipv6.conf.eth0.disable_ipv6=1"] if Path("/proc/sys/net/ipv6").is_dir() else []

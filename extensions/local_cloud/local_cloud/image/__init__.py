@@ -1,0 +1,1 @@
+"""The image that instances boot, and the PyTorch environment that they all share."""

@@ -1,0 +1,191 @@
+"""Builds the node image and the PyTorch environment once per machine, and finds them again by a digest of their inputs."""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from ..hosts.podman import LABEL, Podman, as_root, remove_as_root
+
+SOURCES = Path(__file__).parent
+SUITE = "bookworm"
+REPOSITORY = "localhost/deeplearning-node"
+BASE = f"localhost/deeplearning-base:{SUITE}"
+INPUTS_LABEL = f"{LABEL}.inputs"
+IMAGE_FILES = ("Containerfile", "files")
+PYTORCH_FILES = ("build-pytorch", "pytorch-requirements.txt")
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+# For machines with another system than Debian's SUITE, which do not trust Debian's keys.
+PUBLIC_SOURCES = [
+    f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE} main",
+    f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE}-updates main",
+    f"deb [signed-by={KEYRING}] http://deb.debian.org/debian-security {SUITE}-security main",
+]
+BUILD_TIMEOUT = 1800.0
+# What apt needs to reach the machine's package mirrors; the rest of its configuration is the machine's own business.
+APT_SETTINGS = ("Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries")
+
+Progress = Callable[[str], None]
+
+
+def cache_directory() -> Path:
+    """Where environments are kept between clouds."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deeplearning-local-cloud"
+
+
+def node_image(podman: Podman, progress: Progress = print) -> str:
+    """Name of the node image, which is built when no image of the same inputs is there. Raises PodmanError."""
+    name = f"{REPOSITORY}:{digest(IMAGE_FILES)}"
+    with _locked("image"):
+        if not podman.succeeds("image", "exists", name):
+            _build_image(podman, name, progress)
+    return name
+
+
+def pytorch_environment(podman: Podman, image: str, progress: Progress = print) -> Path:
+    """Folder with the environment that hosts see as /opt/pytorch, built in a container of `image` when it is not there."""
+    place = cache_directory() / f"pytorch-{SUITE}-{platform.machine()}-{digest(PYTORCH_FILES)}"
+    with _locked("pytorch"):
+        if not place.is_dir():
+            progress("building the PyTorch environment of the hosts (once, a minute or two)")
+            _build_pytorch(podman, image, place)
+    return place
+
+
+def digest(names: tuple[str, ...]) -> str:
+    """Twelve hex digits over the paths and contents of files and folders beside this file."""
+    total = hashlib.sha256(SUITE.encode())
+    for name in names:
+        top = SOURCES / name
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            if path.is_file():
+                total.update(f"\0{path.relative_to(SOURCES)}\0".encode() + path.read_bytes())
+    return total.hexdigest()[:12]
+
+
+def _build_image(podman: Podman, name: str, progress: Progress) -> None:
+    with tempfile.TemporaryDirectory(prefix="deeplearning-node-") as scratch:
+        context = Path(scratch) / "context"
+        shutil.copytree(SOURCES, context, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+        _write_apt_configuration(context / "apt")
+        _make_readable(context)
+        if not podman.succeeds("image", "exists", BASE):
+            progress("fetching Debian for the node image")
+            _make_base(podman, context)
+        podman.configure(BASE)
+        progress("building the node image")
+        podman(
+            *("build", "--quiet", "--network=host", f"--build-arg=BASE={BASE}", f"--label={INPUTS_LABEL}={name.rpartition(':')[2]}"),
+            *(f"--tag={name}", str(context)),
+            timeout=BUILD_TIMEOUT,
+        )
+
+
+def _make_readable(folder: Path) -> None:
+    """The modes that files of a system have, whatever umask the checkout and the copy were made with."""
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _make_base(podman: Podman, context: Path) -> None:
+    """Debian's own builder where it is installed, a registry's image where it is not."""
+    if not shutil.which("mmdebstrap"):
+        podman("pull", "--quiet", "docker.io/library/debian:12", timeout=BUILD_TIMEOUT)
+        podman("tag", "docker.io/library/debian:12", BASE)
+        return
+    archive = context.parent / "base.tar"
+    sources = context / "apt" / "machine.list"
+    aptopt = f"--aptopt={context / 'apt/apt.conf.d/90machine'}"
+    mirrors = [str(sources)] if sources.exists() else PUBLIC_SOURCES
+    # As root, like podman: without, it would need user namespaces and a range of ids for the user.
+    command = as_root("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates", aptopt, SUITE, str(archive), *mirrors)
+    subprocess.run(command, check=True, timeout=BUILD_TIMEOUT)
+    podman("import", "--quiet", str(archive), BASE, timeout=BUILD_TIMEOUT)
+
+
+def _write_apt_configuration(folder: Path) -> None:
+    """What this machine, if it runs the same Debian, knows about reaching its package sources."""
+    (folder / "apt.conf.d").mkdir(parents=True)
+    settings = _output("apt-config", "dump").splitlines()
+    wanted = [line for line in settings if line.startswith(APT_SETTINGS) and not line.endswith(' "";')]
+    (folder / "apt.conf.d" / "90machine").write_text("".join(line + "\n" for line in wanted))
+    source = f"deb [signed-by={KEYRING}] $(REPO_URI) $(CODENAME) $(COMPONENT)"
+    lines = _output("apt-get", "indextargets", "--format", source, "Created-By: Packages", "Origin: Debian").splitlines()
+    sources = [line for line in dict.fromkeys(lines) if line.split()[3].partition("-")[0] == SUITE]
+    if sources:
+        (folder / "machine.list").write_text("".join(line + "\n" for line in sources))
+
+
+def _build_pytorch(podman: Podman, image: str, place: Path) -> None:
+    unfinished = place.with_suffix(".unfinished")
+    remove_as_root(unfinished)
+    unfinished.mkdir(parents=True)
+    unfinished.chmod(0o755)
+    with tempfile.TemporaryDirectory(prefix="deeplearning-pip-") as scratch:
+        configuration, folders = pip_configuration(_output(sys.executable, "-m", "pip", "config", "list"))
+        (Path(scratch) / "pip.conf").write_text(configuration)
+        volumes = {
+            **{folder: f"{folder}:ro" for folder in folders},
+            scratch: "/etc/pip:ro",
+            str(SOURCES): "/build:ro",
+            str(unfinished): "/opt/pytorch",
+        }
+        podman(
+            *("run", "--rm", "--network=host", "--env=PIP_CONFIG_FILE=/etc/pip/pip.conf", f"--label={LABEL}=build"),
+            *(f"--volume={source}:{target}" for source, target in volumes.items()),
+            *(image, "sh", "/build/build-pytorch", "/build/pytorch-requirements.txt"),
+            timeout=BUILD_TIMEOUT,
+        )
+    unfinished.rename(place)
+
+
+def pip_configuration(listed: str) -> tuple[str, list[str]]:
+    """A pip.conf with the same settings as `pip config list` shows, and the local paths it names (of a file:// index, its parent)."""
+    sections: dict[str, dict[str, str]] = {"global": {}}
+    environment: dict[str, str] = {}
+    for line in listed.splitlines():
+        name, _, value = line.partition("=")
+        section, _, option = name.rpartition(".")
+        settings = environment if section == ":env:" else sections.setdefault(section, {})
+        settings[option] = " ".join(str(ast.literal_eval(value)).split())
+    environment.pop("config-file", None)
+    sections["global"] |= environment
+    words = [word for settings in sections.values() for value in settings.values() for word in value.split()]
+    text = "".join(f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in each.items()) for section, each in sections.items())
+    return text, sorted({str(path) for path in map(_local_path, words) if path and path.exists()})
+
+
+def _local_path(word: str) -> Path | None:
+    if word.startswith("file://"):
+        # An index's pages lead to files beside it: <folder>/simple, <folder>/files.
+        return Path(unquote(urlparse(word).path)).parent
+    return Path(word) if word.startswith("/") else None
+
+
+def _output(*command: str) -> str:
+    """What a command prints, '' when this machine does not have it."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """One builder at a time on this machine."""
+    folder = cache_directory()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

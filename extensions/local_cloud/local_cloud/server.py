@@ -1,0 +1,95 @@
+"""The process behind a running cloud: `python -m local_cloud.server HOME`, started by `local-cloud start`."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .aws import app
+from .aws.settings import Settings
+from .cloud import runtime
+from .exports import Exports
+from .home import Home
+
+LOG = logging.getLogger(__name__)
+# After a call the state is saved this soon, and this often without one: instances change by themselves.
+SAVE_AFTER = 3.0
+SAVE_EVERY = 30.0
+
+
+class Saver:
+    """A WSGI application around the cloud that saves its state from time to time."""
+
+    def __init__(self, cloud: app.LocalCloud, path: Path) -> None:
+        self._cloud = cloud
+        self._path = path
+        self._called = threading.Event()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="saver", daemon=True)
+        self._thread.start()
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        try:
+            return self._cloud(environ, start)
+        finally:
+            self._called.set()
+
+    def close(self) -> None:
+        """Save once more, then never again."""
+        self._closing.set()
+        self._called.set()
+        self._thread.join()
+        self._cloud.save(self._path)
+
+    def _run(self) -> None:
+        while True:
+            self._called.wait(SAVE_EVERY)
+            if self._closing.wait(SAVE_AFTER):
+                return
+            self._called.clear()
+            try:
+                self._cloud.save(self._path)
+            except Exception:
+                LOG.exception("the state could not be saved")
+
+
+def serve(home: Home) -> None:
+    """Serve the cloud of `home` until SIGTERM or SIGINT, then save its state. Hosts stay as they are."""
+    with home.serving():
+        _serve(home)
+
+
+def _serve(home: Home) -> None:
+    setup = home.read_setup()
+    hosts = runtime(home, setup)
+    cloud = app.create(hosts, Settings(public_prefix=home.public_prefix))
+    if home.state_file.exists():
+        cloud.load(home.state_file)
+    saver = Saver(cloud, home.state_file)
+    server = app.serve(saver, port=setup.port)  # type: ignore[arg-type]  # any WSGI application will do
+    home.write_setup(replace(setup, port=server.server_port))
+    exports = Exports(hosts)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+    LOG.info("serving on port %d", server.server_port)
+    server.serve_forever()
+    exports.close()
+    saver.close()
+    cloud.close()
+    LOG.info("stopped")
+
+
+def main() -> None:
+    """Serve the folder that the command line names."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    serve(Home(Path(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

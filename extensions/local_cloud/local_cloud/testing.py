@@ -1,0 +1,206 @@
+"""For tests: a cloud of their own, or just a few hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from .cloud import FOREIGN_VARIABLES, Cloud
+from .home import ACCESS_KEY, REGION, SECRET_KEY
+from .hosts.file_systems import FileSystems
+from .hosts.podman import Podman
+from .hosts.runtime import PodmanHosts
+from .image.builder import node_image, pytorch_environment
+from .runtime import HostSpec
+
+BOOT_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class BareHost:
+    """A booted host that no instance stands behind."""
+
+    name: str
+    private_ip: str
+    public_ip: str
+    key_file: Path
+    user: str = "ubuntu"
+
+    def spec(self, user_data: bytes = b"") -> HostSpec:
+        """What the runtime needs to boot it, in a network of its own /24."""
+        network = ipaddress.ip_network(f"{self.private_ip}/24", strict=False)
+        return HostSpec(
+            instance_id=self.name,
+            network=f"vpc-{self.name[2:10]}",
+            network_cidr=str(network),
+            private_ip=self.private_ip,
+            public_ip=self.public_ip,
+            hostname="ip-" + self.private_ip.replace(".", "-"),
+            user_data=user_data,
+            public_keys=(self.key_file.with_suffix(".pub").read_text().strip(),),
+            image_id="ami-00000000000000000",
+            instance_type="p4d.24xlarge",
+            zone="us-east-1a",
+            region="us-east-1",
+        )
+
+    def ssh(self, command: str, *, check: bool = True, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run a shell command on the host as its login user."""
+        options = ["BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=10"]
+        argv = ["ssh", "-i", str(self.key_file), *(f"-o{option}" for option in options), f"{self.user}@{self.private_ip}", command]
+        return subprocess.run(argv, capture_output=True, text=True, check=check, timeout=timeout)
+
+
+@contextmanager
+def bare_hosts(folder: Path, count: int = 1, user_data: bytes = b"", pytorch: bool = False) -> Iterator[tuple[PodmanHosts, list[BareHost]]]:
+    """Boot hosts without an AWS API; `folder` keeps their files and decides on their network, so use another one each time."""
+    digest = hashlib.sha256(str(folder.resolve()).encode()).digest()
+    key = folder / "id_ed25519"
+    if not key.exists():
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    runtime = bare_runtime(folder, pytorch)
+    hosts = [
+        BareHost(
+            f"i-{digest.hex()[:12]}{number:05x}",
+            f"10.{200 + digest[0] % 50}.{digest[1]}.{10 + number}",
+            f"127.{40 + digest[0] % 20}.{digest[1]}.{number}",
+            key,
+        )
+        for number in range(1, count + 1)
+    ]
+    try:
+        for host in hosts:
+            runtime.start(host.spec(user_data))
+        wait_until(lambda: all(runtime.is_booted(host.name) for host in hosts), BOOT_TIMEOUT)
+        yield runtime, hosts
+    finally:
+        runtime.remove_all()
+
+
+def bare_runtime(folder: Path, pytorch: bool = False) -> PodmanHosts:
+    """The runtime of the bare hosts whose files are in `folder`."""
+    podman = Podman(folder / "containers.conf")
+    podman.write_configuration()
+    image = node_image(podman)
+    podman.configure(image)
+    environment = pytorch_environment(podman, image) if pytorch else None
+    name = "bare-" + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+    return PodmanHosts(podman, name, image, folder / "hosts", FileSystems(folder / "file-systems"), environment)
+
+
+class Control:
+    """What a test sets and reads about a cloud: capacity, faults, delays, calls."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+
+    def set_capacity(self, limits: dict[str, dict[str, int | None]]) -> None:
+        """Limit live instances: {type: {zone: limit}}, None for any number."""
+        self._ask("PUT", "capacity", limits)
+
+    def set_faults(self, faults: list[dict[str, Any]]) -> None:
+        """Errors and latency that calls meet from now on; [] for none. See local_cloud.aws.faults for their fields."""
+        self._ask("PUT", "faults", faults)
+
+    def set_delays(self, **seconds: float) -> None:
+        """How long slow things take, by the names in local_cloud.aws.settings.Delays."""
+        self._ask("PUT", "delays", seconds)
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The API calls so far: service, region, action, read_only."""
+        return list(self._ask("GET", "calls"))
+
+    def forget_calls(self) -> None:
+        self._ask("DELETE", "calls")
+
+    def reset(self) -> None:
+        """Forget calls, faults, limits and changed delays. What is in the account stays."""
+        self._ask("POST", "reset")
+
+    def _ask(self, method: str, name: str, data: Any = None) -> Any:
+        body = None if data is None else json.dumps(data).encode()
+        request = urllib.request.Request(f"{self._endpoint}/_local_cloud/{name}", body, method=method)
+        try:
+            with self._open(request, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise ValueError(json.load(error)["error"]) from None
+
+
+class LocalCloud:
+    """A cloud for the length of a `with` block; nothing is left of it afterwards."""
+
+    def __init__(self, home: Path, hosts: bool = True) -> None:
+        self.cloud = Cloud(home)
+        self._hosts = hosts
+
+    def __enter__(self) -> LocalCloud:
+        self.cloud.start(hosts=self._hosts)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cloud.destroy()
+
+    @property
+    def endpoint(self) -> str:
+        """URL of the API."""
+        return self.cloud.endpoint
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """This process's environment with what makes AWS tools use this cloud."""
+        return {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES} | self.cloud.environment
+
+    @property
+    def control(self) -> Control:
+        return Control(self.endpoint)
+
+    def client(self, service: str, region: str = REGION) -> Any:
+        """A boto3 client of this cloud."""
+        return boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=region).client(service, endpoint_url=self.endpoint)
+
+    def restart(self) -> None:
+        """Stop the server and start it again, as after a crash or an upgrade; hosts stay."""
+        self.cloud.stop()
+        self.cloud.start()
+
+
+def wait_until(condition: Callable[[], bool], timeout: float, pause: float = 0.05) -> None:
+    """Return when the condition holds. Raises TimeoutError."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not so after {timeout:.0f} s")
+        time.sleep(pause)
+
+
+def main(count: int) -> None:
+    """Boot this many bare hosts and keep them until interrupted."""
+    with tempfile.TemporaryDirectory(prefix="bare-hosts-") as folder, bare_hosts(Path(folder), count) as (_runtime, hosts):
+        for host in hosts:
+            print(f"ssh -i {host.key_file} {host.user}@{host.private_ip}   # also {host.public_ip}", flush=True)
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            pass
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)

@@ -1,0 +1,195 @@
+"""A cloud in this process whose hosts do as the test says, and clients for it."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from local_cloud.aws import app
+from local_cloud.aws.settings import Delays, Settings
+from local_cloud.runtime import HostSpec
+
+DELAYS = Delays(nat_gateway=0.2, file_system=0.15, mount_target=0.15, launch_retry=0.2, health_check=0.05, forget=600)
+IMAGE_PARAMETER = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
+NUMBERS = itertools.count(1)
+
+
+class Hosts:
+    """A runtime whose hosts boot, fail and die when the test says so."""
+
+    def __init__(self) -> None:
+        self.specs: dict[str, HostSpec] = {}
+        self.alive: set[str] = set()
+        self.boots = threading.Event()
+        self.obey()
+
+    def obey(self) -> None:
+        """Boot everything at once again."""
+        self.boots.set()
+        self.failure = ""
+
+    def start(self, spec: HostSpec) -> None:
+        self.specs[spec.instance_id] = spec
+        if self.failure:
+            raise RuntimeError(self.failure)
+        self.alive.add(spec.instance_id)
+
+    def is_booted(self, instance_id: str) -> bool:
+        return self.boots.is_set() and instance_id in self.alive
+
+    def is_alive(self, instance_id: str) -> bool:
+        return instance_id in self.alive
+
+    def stop(self, instance_id: str) -> None:
+        self.alive.discard(instance_id)
+
+    remove = stop
+
+    def console_output(self, instance_id: str) -> str:
+        return f"console of {instance_id}\n"
+
+
+class Account:
+    """Clients for one region, and the few resources that most tests need."""
+
+    def __init__(self, url: str, region: str = "us-east-1") -> None:
+        self.url, self.region = url, region
+        self.session = boto3.Session("testing-key-id", "testing-secret-key", region_name=region)
+        self.ec2 = self.client("ec2")
+        self.groups = self.client("autoscaling")
+        self.efs = self.client("efs")
+
+    def client(self, service: str, attempts: int = 1) -> Any:
+        return self.session.client(
+            service, endpoint_url=self.url, config=Config(retries={"total_max_attempts": attempts, "mode": "standard"})
+        )
+
+    @cached_property
+    def image_id(self) -> str:
+        value: str = self.client("ssm").get_parameter(Name=IMAGE_PARAMETER)["Parameter"]["Value"]
+        return value
+
+    def name(self, kind: str = "test") -> str:
+        """A name that no other test uses."""
+        return f"{kind}-{next(NUMBERS)}"
+
+    def vpc(self) -> str:
+        identifier: str = self.ec2.create_vpc(CidrBlock="10.7.0.0/16")["Vpc"]["VpcId"]
+        return identifier
+
+    def subnets(self, zones: str = "ab", vpc: str = "", size: int = 24) -> list[str]:
+        vpc = vpc or self.vpc()
+        return [
+            self.ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.7.{number}.0/{size}", AvailabilityZone=self.region + zone)["Subnet"][
+                "SubnetId"
+            ]
+            for number, zone in enumerate(zones)
+        ]
+
+    def run(self, subnet: str, count: int = 1, **extra: Any) -> list[dict[str, Any]]:
+        request = {"ImageId": self.image_id, "InstanceType": "t3.micro", "SubnetId": subnet, **extra}
+        instances: list[dict[str, Any]] = self.ec2.run_instances(MinCount=count, MaxCount=count, **request)["Instances"]
+        return instances
+
+    def instance(self, identifier: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.ec2.describe_instances(InstanceIds=[identifier])["Reservations"][0]["Instances"][0]
+        return found
+
+    def state(self, identifier: str) -> str:
+        return str(self.instance(identifier)["State"]["Name"])
+
+    def template(self, **data: Any) -> str:
+        name = self.name("template")
+        data = {"ImageId": self.image_id, "InstanceType": "p4d.24xlarge", **data}
+        self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
+        return name
+
+    def group(self, desired: int = 1, subnets: list[str] | None = None, template: str = "", **extra: Any) -> str:
+        """A group; `extra` are further parameters of CreateAutoScalingGroup."""
+        name = self.name("group")
+        self.groups.create_auto_scaling_group(
+            **{
+                "AutoScalingGroupName": name,
+                "MinSize": 0,
+                "MaxSize": 20,
+                "DesiredCapacity": desired,
+                "LaunchTemplate": {"LaunchTemplateName": template or self.template(), "Version": "$Latest"},
+                "VPCZoneIdentifier": ",".join(subnets or self.subnets()),
+                **extra,
+            }
+        )
+        return name
+
+    def described(self, group: str) -> dict[str, Any] | None:
+        found: list[dict[str, Any]] = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
+        return found[0] if found else None
+
+    def members(self, group: str, state: str = "InService") -> list[str]:
+        described = self.described(group) or {"Instances": []}
+        return [each["InstanceId"] for each in described["Instances"] if each["LifecycleState"] == state]
+
+    def activities(self, group: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.groups.describe_scaling_activities(AutoScalingGroupName=group)["Activities"]
+        return found
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def until(condition: Callable[[], Any], timeout: float = 10.0) -> Any:
+    """Wait for a condition to hold, and return its value."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def hosts() -> Hosts:
+    return Hosts()
+
+
+@pytest.fixture(scope="session")
+def running_cloud(hosts: Hosts) -> Iterator[tuple[app.LocalCloud, str]]:
+    cloud = app.create(hosts, Settings(public_prefix="127.83.0.0/16", tick=0.03, delays=DELAYS))
+    server = app.serve(cloud)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield cloud, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    cloud.close()
+
+
+@pytest.fixture
+def cloud(running_cloud: tuple[app.LocalCloud, str], hosts: Hosts) -> Iterator[app.LocalCloud]:
+    """The cloud, obedient again after the test."""
+    yield running_cloud[0]
+    hosts.obey()
+    running_cloud[0].restore()
+
+
+@pytest.fixture(scope="session")
+def accounts(running_cloud: tuple[app.LocalCloud, str]) -> dict[str, Account]:
+    return {region: Account(running_cloud[1], region) for region in ("us-east-1", "eu-west-1")}
+
+
+@pytest.fixture
+def account(cloud: app.LocalCloud, accounts: dict[str, Account]) -> Account:
+    return accounts["us-east-1"]
+
+
+@pytest.fixture
+def elsewhere(cloud: app.LocalCloud, accounts: dict[str, Account]) -> Account:
+    """Another region."""
+    return accounts["eu-west-1"]

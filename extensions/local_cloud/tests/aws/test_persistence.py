@@ -1,0 +1,68 @@
+"""A new server carries on where the old one was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from local_cloud.aws.app import LocalCloud
+from local_cloud.aws.context import CLOUD
+from moto.core.base_backend import BackendDict
+
+from .conftest import Account, Hosts, until
+
+
+def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts, tmp_path: Path) -> None:
+    vpc = account.vpc()
+    subnets = account.subnets(vpc=vpc)
+    group = account.group(2, subnets)
+    until(lambda: len(account.members(group)) == 2)
+    members = sorted(account.members(group))
+    token = account.name("token")
+    file_system = account.efs.create_file_system(CreationToken=token)["FileSystemId"]
+    placement = account.name("placement")
+    account.ec2.create_placement_group(GroupName=placement, Strategy="cluster")
+    role = account.name("role")
+    iam = account.client("iam")
+    iam.create_role(RoleName=role, AssumeRolePolicyDocument="{}")
+    iam.attach_role_policy(RoleName=role, PolicyArn="arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore")
+    parameter = f"/{role}"
+    account.client("ssm").put_parameter(Name=parameter, Value="x", Type="SecureString", Tags=[{"Key": "a", "Value": "b"}])
+    activities = account.activities(group)
+    cloud.capacity.update({"g6.xlarge": {"us-east-1a": 1}})
+    key = account.client("kms").create_key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["KeyId"]
+    addresses = {account.instance(each)["PrivateIpAddress"] for each in members}
+
+    cloud.save(tmp_path / "state")
+    BackendDict.reset()
+    assert account.described(group) is None
+    cloud.load(tmp_path / "state")
+
+    assert sorted(account.members(group)) == members
+    assert account.activities(group) == activities
+    assert account.efs.describe_file_systems(CreationToken=token)["FileSystems"][0]["FileSystemId"] == file_system
+    until(lambda: account.efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]["LifeCycleState"] == "available")
+    assert account.ec2.describe_placement_groups(GroupNames=[placement])["PlacementGroups"]
+    assert iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"][0]["PolicyName"] == "AmazonSSMManagedInstanceCore"
+    assert account.client("ssm").get_parameter(Name=parameter, WithDecryption=True)["Parameter"]["Value"] == "x"
+    assert account.client("kms").get_public_key(KeyId=key)["PublicKey"]
+    assert cloud.capacity.as_dict() == {"g6.xlarge": {"us-east-1a": 1}}
+    new = account.run(subnets[0])[0]["PrivateIpAddress"]
+    assert new not in addresses
+    assert int(new.rpartition(".")[2]) > 3
+    hosts.alive.discard(members[0])
+    until(lambda: members[0] not in account.members(group) and len(account.members(group)) == 2)
+
+
+def test_hosts_that_are_down_are_started_again(
+    account: Account, cloud: LocalCloud, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identifier = account.run(account.subnets()[0])[0]["InstanceId"]
+    until(lambda: account.state(identifier) == "running")
+    monkeypatch.setattr(CLOUD.hosting, "look", lambda: None)  # as while no server runs
+    cloud.save(tmp_path / "state")
+    hosts.alive.discard(identifier)
+    cloud.load(tmp_path / "state")
+    until(lambda: identifier in hosts.alive)
+    monkeypatch.undo()
+    assert account.state(identifier) == "running"

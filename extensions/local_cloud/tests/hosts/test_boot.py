@@ -1,0 +1,84 @@
+"""What an instance's host is like after its boot."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from local_cloud.testing import bare_hosts, bare_runtime, wait_until
+
+from .conftest import Hosts
+
+
+def test_is_up_with_nothing_failed(hosts: Hosts) -> None:
+    assert hosts.first.ssh("systemctl is-system-running --wait").stdout == "running\n"
+
+
+def test_user_data_has_taken_effect(hosts: Hosts) -> None:
+    assert hosts.first.ssh("cat /etc/written /run/user-data").stdout == "by cloud-initdone\n"
+
+
+def test_login_user_is_the_ami_s(hosts: Hosts) -> None:
+    assert hosts.first.ssh("id -un; id -u; sudo -n id -u").stdout.split() == ["ubuntu", "1000", "0"]
+
+
+def test_hostname_is_known_to_itself(hosts: Hosts) -> None:
+    name = "ip-" + hosts.first.private_ip.replace(".", "-")
+    shown = hosts.first.ssh("hostname; cat /etc/hostname; getent ahostsv4 $(hostname) | head -1").stdout.split()
+    assert shown[:3] == [name, name, hosts.first.private_ip]
+
+
+def test_console_shows_the_host_keys_that_sshd_presents(hosts: Hosts) -> None:
+    console = hosts.runtime.console_output(hosts.first.name)
+    block = console.partition("-----BEGIN SSH HOST KEY KEYS-----\n")[2].partition("-----END SSH HOST KEY KEYS-----")[0]
+    shown = {" ".join(line.split()[:2]) for line in block.splitlines()}
+    scan = subprocess.run(["ssh-keyscan", hosts.first.private_ip], capture_output=True, text=True, check=True).stdout
+    presented = {" ".join(line.split()[1:3]) for line in scan.splitlines() if not line.startswith("#")}
+    assert presented
+    assert presented == shown
+
+
+def test_hosts_have_keys_of_their_own(hosts: Hosts) -> None:
+    key = "cat /etc/ssh/ssh_host_ed25519_key.pub /etc/machine-id"
+    assert not set(hosts.first.ssh(key).stdout.split()[1::2]) & set(hosts.second.ssh(key).stdout.split()[1::2])
+
+
+def test_public_address_leads_to_its_host(hosts: Hosts) -> None:
+    for host in (hosts.first, hosts.second):
+        scan = subprocess.run(["ssh-keyscan", "-t", "ed25519", host.public_ip], capture_output=True, text=True, check=True).stdout
+        assert host.ssh("cat /etc/ssh/ssh_host_ed25519_key.pub").stdout.split()[1] in scan
+
+
+def test_hosts_of_one_network_reach_each_other(hosts: Hosts) -> None:
+    banner = hosts.first.ssh(f"timeout 5 bash -c 'head -c 4 </dev/tcp/{hosts.second.private_ip}/22'").stdout
+    assert banner == "SSH-"
+
+
+def test_hosts_file_can_be_replaced_by_rename(hosts: Hosts) -> None:
+    hosts.first.ssh("for f in hosts hostname; do cp /etc/$f /tmp/$f && sudo mv /tmp/$f /etc/$f; done")
+
+
+def test_stop_and_start_keep_the_disk_and_the_keys(hosts: Hosts) -> None:
+    host = hosts.second
+    before = host.ssh("echo kept | sudo tee /etc/kept; cat /etc/ssh/ssh_host_ed25519_key.pub").stdout
+    hosts.runtime.stop(host.name)
+    assert not hosts.runtime.is_alive(host.name)
+    hosts.runtime.start(host.spec())
+    wait_until(lambda: hosts.runtime.is_booted(host.name), 30)
+    assert host.ssh("cat /etc/kept /etc/ssh/ssh_host_ed25519_key.pub").stdout == before
+
+
+def test_another_runtime_finds_the_hosts_again(hosts: Hosts) -> None:
+    again = bare_runtime(hosts.folder)
+    assert again.is_alive(hosts.first.name)
+    assert again.is_booted(hosts.first.name)
+
+
+def test_removed_host_leaves_nothing(tmp_path: Path) -> None:
+    with bare_hosts(tmp_path, 1) as (runtime, (host,)):
+        runtime.remove(host.name)
+        assert not runtime.is_alive(host.name)
+        assert runtime.console_output(host.name) == ""
+        assert not (tmp_path / "hosts" / host.name).exists()
+        assert runtime.labelled() == ([], [])
+        runtime.remove(host.name)

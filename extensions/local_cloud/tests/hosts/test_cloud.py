@@ -1,0 +1,130 @@
+"""The whole cloud through the AWS API: an instance is a host, from its launch to its end."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_cloud.cloud import podman_hosts
+from local_cloud.testing import BareHost, LocalCloud, wait_until
+
+COMMAND = (sys.executable, "-m", "local_cloud.cli")
+USER_DATA = "#cloud-config\nruncmd: [[touch, /run/user-data]]\n"
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A cloud with one instance in it."""
+
+    cloud: LocalCloud
+    ec2: Any
+    instance: dict[str, Any]
+    host: BareHost
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launched]:
+    folder = tmp_path_factory.mktemp("cloud")
+    key = folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    with LocalCloud(folder / "home") as cloud:
+        ec2 = cloud.client("ec2")
+        vpc = ec2.create_vpc(CidrBlock="10.177.0.0/16")["Vpc"]["VpcId"]
+        subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.177.1.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+        ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
+        image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+        instance_id = ec2.run_instances(
+            ImageId=image,
+            InstanceType="m5.large",
+            KeyName="test",
+            UserData=USER_DATA,
+            MinCount=1,
+            MaxCount=1,
+            NetworkInterfaces=[{"DeviceIndex": 0, "SubnetId": subnet, "AssociatePublicIpAddress": True}],
+        )["Instances"][0]["InstanceId"]
+        ec2.get_waiter("instance_running").wait(InstanceIds=[instance_id], WaiterConfig={"Delay": 1, "MaxAttempts": 30})
+        instance = describe(ec2, instance_id)
+        yield Launched(cloud, ec2, instance, BareHost(instance_id, instance["PrivateIpAddress"], instance["PublicIpAddress"], key))
+
+
+def describe(ec2: Any, instance_id: str) -> dict[str, Any]:
+    return dict(ec2.describe_instances(InstanceIds=[instance_id])["Reservations"][0]["Instances"][0])
+
+
+def test_running_instance_is_a_host_at_its_address(launched: Launched) -> None:
+    host = launched.host
+    assert host.private_ip.startswith("10.177.1.")
+    assert host.public_ip.startswith("127.")
+    host.ssh("cloud-init status --wait && test -e /run/user-data")
+    assert host.ssh("hostname -I").stdout.split() == [host.private_ip]
+
+
+def test_console_output_is_the_host_s(launched: Launched) -> None:
+    launched.host.ssh("cloud-init status --wait")
+    output = launched.ec2.get_console_output(InstanceId=launched.host.name)["Output"]
+    if "BEGIN SSH" not in output:
+        output = base64.b64decode(output).decode()
+    assert launched.host.ssh("cut -d' ' -f2 /etc/ssh/ssh_host_ed25519_key.pub").stdout.strip() in output
+
+
+def test_file_system_can_be_mounted_while_it_has_a_mount_target(launched: Launched) -> None:
+    efs = launched.cloud.client("efs")
+    file_system = efs.create_file_system(CreationToken="test", Encrypted=True)["FileSystemId"]
+    wait_until(lambda: efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]["LifeCycleState"] == "available", 20)
+    mount = f"sudo mount -t nfs4 -o nfsvers=4.1 {file_system}.efs.us-east-1.amazonaws.com:/ /mnt"
+    assert launched.host.ssh(mount, check=False).returncode == 32
+    target = efs.create_mount_target(FileSystemId=file_system, SubnetId=launched.instance["SubnetId"])["MountTargetId"]
+    wait_until(lambda: launched.host.ssh(mount, check=False).returncode == 0, 20)
+    launched.host.ssh("sudo umount /mnt")
+    efs.delete_mount_target(MountTargetId=target)
+    wait_until(lambda: not efs.describe_mount_targets(FileSystemId=file_system)["MountTargets"], 20)
+    efs.delete_file_system(FileSystemId=file_system)
+    wait_until(lambda: not (launched.cloud.cloud.home.file_systems / file_system).exists(), 20)
+
+
+def test_a_restarted_server_finds_instances_and_hosts_again(launched: Launched) -> None:
+    before = launched.host.ssh("cat /proc/1/stat").stdout.split()[21]
+    launched.cloud.restart()
+    assert describe(launched.ec2, launched.host.name)["State"]["Name"] == "running"
+    assert launched.host.ssh("cat /proc/1/stat").stdout.split()[21] == before
+
+
+def test_starting_twice_says_so(launched: Launched) -> None:
+    done = local_cloud(launched, "start")
+    assert done.stdout == f"local-cloud: runs already at {launched.cloud.endpoint}\n"
+
+
+def test_status_shows_the_instance(launched: Launched) -> None:
+    line = next(line for line in local_cloud(launched, "status").stdout.splitlines() if launched.host.name in line)
+    assert line.split()[2:] == ["m5.large", "running", launched.host.private_ip, launched.host.public_ip]
+
+
+def test_env_is_enough_for_the_aws_tools(launched: Launched) -> None:
+    exports = local_cloud(launched, "env").stdout
+    code = "import boto3; print(boto3.client('sts').get_caller_identity()['Account'])"
+    script = f'{exports}\n"{sys.executable}" -c "{code}"'
+    assert subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.strip().isdecimal()
+
+
+def test_terminated_instance_takes_its_host_along(launched: Launched) -> None:
+    launched.ec2.terminate_instances(InstanceIds=[launched.host.name])
+    wait_until(lambda: describe(launched.ec2, launched.host.name)["State"]["Name"] == "terminated", 20)
+    home = launched.cloud.cloud.home
+    assert podman_hosts(home, launched.cloud.cloud.setup).labelled() == ([], [])
+    assert not (home.hosts / launched.host.name).exists()
+
+
+def local_cloud(launched: Launched, command: str) -> subprocess.CompletedProcess[str]:
+    argv = [*COMMAND, "--home", str(launched.cloud.cloud.home.folder), command]
+    return subprocess.run(argv, capture_output=True, text=True, check=True)
+
+
+def test_status_of_no_cloud(tmp_path: Path) -> None:
+    done = subprocess.run([*COMMAND, "--home", str(tmp_path / "none"), "status"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, "local-cloud: not running\n")

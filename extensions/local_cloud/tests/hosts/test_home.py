@@ -1,0 +1,67 @@
+"""Names, addresses and files of a cloud."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+
+import pytest
+from local_cloud import cli
+from local_cloud.home import Home, Setup
+from local_cloud.status import columns
+
+
+def test_public_addresses_are_loopback_and_differ_between_homes() -> None:
+    prefixes = {ipaddress.ip_network(Home(Path(f"/cloud/{number}")).public_prefix) for number in range(20)}
+    assert len(prefixes) > 15
+    assert all(prefix.subnet_of(ipaddress.ip_network("127.64.0.0/10")) for prefix in prefixes)
+
+
+def test_names_differ_between_homes() -> None:
+    assert Home(Path("/a")).cloud_name(Setup()) != Home(Path("/b")).cloud_name(Setup())
+
+
+def test_setup_is_remembered(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    assert home.read_setup() == Setup()
+    home.write_setup(Setup(port=1234, hosts=False))
+    assert Home(tmp_path / "home").read_setup() == Setup(port=1234, hosts=False)
+
+
+def test_only_one_server_serves_a_home(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert home.server_pid() is None
+    with home.serving():
+        assert home.server_pid() == os.getpid()
+        with pytest.raises(BlockingIOError), Home(tmp_path).serving():
+            pass
+    assert home.server_pid() is None
+
+
+def test_delete_spares_what_is_not_the_cloud_s(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.write_setup(Setup())
+    (home.folder / "mine").touch()
+    home.delete()
+    assert [path.name for path in home.folder.iterdir()] == ["mine"]
+
+
+def test_environment_keeps_loopback_off_proxies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NO_PROXY", "example.com")
+    assert Home(tmp_path).environment(Setup(port=5))["NO_PROXY"] == "example.com,127.0.0.1"
+
+
+def test_columns_are_aligned() -> None:
+    assert columns(("a", "b"), [("long", ""), ("x", "y")]) == "a     b\nlong  -\nx     y"
+
+
+def test_env_before_the_first_start_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--home", str(tmp_path / "none"), "env"]) == 1
+    assert capsys.readouterr().err == "local-cloud: never started, so it has no address yet\n"
+    assert not (tmp_path / "none").exists()
+
+
+def test_stop_when_nothing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["stop", "--home", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "local-cloud: not running\n"

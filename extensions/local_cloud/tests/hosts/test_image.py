@@ -1,0 +1,70 @@
+"""The node image: built once, found again, labelled; and what its builder makes of the machine's configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from local_cloud.hosts.podman import Podman
+from local_cloud.image.builder import IMAGE_FILES, INPUTS_LABEL, digest, node_image, pip_configuration, pytorch_environment
+from local_cloud.testing import bare_hosts
+
+
+@pytest.fixture
+def podman(tmp_path: Path) -> Podman:
+    podman = Podman(tmp_path / "containers.conf")
+    podman.write_configuration()
+    return podman
+
+
+def test_second_build_builds_nothing(podman: Podman) -> None:
+    name = node_image(podman)
+    podman.configure(name)
+    pytorch_environment(podman, name)
+    steps: list[str] = []
+    assert node_image(podman, steps.append) == name
+    assert pytorch_environment(podman, name, steps.append).is_dir()
+    assert steps == []
+
+
+def test_image_says_what_it_was_built_from(podman: Podman) -> None:
+    name = node_image(podman)
+    assert podman("image", "inspect", name, f'--format={{{{index .Labels "{INPUTS_LABEL}"}}}}').strip() == digest(IMAGE_FILES)
+
+
+def test_digest_covers_files_and_folders() -> None:
+    assert len({digest(IMAGE_FILES), digest(("Containerfile",)), digest(("files",))}) == 3
+
+
+def test_hosts_have_pytorch(tmp_path: Path) -> None:
+    with bare_hosts(tmp_path, 1, pytorch=True) as (_runtime, (host,)):
+        code = "import sklearn, tensorboard, torch; print(torch.ones(3).sum().item(), torch.distributed.is_gloo_available())"
+        assert host.ssh(f"/opt/pytorch/bin/python -c '{code}'").stdout == "3.0 True\n"
+        assert host.ssh("sudo touch /opt/pytorch/file", check=False).returncode != 0
+
+
+def test_pip_settings_go_into_the_build_with_the_folders_they_name(tmp_path: Path) -> None:
+    wheels, index = tmp_path / "wheels", tmp_path / "index" / "simple"
+    wheels.mkdir()
+    index.mkdir(parents=True)
+    listed = "\n".join(
+        [
+            f"global.find-links='{wheels} https://example.com/wheels'",
+            f"global.extra-index-url='\\nfile://{index}'",
+            "global.timeout='15'",
+            ":env:.timeout='60'",
+            "install.no-compile='true'",
+            "global.cert='/does/not/exist'",
+        ]
+    )
+    text, folders = pip_configuration(listed)
+    assert folders == [str(index.parent), str(wheels)]
+    assert text.splitlines() == [
+        "[global]",
+        f"find-links = {wheels} https://example.com/wheels",
+        f"extra-index-url = file://{index}",
+        "timeout = 60",
+        "cert = /does/not/exist",
+        "[install]",
+        "no-compile = true",
+    ]
