@@ -1,0 +1,251 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The connection to AWS that all controller modules share. The only importer of amazon.aws."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn, TypeVar
+
+try:
+    import boto3
+    import botocore.exceptions
+    from botocore.config import Config
+    from botocore.loaders import Loader
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+from ansible_collections.amazon.aws.plugins.module_utils.botocore import get_aws_connection_info
+from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
+from ansible_collections.amazon.aws.plugins.module_utils.retries import AWSRetry
+from ansible_collections.amazon.aws.plugins.module_utils.tagging import ansible_dict_to_boto3_tag_list, boto3_tag_list_to_ansible_dict
+
+from ._plan.resources import Address, Found
+
+CLUSTER_TAG = "deeplearning:cluster"
+COMPONENT_TAG = "deeplearning:component"
+KEY_TAG = "deeplearning:key"
+IMAGE_TAG = "deeplearning:image"
+
+# A new resource is not seen everywhere at once: calls that name it may answer so for a while.
+NOT_YET_VISIBLE = (
+    "InvalidAllocationID.NotFound",
+    "InvalidGatewayID.NotFound",
+    "InvalidGroup.NotFound",
+    "InvalidGroupId.Malformed",
+    "InvalidInternetGatewayID.NotFound",
+    "InvalidLaunchTemplateId.NotFound",
+    "InvalidNatGatewayID.NotFound",
+    "InvalidRouteTableID.NotFound",
+    "InvalidRouteTableId.NotFound",
+    "InvalidSubnetID.NotFound",
+    "InvalidVpcID.NotFound",
+    "InvalidVpcEndpointId.NotFound",
+    "NatGatewayNotFound",
+    "NoSuchEntity",
+    "SubnetNotFound",
+)
+# What AWS answers while something that uses a resource is still going away.
+IN_USE = (
+    "AuthFailure",  # of an elastic IP address
+    "DeleteConflict",
+    "DependencyViolation",
+    "FileSystemInUse",
+    "InvalidIPAddress.InUse",
+    "ResourceInUse",
+    "ScalingActivityInProgress",
+)
+# What AWS answers to bad credentials, and to good ones in a region that the account has not opted in to.
+NOT_LET_IN = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "UnrecognizedClientException")
+
+T = TypeVar("T")
+
+
+class CloudError(Exception):
+    """Something that the user can put right, said in one sentence."""
+
+
+class WaitTimeout(CloudError):
+    """A resource did not get ready in time."""
+
+
+class Cloud:
+    """One cluster in one region: its clients, its tags, its patience.
+
+    Clients are made on first use and shared by all threads; botocore retries throttled and failed calls. All come from one
+    session, so that a profile's role is assumed once and not once per service.
+    """
+
+    def __init__(self, module: AnsibleAWSModule, cluster: str, *, wait_timeout: int = 900, tags: Mapping[str, str] | None = None) -> None:
+        self.module, self.cluster, self.wait_timeout = module, cluster, wait_timeout
+        self._extra_tags = dict(tags or {})
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        region, self._endpoint, self._connection = get_aws_connection_info(module)
+        self.region = self._valid_region(region)
+        self._session = boto3.session.Session(profile_name=self._connection.pop("profile_name", None))
+        own = Config(user_agent_extra="deeplearning.cluster", retries={"mode": "standard", "max_attempts": 10}, max_pool_connections=32)
+        self._config = own.merge(self._connection.pop("aws_config", Config()))
+
+    @staticmethod
+    def _valid_region(region: str | None) -> str:
+        known = {name for partition in Loader().load_data("partitions")["partitions"] for name in partition["regions"]}
+        if not region:
+            raise CloudError("No region given. Set 'region', or AWS_REGION in the environment, for example us-east-1.")
+        if region not in known:
+            raise CloudError(f"region: '{region}' is not an AWS region. Regions that could be meant: {', '.join(_similar(region, known))}.")
+        return region
+
+    def client(self, service: str) -> Any:
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._connect(service)
+            return self._clients[service]
+
+    def _connect(self, service: str) -> Any:
+        try:
+            return self._session.client(
+                service, region_name=self.region, endpoint_url=self._endpoint, config=self._config, **self._connection
+            )
+        except ValueError as error:
+            raise CloudError(f"Cannot connect to {service}: {error}. Is endpoint_url right?") from error
+
+    @property
+    def ec2(self) -> Any:
+        return self.client("ec2")
+
+    @property
+    def efs(self) -> Any:
+        return self.client("efs")
+
+    @property
+    def iam(self) -> Any:
+        return self.client("iam")
+
+    @property
+    def autoscaling(self) -> Any:
+        return self.client("autoscaling")
+
+    @property
+    def ssm(self) -> Any:
+        return self.client("ssm")
+
+    # Tags: the only state
+
+    def tags(self, component: str, key: str, name: str) -> dict[str, str]:
+        """The tags of a resource of this cluster, the user's own included."""
+        own = {CLUSTER_TAG: self.cluster, COMPONENT_TAG: component, KEY_TAG: key, "Name": name}
+        return {**self._extra_tags, **own}
+
+    def comparable_tags(self, tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
+        """Those tags of a resource that the definition speaks about; tags that others have put on it are theirs."""
+        own = {CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, IMAGE_TAG, "Name", *self._extra_tags}
+        return {name: value for name, value in tag_dict(tag_list).items() if name in own}
+
+    def filters(self, *more: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """EC2 filters for everything that is tagged as this cluster's."""
+        return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
+
+    # Reading, retrying, waiting
+
+    def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
+        """All items of a describe or list call, over all its pages."""
+        client = self.client(service)
+        if client.can_paginate(operation):
+            return list(client.get_paginator(operation).paginate(**arguments).build_full_result().get(key, []))
+        return list(getattr(client, operation)(**arguments).get(key, []))
+
+    def once_visible(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T:
+        """Makes a call that names something made a moment ago, again while AWS says that it does not exist."""
+        return AWSRetry.jittered_backoff(retries=12, delay=1, max_delay=10, catch_extra_error_codes=[*NOT_YET_VISIBLE, *more_codes])(call)(
+            **arguments
+        )
+
+    def once_unused(self, call: Callable[..., T], **arguments: Any) -> T | None:
+        """Makes a delete call, again while AWS says that something still uses the resource; gone already is fine."""
+        retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=list(IN_USE))
+        try:
+            return retry(call)(**arguments)
+        except botocore.exceptions.ClientError as error:
+            if is_missing(error):
+                return None
+            raise
+
+    def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None) -> T:
+        """Calls C(probe) at growing intervals until it returns something; raises WaitTimeout after C(timeout) seconds."""
+        deadline = time.monotonic() + (self.wait_timeout if timeout is None else timeout)
+        pause = 0.1
+        while True:
+            result = probe()
+            if result:
+                return result
+            if time.monotonic() + pause > deadline:
+                raise WaitTimeout(f"{what}: not ready after {self.wait_timeout if timeout is None else timeout:g} s.")
+            time.sleep(pause)
+            pause = min(pause * 1.5, 10)
+
+
+def error_code(error: BaseException) -> str:
+    """The error code that AWS gave, or an empty text."""
+    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+
+
+def is_missing(error: BaseException) -> bool:
+    """Whether AWS says that what a call names does not exist."""
+    code = error_code(error)
+    return code == "NoSuchEntity" or code.endswith(("NotFound", "NotFoundException"))
+
+
+def tag_dict(tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Tags as AWS lists them, as a dictionary."""
+    return dict(boto3_tag_list_to_ansible_dict(list(tag_list)))
+
+
+def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    """Tags as AWS wants them."""
+    return list(ansible_dict_to_boto3_tag_list(dict(tags)))
+
+
+def together(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
+    """Calls all functions at once and returns everything they found; refuses two resources that claim to be the same one."""
+    calls = list(functions)
+    with ThreadPoolExecutor(max_workers=max(len(calls), 1)) as pool:
+        found = [item for result in pool.map(lambda call: list(call()), calls) for item in result]
+    seen: dict[Address, Found] = {}
+    for item in found:
+        if item.address in seen:
+            raise CloudError(
+                f"Both {seen[item.address].id} and {item.id} are tagged as {item.address} of this cluster. "
+                f"Delete the one that is not used, or take the tag {KEY_TAG} off it."
+            )
+        seen[item.address] = item
+    return found
+
+
+def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
+    """Ends the module with one clear message."""
+    if isinstance(error, botocore.exceptions.NoCredentialsError):
+        module.fail_json(
+            msg="No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first.", **result
+        )
+    if error_code(error) in NOT_LET_IN:
+        module.fail_json_aws(
+            error,
+            msg=f"AWS does not accept the credentials in {module.region}. "
+            "If they are good in other regions, this one has to be enabled for the account first",
+            **result,
+        )
+    if isinstance(error, botocore.exceptions.ClientError):
+        module.fail_json_aws(error, **result)
+    module.fail_json(msg=str(error), **result)
+    raise AssertionError("fail_json returned")
+
+
+def _similar(region: str, known: set[str]) -> list[str]:
+    import difflib  # pylint: disable=import-outside-toplevel
+
+    return difflib.get_close_matches(region, sorted(known), n=3, cutoff=0.5) or ["us-east-1", "eu-west-1", "ap-northeast-1"]

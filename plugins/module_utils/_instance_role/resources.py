@@ -1,0 +1,160 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads and changes the nodes' IAM role and instance profile. One AWS call per step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Mapping
+
+from .._aws import CLUSTER_TAG, Cloud, CloudError, is_missing, tag_dict, tag_list, together
+from .._plan.plan import Kind
+from .._plan.resources import Address, Found
+from .definition import INSTANCE_PROFILE, ROLE, name
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+COMPONENT = "instance_role"
+POLICY_NAME = "nodes"
+Properties = Mapping[str, Any]
+
+
+def read(cloud: Cloud) -> list[Found]:
+    """The role and profile that carry this cluster's name. Raises CloudError if something else owns that name."""
+    return together([lambda: _role(cloud), lambda: _profile(cloud)])
+
+
+def _role(cloud: Cloud) -> Iterator[Found]:
+    role_name = name(cloud.cluster, cloud.region)
+    try:
+        role = cloud.iam.get_role(RoleName=role_name)["Role"]
+    except ClientError as error:
+        if is_missing(error):
+            return
+        raise
+    _refuse_foreign(cloud, f"role {role_name}", role.get("Tags", []))
+    yield Found(
+        ROLE,
+        role_name,
+        {
+            "name": role_name,
+            "trust": role["AssumeRolePolicyDocument"],
+            "policy": _policy(cloud, role_name),
+            "tags": cloud.comparable_tags(role.get("Tags", [])),
+        },
+    )
+
+
+def _policy(cloud: Cloud, role_name: str) -> dict[str, Any] | None:
+    try:
+        return dict(cloud.iam.get_role_policy(RoleName=role_name, PolicyName=POLICY_NAME)["PolicyDocument"])
+    except ClientError as error:
+        if is_missing(error):
+            return None
+        raise
+
+
+def _profile(cloud: Cloud) -> Iterator[Found]:
+    profile_name = name(cloud.cluster, cloud.region)
+    try:
+        profile = cloud.iam.get_instance_profile(InstanceProfileName=profile_name)["InstanceProfile"]
+    except ClientError as error:
+        if is_missing(error):
+            return
+        raise
+    _refuse_foreign(cloud, f"instance profile {profile_name}", profile.get("Tags", []))
+    yield Found(
+        INSTANCE_PROFILE,
+        profile_name,
+        {
+            "name": profile_name,
+            "role": next((role["RoleName"] for role in profile["Roles"]), None),
+            "tags": cloud.comparable_tags(profile.get("Tags", [])),
+        },
+        {"arn": profile["Arn"]},
+    )
+
+
+def _refuse_foreign(cloud: Cloud, what: str, tags: list[dict[str, str]]) -> None:
+    if tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster:
+        raise CloudError(
+            f"The {what} exists and is not tagged {CLUSTER_TAG}={cloud.cluster}. Rename or delete it, or choose another cluster name."
+        )
+
+
+def _create_role(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    cloud.iam.create_role(
+        RoleName=properties["name"],
+        AssumeRolePolicyDocument=json.dumps(properties["trust"]),
+        Description=f"Nodes of the training cluster {cloud.cluster}",
+        Tags=tag_list(properties["tags"]),
+    )
+    found = Found(address, properties["name"], properties)
+    _update_role(cloud, found, properties, frozenset({"policy"}))
+    return found
+
+
+def _update_role(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    if "trust" in changed:
+        cloud.iam.update_assume_role_policy(RoleName=found.id, PolicyDocument=json.dumps(properties["trust"]))
+    if "policy" in changed:
+        cloud.once_visible(
+            cloud.iam.put_role_policy, RoleName=found.id, PolicyName=POLICY_NAME, PolicyDocument=json.dumps(properties["policy"])
+        )
+    if "tags" in changed:
+        cloud.iam.tag_role(RoleName=found.id, Tags=tag_list(properties["tags"]))
+
+
+def _delete_role(cloud: Cloud, found: Found) -> None:
+    for policy_name in cloud.retrieve("iam", "list_role_policies", "PolicyNames", RoleName=found.id):
+        cloud.iam.delete_role_policy(RoleName=found.id, PolicyName=policy_name)
+    cloud.once_unused(cloud.iam.delete_role, RoleName=found.id)
+
+
+def _create_profile(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    created = cloud.iam.create_instance_profile(InstanceProfileName=properties["name"], Tags=tag_list(properties["tags"]))[
+        "InstanceProfile"
+    ]
+    found = Found(address, properties["name"], {**properties, "role": None}, {"arn": created["Arn"]})
+    _update_profile(cloud, found, properties, frozenset({"role"}))
+    return found
+
+
+def _update_profile(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    if "role" in changed:
+        if found.properties["role"]:
+            cloud.iam.remove_role_from_instance_profile(InstanceProfileName=found.id, RoleName=found.properties["role"])
+        cloud.once_visible(cloud.iam.add_role_to_instance_profile, InstanceProfileName=found.id, RoleName=properties["role"])
+    if "tags" in changed:
+        cloud.iam.tag_instance_profile(InstanceProfileName=found.id, Tags=tag_list(properties["tags"]))
+
+
+def _delete_profile(cloud: Cloud, found: Found) -> None:
+    if found.properties["role"]:
+        cloud.once_unused(cloud.iam.remove_role_from_instance_profile, InstanceProfileName=found.id, RoleName=found.properties["role"])
+    cloud.once_unused(cloud.iam.delete_instance_profile, InstanceProfileName=found.id)
+
+
+KINDS = (
+    Kind(
+        "role",
+        _create_role,
+        _delete_role,
+        update=_update_role,
+        updatable=frozenset({"trust", "policy", "tags"}),
+        deleted_after=("instance_profile",),
+    ),
+    Kind(
+        "instance_profile",
+        _create_profile,
+        _delete_profile,
+        update=_update_profile,
+        updatable=frozenset({"role", "tags"}),
+        deleted_after=("auto_scaling_group",),
+    ),
+)

@@ -1,0 +1,54 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""How a network's address range is divided among zones. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+
+SMALLEST_SUBNET = 28  # AWS: VPC and subnet masks lie between /16 and /28
+LARGEST_NETWORK = 16
+MOST_BLOCKS = 8  # four zones with a public and a private subnet each
+
+
+class AddressPlanError(ValueError):
+    """The address range does not suit the wish."""
+
+
+def network(cidr: str) -> ipaddress.IPv4Network:
+    """The parsed range of a VPC. Raises AddressPlanError with what would be accepted."""
+    try:
+        parsed = ipaddress.IPv4Network(cidr)
+    except ValueError as error:
+        raise AddressPlanError(f"cidr: '{cidr}' is not an IPv4 range ({error}). Give one such as 10.0.0.0/16.") from error
+    if not LARGEST_NETWORK <= parsed.prefixlen < SMALLEST_SUBNET:
+        raise AddressPlanError(
+            f"cidr: '{cidr}' must have a mask from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}, to hold subnets of /{SMALLEST_SUBNET}."
+        )
+    return parsed
+
+
+def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dict[str, str]:
+    """CIDR by subnet key (C(public-ZONE), C(private-ZONE)).
+
+    The range is cut into up to eight equal blocks, private subnets from its start, public ones from its middle. A subnet
+    in C(existing) (key to CIDR) keeps its block, so that zones can be added and taken away. Raises AddressPlanError.
+    """
+    parsed = network(cidr)
+    bits = min(MOST_BLOCKS.bit_length() - 1, SMALLEST_SUBNET - parsed.prefixlen)
+    blocks = [str(block) for block in parsed.subnets(prefixlen_diff=bits)]
+    half = len(blocks) // 2
+    taken = set(existing.values())
+    result = {}
+    for side, choices in (("private", blocks[:half]), ("public", blocks[half:])):
+        free = [block for block in choices if block not in taken]
+        for zone in zones:
+            key = f"{side}-{zone}"
+            if key not in existing and not free:
+                raise AddressPlanError(
+                    f"cidr: '{cidr}' has room for {half} zones, {len(zones)} are wanted. Take a larger range or fewer zones."
+                )
+            result[key] = existing[key] if key in existing else free.pop(0)
+    return result

@@ -1,0 +1,66 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the inventory and cluster_info tell about nodes, from EC2's description of the instances. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .definition import FILE_SYSTEM_TAG, MASTER, NODE_TYPE_TAG, NODE_TYPES, NUMBER_TAG, WORKERS, assign_numbers
+
+
+@dataclass(frozen=True)
+class Node:
+    """One live node. C(name) is its name in the inventory, C(hostname) the one that hosts use among themselves."""
+
+    name: str
+    hostname: str
+    group: str
+    number: int
+    instance_id: str
+    instance_type: str
+    zone: str
+    private_ip: str
+    public_ip: str | None
+    file_system_id: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
+    """The nodes among the instances, by number. An instance that has no number on its tag yet gets a free one, oldest first."""
+    ordered = sorted(instances, key=lambda item: (item["LaunchTime"], item["InstanceId"]))
+    result = []
+    for group, node_type in NODE_TYPES.items():
+        members = {item["InstanceId"]: item for item in ordered if _tags(item).get(NODE_TYPE_TAG) == node_type}
+        numbered = {
+            instance_id: int(_tags(item)[NUMBER_TAG])
+            for instance_id, item in members.items()
+            if _tags(item).get(NUMBER_TAG, "").isdecimal()
+        }
+        numbers = assign_numbers(group, numbered, [instance_id for instance_id in members if instance_id not in numbered], len(members))
+        result += [_node(cluster, group, number, members[instance_id]) for instance_id, number in numbers.items()]
+    return sorted(result, key=lambda node: node.number)
+
+
+def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) -> Node:
+    return Node(
+        name=f"{cluster}-{MASTER}" if group == MASTER else f"{cluster}-worker{number}",
+        hostname=f"deeplearning-worker{number}",
+        group=MASTER if group == MASTER else WORKERS,
+        number=number,
+        instance_id=instance["InstanceId"],
+        instance_type=instance["InstanceType"],
+        zone=instance["Placement"]["AvailabilityZone"],
+        private_ip=instance["PrivateIpAddress"],
+        public_ip=instance.get("PublicIpAddress") or None,
+        file_system_id=_tags(instance).get(FILE_SYSTEM_TAG),
+    )
+
+
+def _tags(instance: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}

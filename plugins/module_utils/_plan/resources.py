@@ -1,0 +1,124 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The values that plans are made of: resources as wanted, resources as found, and references between them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+KNOWN_AFTER_APPLY = "(known after apply)"
+
+
+class Address(NamedTuple):
+    """What identifies a resource inside one cluster, for example C(subnet private-us-east-1a)."""
+
+    kind: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Stands for an attribute of another resource, usually its id, that AWS gives out when it creates it."""
+
+    address: Address
+    attribute: str = "id"
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A value that C(function) makes from its references once all of them are known."""
+
+    function: Callable[..., Any]
+    refs: tuple[Ref, ...]
+
+
+class Unknown:
+    """The value of a reference whose resource does not exist yet."""
+
+    def __repr__(self) -> str:
+        return KNOWN_AFTER_APPLY
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unknown)
+
+    def __hash__(self) -> int:
+        return hash(Unknown)
+
+
+UNKNOWN = Unknown()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A resource as the definition describes it. A property that is not named is left as it is."""
+
+    address: Address
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    after: tuple[Address, ...] = ()
+    """Resources that must be finished first, beyond those that the properties refer to."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A resource as AWS describes it.
+
+    C(properties) are comparable with those of C(Wanted); C(attributes) is what others may refer to. An adopted resource
+    belongs to somebody else: it can be referred to, and is never changed or deleted.
+    """
+
+    address: Address
+    id: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    adopted: bool = False
+
+    def attribute(self, name: str) -> Any:
+        return self.id if name == "id" else self.attributes[name]
+
+
+def references(value: Any) -> Iterator[Address]:
+    """The addresses that a property's value refers to, at any depth."""
+    if isinstance(value, Ref):
+        yield value.address
+    elif isinstance(value, Computed):
+        for ref in value.refs:
+            yield ref.address
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from references(item)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from references(item)
+
+
+def resolve(value: Any, known: Mapping[Address, Found]) -> Any:
+    """The value with every reference replaced by what it stands for, or by C(UNKNOWN)."""
+    if isinstance(value, Ref):
+        return known[value.address].attribute(value.attribute) if value.address in known else UNKNOWN
+    if isinstance(value, Computed):
+        inputs = [resolve(ref, known) for ref in value.refs]
+        return UNKNOWN if UNKNOWN in inputs else value.function(*inputs)
+    if isinstance(value, Mapping):
+        return {key: resolve(item, known) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return type(value)(resolve(item, known) for item in value)
+    return value
+
+
+def printable(value: Any) -> Any:
+    """The value as JSON can hold it; unknown values as text, sets sorted."""
+    if isinstance(value, Unknown):
+        return KNOWN_AFTER_APPLY
+    if isinstance(value, Mapping):
+        return {str(key): printable(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((printable(item) for item in value), key=str)
+    if isinstance(value, (list, tuple)):
+        return [printable(item) for item in value]
+    return value

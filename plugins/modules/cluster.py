@@ -1,0 +1,91 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster
+version_added: 0.1.0
+short_description: Network, file system, role and nodes of a training cluster as one plan
+description:
+  - Creates, changes or deletes everything that a training cluster needs in AWS, as one plan that is applied with as much
+    concurrency as its dependencies allow.
+  - Does what M(deeplearning.cluster.network), M(deeplearning.cluster.file_system), M(deeplearning.cluster.instance_role) and
+    M(deeplearning.cluster.node_group) do one by one, in one process.
+extends_documentation_fragment:
+  - deeplearning.cluster.provisioning
+  - deeplearning.cluster.provisioning.network
+  - deeplearning.cluster.provisioning.file_system
+  - deeplearning.cluster.provisioning.instance_role
+  - deeplearning.cluster.provisioning.nodes
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: A cluster of one master and three workers
+  deeplearning.cluster.cluster:
+    cluster: bert
+    region: us-east-1
+    instance_type: p4d.24xlarge
+    worker_count: 3
+    image_parameter: /aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id
+    key_name: my-key
+    ssh_cidrs: [203.0.113.0/24]
+
+- name: Delete it and keep the data
+  deeplearning.cluster.cluster:
+    cluster: bert
+    region: us-east-1
+    state: absent
+"""
+
+RETURN = r"""
+changes:
+  description: What was changed, or would be, in the order of the plan.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the resource.
+      type: str
+      sample: subnet
+    key:
+      description: Which resource of its kind.
+      type: str
+      sample: private-us-east-1a
+    action:
+      description: C(create), C(update) or C(delete).
+      type: str
+      sample: create
+    before:
+      description: The properties that differ, as they were.
+      type: dict
+    after:
+      description: The properties that differ, as they are now.
+      type: dict
+resources:
+  description: Ids of the cluster's resources by kind and key; in check mode as they would be.
+  returned: success
+  type: dict
+  sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
+kept:
+  description: Ids of data that belongs to the cluster and was not deleted.
+  returned: when not in check mode
+  type: list
+  elements: str
+"""
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils import options, provisioning
+
+
+def main() -> None:
+    provisioning.run(
+        {**options.COMMON, **options.NETWORK, **options.FILE_SYSTEM, **options.INSTANCE_ROLE, **options.NODES}, provisioning.ALL_UNITS
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_info
+version_added: 0.1.0
+short_description: What belongs to a training cluster
+description:
+  - Lists the resources that are tagged as a cluster's and its live nodes.
+options:
+  cluster:
+    description:
+      - Name of the cluster.
+    type: str
+    required: true
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+  idempotent:
+    description: Only reads.
+    support: full
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Look at a cluster
+  deeplearning.cluster.cluster_info:
+    cluster: bert
+    region: us-east-1
+  register: bert
+"""
+
+RETURN = r"""
+resources:
+  description: The cluster's resources.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the resource.
+      type: str
+      sample: vpc
+    key:
+      description: Which resource of its kind.
+      type: str
+      sample: main
+    id:
+      description: Id that AWS gave it.
+      type: str
+      sample: vpc-0123456789abcdef0
+    properties:
+      description: What the resource is like.
+      type: dict
+nodes:
+  description: Nodes that run, by number.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name in the inventory.
+      type: str
+      sample: bert-worker2
+    hostname:
+      description: Name that the hosts use among themselves.
+      type: str
+      sample: deeplearning-worker2
+    group:
+      description: C(master) or C(workers).
+      type: str
+      sample: workers
+    number:
+      description: Number of the node, 1 is the master.
+      type: int
+      sample: 2
+    instance_id:
+      description: Id of the instance.
+      type: str
+      sample: i-0123456789abcdef0
+    instance_type:
+      description: Type of the instance.
+      type: str
+      sample: p4d.24xlarge
+    zone:
+      description: Availability zone.
+      type: str
+      sample: us-east-1a
+    private_ip:
+      description: Address inside the VPC.
+      type: str
+      sample: 10.0.0.4
+    public_ip:
+      description: Public address, of the master only.
+      type: str
+      sample: 203.0.113.4
+    file_system_id:
+      description: File system that the node mounts, if any.
+      type: str
+      sample: fs-0123456789abcdef0
+"""
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import AnsibleAWSModule, Cloud, CloudError, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.resources import live_instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import printable
+
+try:
+    from botocore.exceptions import BotoCoreError, ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+
+def main() -> None:
+    module = AnsibleAWSModule(argument_spec={"cluster": {"type": "str", "required": True}}, supports_check_mode=True)
+    try:
+        cloud = Cloud(module, module.params["cluster"])
+        resources = [
+            {"kind": item.address.kind, "key": item.address.key, "id": item.id, "properties": printable(item.properties)}
+            for item in sorted(provisioning.read_all(cloud), key=lambda item: item.address)
+        ]
+        live = [node.as_dict() for node in nodes(cloud.cluster, live_instances(cloud, "running"))]
+    except (CloudError, BotoCoreError, ClientError) as error:
+        fail(module, error)
+    module.exit_json(changed=False, resources=resources, nodes=live)
+
+
+if __name__ == "__main__":
+    main()

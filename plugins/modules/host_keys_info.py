@@ -1,0 +1,142 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_keys_info
+version_added: 0.1.0
+short_description: Public SSH host keys of instances, from their console output
+description:
+  - Reads the host keys that cloud-init prints to the console at the first boot, so that the first SSH connection to an instance
+    can be verified over a channel that an attacker in between does not control.
+  - Waits until the keys are there.
+options:
+  instance_ids:
+    description:
+      - The instances.
+    type: list
+    elements: str
+    required: true
+  wait_timeout:
+    description:
+      - How long to wait for the console output of one instance, in seconds. It can lag by minutes on instances that are not
+        built on the Nitro system.
+    type: int
+    default: 300
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+  idempotent:
+    description: Only reads.
+    support: full
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Learn the host keys of two instances
+  deeplearning.cluster.host_keys_info:
+    region: us-east-1
+    instance_ids:
+      - i-0123456789abcdef0
+      - i-0123456789abcdef1
+  register: consoles
+"""
+
+RETURN = r"""
+host_keys:
+  description: The keys of every instance, in the order in which the instances were given.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    instance_id:
+      description: Id of the instance.
+      type: str
+      sample: i-0123456789abcdef0
+    keys:
+      description: Its public keys.
+      type: list
+      elements: str
+      sample: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI..."]
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
+    AnsibleAWSModule,
+    Cloud,
+    CloudError,
+    WaitTimeout,
+    error_code,
+    fail,
+    is_missing,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import host_keys
+
+try:
+    from botocore.exceptions import BotoCoreError, ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+
+def console_output(cloud: Cloud, instance_id: str, *, latest: bool) -> str:
+    """The console output of the present moment if C(latest), which only Nitro instances have, or what EC2 kept of the boot."""
+    try:
+        return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
+    except ClientError as error:
+        if is_missing(error):
+            raise CloudError(f"instance_ids: there is no instance {instance_id} in {cloud.region}.") from error
+        if error_code(error) != "UnsupportedOperation":
+            raise
+        return ""
+
+
+def find_host_keys(cloud: Cloud, instance_id: str) -> list[str]:
+    """The keys on the console. Either output ends 64 KB back, so that they may be in one only."""
+    return host_keys(console_output(cloud, instance_id, latest=True)) or host_keys(console_output(cloud, instance_id, latest=False))
+
+
+def wait_for_host_keys(cloud: Cloud, instance_id: str) -> list[str]:
+    """The instance's host keys. Raises CloudError when the console does not show them in time."""
+    try:
+        return cloud.wait_until(f"Console output of {instance_id}", lambda: find_host_keys(cloud, instance_id))
+    except WaitTimeout as error:
+        raise CloudError(
+            f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. See whether it boots: "
+            f"aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
+            "The image has to run cloud-init with ssh.emit_keys_to_console, which is the default."
+        ) from error
+
+
+def main() -> None:
+    module = AnsibleAWSModule(
+        argument_spec={
+            "instance_ids": {"type": "list", "elements": "str", "required": True},
+            "wait_timeout": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    instance_ids = module.params["instance_ids"]
+    try:
+        cloud = Cloud(module, "", wait_timeout=module.params["wait_timeout"])
+        cloud.client("ec2")
+        with ThreadPoolExecutor(16) as pool:
+            keys = list(pool.map(lambda instance_id: wait_for_host_keys(cloud, instance_id), instance_ids))
+    except (CloudError, BotoCoreError, ClientError) as error:
+        fail(module, error)
+    module.exit_json(changed=False, host_keys=[{"instance_id": name, "keys": found} for name, found in zip(instance_ids, keys)])
+
+
+if __name__ == "__main__":
+    main()
