@@ -1,0 +1,170 @@
+"""Trains a small network on scikit-learn's handwritten digits, on one process or on many hosts at once.
+
+On a cluster every process trains on its own share of the data; after each step DistributedDataParallel averages the gradients, so all
+processes hold the same model. Run it by hand with `python train.py`, or on a cluster as docs and README say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import socket
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.tensorboard import SummaryWriter
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=20, help="how often to go through the data (default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=32, help="images per process and step (default: %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same model (default: %(default)s)")
+    parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and begin anew")
+    return parser.parse_args()
+
+
+def join_processes() -> tuple[int, int, torch.device]:
+    """Return this process's rank, the number of processes, and the device to train on."""
+    if "RANK" not in os.environ:  # started by hand and not by torchrun: this is the only process
+        os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl")
+    else:
+        device = torch.device("cpu")
+        dist.init_process_group("gloo")
+    return dist.get_rank(), dist.get_world_size(), device
+
+
+def load_data() -> tuple[TensorDataset, TensorDataset]:
+    """Return the images to train on and the held-out ones; every process splits them alike."""
+    images, labels = load_digits(return_X_y=True)
+    split = train_test_split(images / 16, labels, test_size=0.2, random_state=0, stratify=labels)
+    train_images, test_images, train_labels, test_labels = split
+    return (
+        TensorDataset(torch.tensor(train_images, dtype=torch.float32), torch.tensor(train_labels)),
+        TensorDataset(torch.tensor(test_images, dtype=torch.float32), torch.tensor(test_labels)),
+    )
+
+
+def build_model() -> nn.Module:
+    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def accuracy(model: nn.Module, data: TensorDataset, device: torch.device) -> float:
+    """Return the share of images that the model recognises."""
+    images, labels = (tensor.to(device) for tensor in data.tensors)
+    with torch.no_grad():
+        return (model(images).argmax(dim=1) == labels).float().mean().item()
+
+
+def average(value: Tensor) -> float:
+    """Return the average of a number over all processes."""
+    total = value.detach().clone()
+    dist.all_reduce(total)
+    return total.item() / dist.get_world_size()
+
+
+class Checkpoints:
+    """Checkpoints by epoch in one directory. A file is complete or not there at all, whenever the process is killed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def newest(self) -> Path | None:
+        return max(self.directory.glob("epoch-*.pt"), default=None)
+
+    def save(self, epoch: int, state: dict) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / f"epoch-{epoch:04d}.pt"
+        temporary = path.with_suffix(".tmp")
+        torch.save(state, temporary)
+        temporary.replace(path)
+
+
+class Report:
+    """What people see of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+
+    def __init__(self, rank: int, directory: Path) -> None:
+        self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
+        tensorboard = os.environ.get("DEEPLEARNING_TENSORBOARD_DIRECTORY", str(directory / "tensorboard"))
+        self.writer = SummaryWriter(tensorboard) if rank == 0 else None
+
+    def write(self, step: int, steps: int, **values: float) -> None:
+        if self.writer is None:
+            return
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step)
+        with self.progress.open("a") as file:
+            file.write(json.dumps({"step": step, "steps": steps, **values}) + "\n")
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+def train(arguments: argparse.Namespace, rank: int, processes: int, device: torch.device) -> None:
+    """Train from the newest checkpoint, or from the beginning, to the last epoch."""
+    torch.manual_seed(arguments.seed)
+
+    train_data, test_data = load_data()
+    sampler: DistributedSampler = DistributedSampler(train_data, processes, rank, seed=arguments.seed)
+    loader = DataLoader(train_data, arguments.batch_size, sampler=sampler)
+    print(f"rank {rank} of {processes} on {socket.gethostname()} ({device}): {len(sampler)} of {len(train_data)} images", flush=True)
+
+    model = DistributedDataParallel(build_model().to(device))
+    optimizer = torch.optim.SGD(model.parameters(), lr=arguments.learning_rate, momentum=0.9)
+
+    output = Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "digits-output"))
+    output.mkdir(parents=True, exist_ok=True)
+    checkpoints = Checkpoints(Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", output / "checkpoints")))
+    first_epoch = 0
+    newest = None if arguments.restart else checkpoints.newest()
+    if newest:
+        state = torch.load(newest, map_location=device, weights_only=True)
+        model.module.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        first_epoch = state["epoch"]
+        print(f"rank {rank}: goes on after epoch {first_epoch}, from {newest}", flush=True)
+    dist.barrier()  # nobody writes a new checkpoint before everybody has found the newest
+
+    report = Report(rank, output)
+    steps = arguments.epochs * len(loader)
+    for epoch in range(first_epoch, arguments.epochs):
+        sampler.set_epoch(epoch)  # another order of the images in each epoch
+        for images, labels in loader:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+        mean_loss = average(loss)
+        if rank == 0:
+            share = accuracy(model.module, test_data, device)
+            print(f"epoch {epoch + 1}: loss {mean_loss:.4f}, held-out accuracy {share:.4f}", flush=True)
+            report.write((epoch + 1) * len(loader), steps, epoch=epoch + 1, loss=mean_loss, accuracy=share)
+            checkpoints.save(epoch + 1, {"epoch": epoch + 1, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()})
+
+    report.close()
+    dist.barrier()  # rank 0 has a model to save: leave together
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    train(arguments, *join_processes())
+    gc.collect()  # the model holds on to the process group, and a group that is left when Python ends may abort the process
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

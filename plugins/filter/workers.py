@@ -1,0 +1,65 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Turns the inventory's host variables into the list of workers that hosts are told."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: workers
+version_added: 0.1.0
+short_description: The list of workers, from host variables
+description:
+  - Picks number, name and private address out of the variables of hosts, in the order of the numbers.
+options:
+  _input:
+    description: Variables of the cluster's hosts, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.
+    type: list
+    elements: dict
+    required: true
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Show the workers
+  ansible.builtin.debug:
+    msg: "{{ groups['trainers'] | map('extract', hostvars) | deeplearning.cluster.workers }}"
+"""
+
+RETURN = r"""
+_value:
+  description: One dictionary per worker.
+  type: list
+  elements: dict
+  sample:
+    - number: 1
+      name: deeplearning-worker1
+      address: 10.0.0.4
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import ordered
+
+VARIABLES = {"number": "deeplearning_number", "name": "deeplearning_hostname", "address": "deeplearning_private_ip"}
+
+
+def workers(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return C({number, name, address}) of every host. Raises AnsibleFilterError when a variable is missing or there twice."""
+    try:
+        return ordered({field: host[variable] for field, variable in VARIABLES.items()} for host in hosts)
+    except KeyError as error:
+        raise AnsibleFilterError(f"a host of the cluster lacks the variable {error.args[0]}: use the nodes inventory or set it") from error
+    except ValueError as error:
+        raise AnsibleFilterError(str(error)) from error
+
+
+class FilterModule:
+    """Filters about the members of a cluster."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters by name."""
+        return {"workers": workers}

@@ -1,0 +1,177 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: nodes
+version_added: 0.1.0
+short_description: The live nodes of a training cluster
+description:
+  - Hosts of one cluster, found by its tag with one paginated describe call; only nodes that run.
+  - Groups are C(master), C(workers), and C(trainers) for all nodes, since the master trains too.
+  - Nodes have numbers that stay with their instances. The master is 1.
+  - Workers are reached through the master. Host keys are always checked, under the instance's id, so that a new instance at an old
+    address is not mistaken for the old one.
+  - The file's name has to end in C(nodes.yml) or C(nodes.yaml).
+options:
+  plugin:
+    description: Names this plugin.
+    type: str
+    required: true
+    choices: [deeplearning.cluster.nodes]
+  cluster:
+    description: Name of the cluster.
+    type: str
+    required: true
+  region:
+    description: Region of the cluster.
+    type: str
+    required: true
+  user:
+    description: Login user of the image.
+    type: str
+    default: ubuntu
+  private_key_file:
+    description: Private half of the EC2 key pair. By default whatever SSH itself offers.
+    type: path
+  ssh_directory:
+    description:
+      - Where the known host keys of the cluster are kept.
+      - By default C(~/.ssh/deeplearning/CLUSTER).
+    type: path
+  jump_through_master:
+    description: Whether workers are reached through the master. Not needed on a controller inside the VPC.
+    type: bool
+    default: true
+extends_documentation_fragment:
+  - inventory_cache
+  - amazon.aws.boto3
+  - amazon.aws.common.plugins
+  - amazon.aws.assume_role.plugins
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+plugin: deeplearning.cluster.nodes
+cluster: bert
+region: us-east-1
+"""
+
+import os
+import shlex
+from collections.abc import Iterable
+from typing import Any
+
+from ansible.errors import AnsibleParserError
+from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import Node, nodes
+
+try:
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+except ImportError:
+    pass  # AWSInventoryBase reports it
+
+TRAINERS = "trainers"
+
+
+class InventoryModule(AWSInventoryBase):
+    """Host inventory of one cluster."""
+
+    NAME = "deeplearning.cluster.nodes"
+    INVENTORY_FILE_SUFFIXES = ("nodes.yml", "nodes.yaml")
+
+    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+        super().parse(inventory, loader, path, cache=cache)
+        cluster, region = self.get_option("cluster"), self.get_option("region")
+        for group in (MASTER, WORKERS, TRAINERS):
+            self.inventory.add_group(group)
+        for group in (MASTER, WORKERS):
+            self.inventory.add_child(TRAINERS, group)
+        # Playbooks that run on the controller need these before there is any host
+        self.inventory.set_variable("all", "deeplearning_cluster_name", cluster)
+        self.inventory.set_variable("all", "deeplearning_region", region)
+        self.inventory.set_variable("all", "deeplearning_ssh_directory", self._ssh_directory())
+
+        cached, live = self.get_cached_result(path, cache)
+        if not cached:
+            live = [node.as_dict() for node in nodes(cluster, self._instances(cluster, region))]
+        self.update_cached_result(path, cache, live)
+        self._populate([Node(**node) for node in live])
+
+    def _instances(self, cluster: str, region: str) -> Iterable[dict[str, Any]]:
+        filters = [
+            {"Name": "tag:deeplearning:cluster", "Values": [cluster]},
+            {"Name": "instance-state-name", "Values": ["running"]},
+        ]
+        try:
+            client = self.client("ec2", region=region)
+            for page in client.get_paginator("describe_instances").paginate(Filters=filters):
+                for reservation in page["Reservations"]:
+                    yield from reservation["Instances"]
+        except NoCredentialsError as error:
+            raise AnsibleParserError(
+                "No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first."
+            ) from error
+        except (BotoCoreError, ClientError) as error:
+            raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}") from error
+
+    def _populate(self, live: list[Node]) -> None:
+        master = next((node for node in live if node.group == MASTER), None)
+        for node in live:
+            self.inventory.add_host(node.name, group=node.group)
+            for name, value in self._variables(node, master).items():
+                self.inventory.set_variable(node.name, name, value)
+
+    def _variables(self, node: Node, master: Node | None) -> dict[str, Any]:
+        variables = {
+            "deeplearning_number": node.number,
+            "deeplearning_hostname": node.hostname,
+            "deeplearning_private_ip": node.private_ip,
+            "deeplearning_instance_id": node.instance_id,
+            "deeplearning_instance_type": node.instance_type,
+            "deeplearning_zone": node.zone,
+            "ansible_host": node.public_ip or node.private_ip,
+            "ansible_user": self.get_option("user"),
+            "ansible_ssh_common_args": shlex.join(self._ssh_arguments(node, master)),
+            # sshd may start a little later than the instance is in service
+            "ansible_ssh_retries": 5,
+        }
+        if node.file_system_id:
+            variables["deeplearning_file_system_id"] = node.file_system_id
+        if node.public_ip:
+            variables["deeplearning_public_ip"] = node.public_ip
+        if self.get_option("private_key_file"):
+            variables["ansible_ssh_private_key_file"] = self._private_key_file()
+        return variables
+
+    def _ssh_arguments(self, node: Node, master: Node | None) -> list[str]:
+        arguments = self._host_key_arguments(node)
+        if master and node is not master and self.get_option("jump_through_master"):
+            jump = ["ssh", "-W", "%h:%p", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *self._host_key_arguments(master)]
+            if self.get_option("private_key_file"):
+                jump += ["-i", self._private_key_file()]
+            jump += ["-l", self.get_option("user"), master.public_ip or master.private_ip]
+            arguments += ["-o", f"ProxyCommand={shlex.join(jump)}"]
+        return arguments
+
+    def _host_key_arguments(self, node: Node) -> list[str]:
+        options = {
+            "StrictHostKeyChecking": "yes",
+            # In ssh's own quotes: it takes a list of files, split at spaces
+            "UserKnownHostsFile": f'"{os.path.join(self._ssh_directory(), "known_hosts")}"',
+            "GlobalKnownHostsFile": "/dev/null",
+            "HostKeyAlias": node.instance_id,
+            # A host that dies ends the connection in a minute, and with it what waits for an answer
+            "ServerAliveInterval": "15",
+            "ServerAliveCountMax": "4",
+        }
+        return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+
+    def _ssh_directory(self) -> str:
+        return os.path.expanduser(self.get_option("ssh_directory") or os.path.join("~", ".ssh", "deeplearning", self.get_option("cluster")))
+
+    def _private_key_file(self) -> str:
+        return os.path.expanduser(self.get_option("private_key_file"))

@@ -1,0 +1,13 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The launchers there are, by name. A new one is a file beside this one and a line here."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.torchrun import torchrun
+
+LAUNCHERS: dict[str, Launcher] = {
+    "torchrun": torchrun,
+}

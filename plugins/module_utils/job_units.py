@@ -1,0 +1,136 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Starts and stops the processes of a job on this host as transient systemd units, one slice per job."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import inspect
+import json
+import os
+import pwd
+import re
+import shutil
+from typing import Any, Callable, Iterator, List, NamedTuple, Tuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils import job_supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils.job import slice_name, unit_name
+
+Run = Callable[[List[str]], Tuple[int, str, str]]
+"""Runs a command and returns its exit status, output and errors, such as AnsibleModule.run_command."""
+
+LOCK = "/run/deeplearning.lock"
+
+# More than the supervisor's own wait between SIGTERM and SIGKILL: systemd only steps in where the supervisor hangs.
+SYSTEMD_EXTRA_STOP_SECONDS = 10
+
+PROPERTIES = (
+    # RDMA pins the memory it transfers from: EFA needs this.
+    "LimitMEMLOCK=infinity",
+    "LimitNOFILE=1048576",
+    "TasksMax=infinity",
+    # A data loader killed for memory is the training script's to notice; the unit ends when its main process does.
+    "OOMPolicy=continue",
+    # SIGTERM goes to the supervisor, which passes it on once; whatever is left afterwards gets SIGKILL.
+    "KillMode=mixed",
+    # At shutdown the job ends first, so that its last checkpoint and record find the shared storage.
+    "After=remote-fs.target",
+    # A /dev/shm of its own: logind empties the user's part of the host's one when their last login ends (RemoveIPC), under the
+    # feet of data loaders and NCCL; and what a killed process leaves there goes with the unit. The size is a limit, not a reservation.
+    "TemporaryFileSystem=/dev/shm:mode=1777,size=100%,nr_inodes=0",
+    "RuntimeDirectoryMode=0700",
+)
+
+
+class UnitError(Exception):
+    """systemd refused; the text says what it was asked and what it answered."""
+
+
+class Place(NamedTuple):
+    """Who runs a job's processes here and with which Python (of the supervisor)."""
+
+    user: str
+    python: str
+
+
+@contextlib.contextmanager
+def exclusive() -> Iterator[None]:
+    """Let one run at a time look for a job's units and start them: two controllers may be given the same job at once."""
+    with open(LOCK, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def start(run: Run, job: str, place: Place, spec: dict[str, Any]) -> None:
+    """Start one process of the job, described by a supervisor's spec. Raises UnitError."""
+    relative = os.path.join("deeplearning/jobs", "{}-rank{}".format(job, spec["rank"]))
+    directory = os.path.join("/run", relative)
+    _install(directory, pwd.getpwnam(place.user), spec)
+    supervisor = [place.python, os.path.join(directory, "supervisor.py")]
+    spec_path = os.path.join(directory, "spec.json")
+    command = ["systemd-run", "--quiet", "--collect", "--service-type=exec"]
+    command += ["--unit=" + unit_name(job, spec["rank"]), "--slice=" + slice_name(job), "--uid=" + place.user]
+    command += ["--description=Process {} of training job {}".format(spec["rank"], job)]
+    for setting in (
+        *PROPERTIES,
+        "RuntimeDirectory=" + relative,
+        "TimeoutStopSec={}".format(spec["stop_timeout"] + SYSTEMD_EXTRA_STOP_SECONDS),
+        "ExecStopPost=" + " ".join([*supervisor, "finish", spec_path]),
+    ):
+        command.append("--property=" + setting)
+    status, _unused, error = run([*command, *supervisor, "run", spec_path])
+    if status:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise UnitError("systemd-run could not start {}: {}".format(unit_name(job, spec["rank"]), error.strip()))
+
+
+def _install(directory: str, user: pwd.struct_passwd, spec: dict[str, Any]) -> None:
+    """Write the supervisor and its spec where the user alone can read them: the environment may hold secrets."""
+    os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
+    os.mkdir(directory, 0o700)
+    for name, content in (("supervisor.py", inspect.getsource(job_supervisor)), ("spec.json", json.dumps(spec))):
+        path = os.path.join(directory, name)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(content)
+        os.chown(path, user.pw_uid, user.pw_gid)
+    os.chown(directory, user.pw_uid, user.pw_gid)
+
+
+def active_units(run: Run, job: str) -> list[str]:
+    """Return the names of the job's services on this host that have not ended. Raises UnitError."""
+    pattern = re.compile(re.escape(f"deeplearning-{job}-rank") + r"\d+\.service")
+    command = ["systemctl", "list-units", "--plain", "--no-legend", "--full", "--type=service"]
+    status, output, error = run([*command, "--state=active,activating,deactivating,reloading"])
+    if status:
+        raise UnitError(f"systemctl list-units failed: {error.strip()}")
+    names = [line.split()[0] for line in output.splitlines() if line.strip()]
+    return sorted(name for name in names if pattern.fullmatch(name))
+
+
+def stop(run: Run, job: str) -> None:
+    """End every process of the job on this host and prove that none is left. Raises UnitError."""
+    status, _unused, error = run(["systemctl", "stop", slice_name(job)])
+    left = processes(job)
+    if left:
+        listing = ", ".join(str(pid) for pid in left)
+        raise UnitError(f"processes of job {job} are still there: {listing} {error.strip()}".strip())
+    if status:
+        raise UnitError(f"systemctl stop {slice_name(job)} failed: {error.strip()}")
+
+
+def processes(job: str) -> list[int]:
+    """Return the ids of all processes in the job's slice, whoever their parent is."""
+    component = f"/{slice_name(job)}/"
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cgroup"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                if any(component in line.strip() + "/" for line in file):
+                    found.append(int(path.split("/")[2]))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return sorted(found)

@@ -1,0 +1,116 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What every host is told about its cluster: contents of the metadata files, and the digest that names them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from typing import Any, Dict, Iterable
+
+Worker = Dict[str, Any]
+
+BLOCK_BEGIN = "# BEGIN deeplearning.cluster"
+BLOCK_END = "# END deeplearning.cluster"
+MASTER_NAME = "deeplearning-master"
+
+
+def ordered(workers: Iterable[Worker]) -> list[Worker]:
+    """Return the workers as C({number, name, address}) in the order of their numbers.
+
+    Raises ValueError unless there is a worker 1 (the master) and no number, name or address is there twice.
+    """
+    result: list[Worker] = [
+        {"number": int(worker["number"]), "name": str(worker["name"]), "address": str(worker["address"])} for worker in workers
+    ]
+    result.sort(key=lambda worker: worker["number"])
+    if not result or result[0]["number"] != 1:
+        raise ValueError("workers must contain number 1, the master")
+    for field in ("number", "name", "address"):
+        seen = set()
+        for worker in result:
+            if worker[field] in seen:
+                raise ValueError(f"workers contain the {field} {worker[field]} twice")
+            seen.add(worker[field])
+    return result
+
+
+def generation(cluster: str, workers: Iterable[Worker]) -> str:
+    """Return twelve hex digits that are equal for equal cluster names and (number, address) lists, in any order."""
+    members = sorted((int(worker["number"]), str(worker["address"])) for worker in workers)
+    return hashlib.sha256(json.dumps([cluster, members]).encode()).hexdigest()[:12]
+
+
+def workers_file(workers: Iterable[Worker]) -> str:
+    """Return the file that $DEEPLEARNING_WORKERS_PATH names: one host name per line."""
+    return "".join(worker["name"] + "\n" for worker in workers)
+
+
+def address_file(workers: Iterable[Worker]) -> str:
+    """Return the worker_ip_file of EMR-based clusters: one address per line, in numeric order."""
+    addresses = sorted((worker["address"] for worker in workers), key=_address_key)
+    return "".join(address + "\n" for address in addresses)
+
+
+def _address_key(address: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", address))
+
+
+def metadata_file(cluster: str, number: int, workers: list[Worker], gpu_count: int) -> str:
+    """Return metadata.json for the host that is worker I(number)."""
+    document = {
+        "cluster": cluster,
+        "generation": generation(cluster, workers),
+        "number": number,
+        "workers": workers,
+        "gpu_count": gpu_count,
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def parse_metadata(text: str) -> dict[str, Any]:
+    """Return what metadata_file() wrote. Raises ValueError when the text is something else."""
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise ValueError("not worker metadata: not a dictionary")
+    missing = {"cluster", "generation", "number", "workers", "gpu_count"} - set(document)
+    if missing:
+        raise ValueError("not worker metadata: {} missing".format(", ".join(sorted(missing))))
+    return document
+
+
+def profile_file(workers_count: int, workers_path: str, gpu_count: int, efs_mount: str | None) -> str:
+    """Return the shell file with the exports that users' scripts rely on; a cluster without shared storage has no EFS_MOUNT."""
+    variables = {
+        "DEEPLEARNING_WORKERS_COUNT": str(workers_count),
+        "DEEPLEARNING_WORKERS_PATH": workers_path,
+        "DEEPLEARNING_WORKER_GPU_COUNT": str(gpu_count),
+        "EFS_MOUNT": efs_mount,
+    }
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items() if value is not None)
+
+
+def hosts_block(workers: list[Worker]) -> str:
+    """Return the marked lines of /etc/hosts: the master by that name, then every worker in order."""
+    lines = ["{0} {1}".format(workers[0]["address"], MASTER_NAME)]
+    lines += ["{0} {1}".format(worker["address"], worker["name"]) for worker in workers]
+    return "\n".join([BLOCK_BEGIN, *lines, BLOCK_END]) + "\n"
+
+
+def replace_block(text: str, block: str) -> str:
+    """Return I(text) with its marked block replaced where it stands, or appended; an empty block removes it."""
+    pattern = re.compile(rf"^{re.escape(BLOCK_BEGIN)}\n.*?^{re.escape(BLOCK_END)}(\n|\Z)", re.DOTALL | re.MULTILINE)
+    if pattern.search(text):
+        first, rest = pattern.split(text, maxsplit=1)[::2]
+        return first + block + pattern.sub("", rest)
+    if block and text and not text.endswith("\n"):
+        text += "\n"
+    return text + block
+
+
+def count_gpus(listing: str) -> int:
+    """Return how many GPUs the output of C(nvidia-smi -L) lists (MIG slices are indented lines and do not count)."""
+    return sum(line.startswith("GPU ") for line in listing.splitlines())

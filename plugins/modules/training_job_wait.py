@@ -1,0 +1,78 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: training_job_wait
+version_added: 0.1.0
+short_description: Waits for a training job, shows its progress and ends as the job does
+description:
+  - Runs on the controller and looks at the job through the one host of the task, in one round trip for each look.
+  - Prints a line whenever the script has reported progress, and a summary at the end.
+  - Fails when a process of the job has failed or was stopped, or has not been heard of for O(heartbeat_timeout). It names the
+    process that was first, its host, how it ended and the end of its log. It does not stop what is left of the job.
+  - Interrupting Ansible leaves the job running; run the task again to wait for it again.
+options:
+  name:
+    description:
+      - The job's name.
+    type: str
+    required: true
+  directory:
+    description:
+      - Where the jobs' directories are.
+    type: path
+    required: true
+  heartbeat_timeout:
+    description:
+      - A process that has not been heard of for so many seconds is lost, and the job with it.
+      - Also the time for which the host that is asked may be out of reach.
+    type: int
+    default: 60
+author:
+  - The deeplearning.cluster contributors (@deeplearning-cluster)
+extends_documentation_fragment:
+  - ansible.builtin.action_common_attributes
+attributes:
+  check_mode:
+    support: full
+    description: Does not wait.
+  diff_mode:
+    support: none
+  platform:
+    support: full
+    platforms: posix
+seealso:
+  - module: deeplearning.cluster.training_job
+"""
+
+EXAMPLES = r"""
+- name: Wait for the job
+  deeplearning.cluster.training_job_wait:
+    name: digits-1
+    directory: /efs/jobs
+  run_once: true
+"""
+
+RETURN = r"""
+job:
+  description: The job at its end, as M(deeplearning.cluster.training_job_info) returns it.
+  returned: when the job was found
+  type: dict
+metrics:
+  description: The last value of each thing that the script has reported.
+  returned: when the job was found
+  type: dict
+  sample: {step: 100, steps: 100, loss: 0.02, accuracy: 0.97}
+out_of_reach:
+  description: Whether the host that was asked could not be reached any more, so that nothing is known about the job.
+  returned: when that is why waiting ended
+  type: bool
+summary:
+  description: The lines that were printed at the end.
+  returned: success
+  type: list
+  elements: str
+"""
