@@ -1,0 +1,76 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""A cloud with real hosts for the whole session, used the way a person uses it: by commands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from local_cloud.testing import LocalCloud
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+INVENTORY = REPOSITORY / "inventory" / "local"
+NETWORK = "10.96.0.0/16"  # not the one of `make train`, which may be running
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a playbook run printed, and its recap by host."""
+
+    status: int
+    output: str
+
+    @property
+    def recap(self) -> dict[str, dict[str, int]]:
+        lines = re.findall(r"^(\S+)\s+: (ok=.*)$", self.output, re.MULTILINE)
+        return {host: {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", counts)} for host, counts in lines}
+
+
+@pytest.fixture(scope="session")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A cloud with hosts."""
+    with LocalCloud(tmp_path_factory.mktemp("cloud")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def playbook(cloud: LocalCloud) -> Callable[..., Finished]:
+    """Runs one of the collection's playbooks with the inventory of `make train`."""
+
+    def run(name: str, *arguments: str, status: int | None = 0) -> Finished:
+        command = [
+            "ansible-playbook",
+            "-i",
+            str(INVENTORY),
+            str(REPOSITORY / "playbooks" / name),
+            "-e",
+            f"deeplearning_network_cidr={NETWORK}",
+            *arguments,
+        ]
+        finished = subprocess.run(
+            command, env=cloud.environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        assert status is None or finished.returncode == status, finished.stdout
+        return Finished(finished.returncode, finished.stdout)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def on_master(cloud: LocalCloud) -> Callable[[str], str]:
+    """Runs a command in a login shell on the master and returns what it prints."""
+
+    def run(command: str) -> str:
+        home = Path(cloud.environment["LOCAL_CLOUD_HOME"])
+        ssh = ["ssh", "-F", str(home / "ssh" / "demo" / "config"), "-i", str(home / "id_ed25519"), "demo-master", "bash -ls"]
+        finished = subprocess.run(ssh, input=command, capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+    return run

@@ -1,0 +1,232 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""From an empty account to a trained model on three hosts, through the life of a cluster, and back. The tests build on each other."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+
+import pytest
+
+from .conftest import INVENTORY, NETWORK, REPOSITORY
+
+HOSTS = {"demo-master", "demo-worker2", "demo-worker3"}
+JOB_TASKS = re.compile(r"TASK \[deeplearning\.cluster\.training_job")
+ENDLESS = "import time\nprint('running', flush=True)\nwhile True:\n    time.sleep(1)\n"
+FAILS_ON_RANK_1 = """
+import os, sys, time
+if os.environ["RANK"] == "1":
+    print("rank one is out of luck", flush=True)
+    sys.exit(7)
+time.sleep(600)
+"""
+
+
+def planned(output):
+    """The changes that --diff shows, as action, kind and key."""
+    return set(re.findall(r"^\+\+\+ after: ((?:create|update|delete) \S+ \S+)$", output, re.MULTILINE))
+
+
+def changed_by_task(output):
+    """Which hosts each task changed."""
+    result, task = {}, ""
+    for line in output.splitlines():
+        if line.startswith("TASK ["):
+            task = line.split("[", 1)[1].rsplit("]", 1)[0]
+        elif line.startswith("changed: ["):
+            result.setdefault(task, set()).add(re.split(r"[\] ]", line[len("changed: [") :])[0])
+    return result
+
+
+def job_directory(output):
+    return re.search(r"^\s+logs\s+(\S+)/logs$", output, re.MULTILINE).group(1)
+
+
+@pytest.fixture(scope="module")
+def predicted(playbook):
+    return planned(playbook("provision.yml", "--check", "--diff").output)
+
+
+@pytest.fixture(scope="module")
+def first_run(predicted, playbook):
+    return playbook("train.yml", "--diff").output
+
+
+def test_prediction_on_an_empty_account_is_what_a_run_applies(predicted, first_run):
+    assert len(predicted) == 22
+    assert planned(first_run) == predicted
+
+
+def test_first_run_trains_on_three_hosts(first_run, on_master):
+    assert "succeeded after" in first_run
+    assert "hosts        3 (deeplearning-worker1, deeplearning-worker2, deeplearning-worker3)" in first_run
+    steps = re.findall(r"step (\d+)/600, epoch \d+, loss [\d.e-]+, accuracy ([\d.]+)", first_run)
+    assert len(steps) > 1, "no progress was shown"
+    assert float(steps[-1][1]) >= 0.95
+    directory = job_directory(first_run)
+    log = on_master(f"cat {directory}/logs/*")
+    shares = re.findall(r"rank (\d) of 3 on (\S+) \(cpu\): (\d+) of 1437 images", log)
+    assert sorted(rank for rank, _host, _share in shares) == ["0", "1", "2"]
+    assert len({host for _rank, host, _share in shares}) == 3
+    assert on_master(f"ls {directory}/checkpoints {directory}/tensorboard").count("events.out.tfevents") == 1
+
+
+def test_nothing_is_done_twice(first_run, playbook, cloud):
+    cloud.control.forget_calls()
+    output = playbook("train.yml", "-e", '{"training_job_arguments": ["--epochs", "2"]}').output
+    assert all(task.startswith("deeplearning.cluster.training_job") for task in changed_by_task(output)), changed_by_task(output)
+    assert not [call["action"] for call in cloud.control.calls() if not call["read_only"]]
+    assert playbook("provision.yml", "--check", "--diff").recap["localhost"]["changed"] == 0
+
+
+def test_contract_of_the_original_stacks(first_run, on_master):
+    for strict in ("no", "yes"):
+        script = (
+            f'while read -u 10 host; do ssh -o "StrictHostKeyChecking {strict}" $host "hostname -I"; done 10<$DEEPLEARNING_WORKERS_PATH'
+        )
+        assert len(set(on_master(script).split())) == 3
+    assert on_master("cat $DEEPLEARNING_WORKERS_PATH").split() == [f"deeplearning-worker{number}" for number in (1, 2, 3)]
+    assert on_master("echo $DEEPLEARNING_WORKERS_COUNT").strip() == "3"
+    assert on_master("DEEPLEARNING_WORKER_GPU_COUNT=4; echo $(seq -s , 0 1 $(($DEEPLEARNING_WORKER_GPU_COUNT - 1)))").strip() == "0,1,2,3"
+    assert on_master("seq -s , 0 1 $(($DEEPLEARNING_WORKER_GPU_COUNT - 1))").strip() == ""
+    assert on_master("touch $EFS_MOUNT/seen && ssh deeplearning-worker2 \"bash -lc 'ls \\$EFS_MOUNT/seen'\"").strip() == "/efs/seen"
+
+
+def test_aws_tools_see_the_same_cluster(first_run, cloud):
+    def aws(*command):
+        finished = subprocess.run(["aws", *command, "--output", "json"], env=cloud.environment, capture_output=True, text=True, check=True)
+        return json.loads(finished.stdout)
+
+    mine = ["--filters", "Name=tag:deeplearning:cluster,Values=demo"]
+    assert [vpc["CidrBlock"] for vpc in aws("ec2", "describe-vpcs", *mine)["Vpcs"]] == [NETWORK]
+    assert len(aws("ec2", "describe-subnets", *mine)["Subnets"]) == 2
+    assert len(aws("ec2", "describe-security-groups", *mine)["SecurityGroups"]) == 3
+    routes = {
+        next(tag["Value"] for tag in table["Tags"] if tag["Key"] == "deeplearning:key"): table["Routes"]
+        for table in aws("ec2", "describe-route-tables", *mine)["RouteTables"]
+    }
+    assert any(route.get("NatGatewayId") for route in routes["private"])
+    assert any(str(route.get("GatewayId")).startswith("igw-") for route in routes["public"])
+    running = [*mine, "Name=instance-state-name,Values=running"]
+    assert sum(len(item["Instances"]) for item in aws("ec2", "describe-instances", *running)["Reservations"]) == 3
+    groups = aws("autoscaling", "describe-auto-scaling-groups")["AutoScalingGroups"]
+    assert {group["AutoScalingGroupName"]: len(group["Instances"]) for group in groups} == {"demo-master": 1, "demo-workers": 2}
+    (file_system,) = aws("efs", "describe-file-systems")["FileSystems"]
+    assert (file_system["Encrypted"], file_system["NumberOfMountTargets"]) == (True, 1)
+
+
+def test_a_failing_rank_ends_the_job_with_its_last_words(first_run, playbook, tmp_path):
+    (tmp_path / "fails.py").write_text(FAILS_ON_RANK_1)
+    failed = playbook(
+        "train.yml",
+        "-e",
+        f'{{"training_job_source": "", "training_job_script": "{tmp_path}/fails.py", "training_job_arguments": []}}',
+        status=2,
+    )
+    assert "rank one is out of luck" in failed.output
+    assert "deeplearning-worker2" in failed.output
+
+
+def test_a_script_that_does_not_exist_is_refused(first_run, playbook):
+    failed = playbook("train.yml", "-e", "training_job_script=nowhere.py", status=2)
+    assert "script 'nowhere.py' is not a file" in failed.output
+
+
+def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_path):
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    job = {
+        "training_job_source": "",
+        "training_job_script": str(tmp_path / "endless.py"),
+        "training_job_arguments": [],
+        "training_job_name": "endless",
+        "training_job_wait": False,
+    }
+    playbook("train.yml", "-e", json.dumps(job))
+    on_all = "while read -u 10 host; do ssh $host 'pgrep -f endless.py | wc -l'; done 10<$DEEPLEARNING_WORKERS_PATH"
+    deadline = time.monotonic() + 60
+    while "0" in on_master(on_all).split():
+        assert time.monotonic() < deadline, "the job never ran everywhere"
+    assert "endless running" in playbook("status.yml").output
+    playbook("stop.yml", "-e", "training_job_name=endless")
+    # pgrep -f finds the shell that ssh starts for it, too
+    assert set(on_master(on_all.replace("endless.py", "[e]ndless.py")).split()) == {"0"}
+    assert "endless running" not in playbook("status.yml").output
+
+
+def test_workers_come_and_go(first_run, playbook, on_master):
+    grown = playbook("provision.yml", "-e", "deeplearning_worker_count=3").recap
+    assert grown["localhost"]["changed"] == 1
+    checked = playbook("train.yml", "--check", "-e", "deeplearning_worker_count=3").recap
+    assert checked["demo-worker4"]["changed"] > 0
+    configured = playbook("configure.yml")
+    trusted = changed_by_task(configured.output)["deeplearning.cluster.ssh_trust : Trust the cluster's certificate authority"]
+    assert trusted == {"demo-worker4"}
+    told = next(hosts for task, hosts in changed_by_task(configured.output).items() if "worker metadata" in task)
+    assert told == {*HOSTS, "demo-worker4"}
+    assert on_master("ssh deeplearning-worker4 \"bash -lc 'echo \\$DEEPLEARNING_WORKERS_COUNT'\"").strip() == "4"
+
+    before = on_master("grep deeplearning-worker2 /etc/hosts")
+    playbook("provision.yml", "-e", "deeplearning_worker_count=1")
+    playbook("configure.yml")
+    assert on_master("cat $DEEPLEARNING_WORKERS_PATH").split() == ["deeplearning-worker1", "deeplearning-worker2"]
+    assert on_master("grep deeplearning-worker2 /etc/hosts") == before
+    playbook("provision.yml")
+    assert set(playbook("configure.yml").recap) - {"localhost"} == HOSTS
+
+
+def test_a_team_project_does_the_same_in_three_lines(first_run, cloud, tmp_path):
+    collections, project = tmp_path / "collections", tmp_path / "project"
+    subprocess.run(
+        ["ansible-galaxy", "collection", "build", "--output-path", str(tmp_path), str(REPOSITORY)], check=True, capture_output=True
+    )
+    (archive,) = tmp_path.glob("deeplearning-cluster-*.tar.gz")
+    subprocess.run(
+        ["ansible-galaxy", "collection", "install", str(archive), "--offline", "-p", str(collections)], check=True, capture_output=True
+    )
+    (project / "group_vars").mkdir(parents=True)
+    (project / "nodes.yml").write_text((INVENTORY / "nodes.yml").read_text())
+    definition = (INVENTORY / "group_vars" / "all.yml").read_text().replace("10.97.0.0/16", NETWORK)
+    (project / "group_vars" / "all.yml").write_text(
+        re.sub(r"training_job_source: .*", f"training_job_source: {REPOSITORY}/examples/digits", definition)
+    )
+    (project / "train.yml").write_text("- name: Train\n  ansible.builtin.import_playbook: deeplearning.cluster.train\n")
+    environment = {**cloud.environment, "ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_HOME": str(tmp_path / "ansible")}
+    command = ["ansible-playbook", "-i", "nodes.yml", "train.yml", "-e", '{"training_job_arguments": ["--epochs", "2"]}']
+    finished = subprocess.run(
+        command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stdout
+    assert "succeeded after" in finished.stdout
+    assert "localhost                  : ok=2    changed=0" in finished.stdout
+
+
+def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):
+    announced = planned(playbook("destroy.yml", "--check", "--diff").output)
+    destroyed = playbook("destroy.yml", "--diff")
+    assert planned(destroyed.output) == announced
+    assert len(announced) == 21
+    assert "Kept, with all data: fs-" in destroyed.output
+    again = playbook("destroy.yml")
+    assert again.recap["localhost"]["changed"] == 0
+    tagging = cloud.client("resourcegroupstaggingapi")
+    left = tagging.get_resources(TagFilters=[{"Key": "deeplearning:cluster", "Values": ["demo"]}])["ResourceTagMappingList"]
+    gone = {
+        item["InstanceId"]
+        for page in cloud.client("ec2").describe_instances()["Reservations"]
+        for item in page["Instances"]
+        if item["State"]["Name"] == "terminated"
+    }
+    alive = [
+        item["ResourceARN"]
+        for item in left
+        if item["ResourceARN"].rsplit("/", 1)[-1] not in gone and ":natgateway/" not in item["ResourceARN"]
+    ]
+    assert [arn for arn in alive if "file-system/" not in arn] == []
+    assert (
+        cloud.client("ssm").describe_parameters(Filters=[{"Key": "Name", "Values": ["/deeplearning/demo/ssh-authority"]}])["Parameters"]
+        == []
+    )

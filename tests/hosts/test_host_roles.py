@@ -1,0 +1,299 @@
+"""Trust, shared storage and worker metadata on real hosts, reached as the inventory plugin reaches them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils import metadata, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import host_keys
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from local_cloud.testing import BareHost, bare_hosts
+
+COLLECTION = Path(__file__).resolve().parents[2]
+CLUSTER = "trust"
+REGION = "us-east-1"
+FILE_SYSTEM = "fs-0123456789abcdef0"
+SOURCE = storage.efs_source(FILE_SYSTEM, REGION)
+ROLES = ("ssh_trust", "shared_storage", "worker_metadata")
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.2)
+
+
+class Project:
+    """A hand-made inventory over booted hosts, a certificate authority, and ansible-playbook."""
+
+    def __init__(self, folder: Path, runtime: Any, hosts: list[BareHost]) -> None:
+        self.folder, self.runtime, self.hosts = folder, runtime, hosts
+        self.directory = folder / "ssh"
+        key = Ed25519PrivateKey.generate()
+        self.private_key = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+        self.public_key = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+        self.consoles = {host.name: self.console_keys(host) for host in hosts}
+
+    def console_keys(self, host: BareHost) -> list[str]:
+        wait_for(lambda: bool(host_keys(self.runtime.console_output(host.name))))
+        return host_keys(self.runtime.console_output(host.name))
+
+    def name(self, number: int) -> str:
+        return f"{CLUSTER}-master" if number == 1 else f"{CLUSTER}-worker{number}"
+
+    def write(self, count: int, **variables: Any) -> Path:
+        """The inventory of the first `count` hosts, with the variables of the plugin."""
+        members = {self.name(number): self.variables(number) for number in range(1, count + 1)}
+        common = {
+            "ansible_user": "ubuntu",
+            "ansible_ssh_private_key_file": str(self.hosts[0].key_file),
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "deeplearning_cluster_name": CLUSTER,
+            "deeplearning_region": REGION,
+            "deeplearning_ssh_directory": str(self.directory),
+            "deeplearning_file_system_id": FILE_SYSTEM,
+            "ssh_trust_authority_public_key": self.public_key,
+            "ssh_trust_authority_private_key": self.private_key,
+            "ssh_trust_host_keys": [{"instance_id": name, "keys": keys} for name, keys in self.consoles.items()],
+            **variables,
+        }
+        path = self.folder / "inventory.yml"
+        path.write_text(yaml.safe_dump({"trainers": {"hosts": members, "vars": common}}))
+        return path
+
+    def variables(self, number: int) -> dict[str, Any]:
+        host, master = self.hosts[number - 1], self.hosts[0]
+        arguments = self.host_key_arguments(host)
+        if number > 1:
+            jump = ["ssh", "-W", "%h:%p", "-i", str(host.key_file), *self.host_key_arguments(master), "-l", "ubuntu", master.private_ip]
+            arguments = [*arguments, "-o", f"ProxyCommand={shlex.join(jump)}"]
+        return {
+            "ansible_host": host.private_ip,
+            "ansible_ssh_common_args": shlex.join(arguments),
+            "deeplearning_number": number,
+            "deeplearning_hostname": f"deeplearning-worker{number}",
+            "deeplearning_private_ip": host.private_ip,
+            "deeplearning_instance_id": host.name,
+        }
+
+    def host_key_arguments(self, host: BareHost) -> list[str]:
+        known_hosts = self.directory / "known_hosts"
+        return ["-oStrictHostKeyChecking=yes", f"-oUserKnownHostsFile={known_hosts}", f"-oHostKeyAlias={host.name}"]
+
+    def play(self, *roles: str, arguments: tuple[str, ...] = (), check: bool = True) -> subprocess.CompletedProcess[str]:
+        play = {"hosts": "trainers", "gather_facts": False, "roles": [f"deeplearning.cluster.{role}" for role in roles]}
+        book = self.folder / "play.yml"
+        book.write_text(yaml.safe_dump([play]))
+        environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(self.folder / "none.cfg"),
+            "ANSIBLE_PIPELINING": "true",
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.directory / "control"),
+            "ANSIBLE_NOCOLOR": "true",
+        }
+        (self.folder / "none.cfg").touch()
+        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.folder / "inventory.yml"), str(book), *arguments]
+        done = subprocess.run(argv, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
+        assert self.private_key.splitlines()[3] not in done.stdout + done.stderr
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+
+def changes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    """Host -> changed tasks, from the recap."""
+    recap = done.stdout.split("PLAY RECAP", 1)[1].splitlines()[1:]
+    return {line.split(":")[0].strip(): int(line.split("changed=")[1].split()[0]) for line in recap if "changed=" in line}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    folder = tmp_path_factory.mktemp("roles")
+    config = storage.cloud_config(FILE_SYSTEM, REGION, "/efs", "ubuntu")
+    with bare_hosts(folder, count=3, user_data=b"#cloud-config\n" + json.dumps(config).encode()) as (runtime, hosts):
+        yield Project(folder, runtime, hosts)
+
+
+@pytest.fixture(scope="module")
+def cluster(project: Project) -> Project:
+    """Two hosts with all three roles."""
+    project.runtime.export(FILE_SYSTEM, [SOURCE.split(":", maxsplit=1)[0]])
+    project.write(2)
+    project.play(*ROLES)
+    return project
+
+
+def test_without_mount_target_the_role_says_so(project: Project) -> None:
+    project.write(2, shared_storage_timeout=2)
+    done = project.play("ssh_trust", "shared_storage", check=False)
+    assert done.returncode != 0
+    assert "no mount target" in done.stdout
+    assert FILE_SYSTEM in project.hosts[0].ssh("cat /etc/fstab").stdout
+
+
+def test_boot_mounts_by_itself_once_there_is_a_mount_target(project: Project) -> None:
+    host = project.hosts[2]
+    assert host.ssh("mountpoint -q /efs", check=False).returncode != 0
+    project.runtime.export(FILE_SYSTEM, [SOURCE.split(":", maxsplit=1)[0]])
+    wait_for(lambda: host.ssh("systemctl is-active deeplearning-shared-storage", check=False).stdout.strip() == "active")
+    host.ssh("mountpoint -q /efs && touch /efs/by-worker3")
+    assert host.ssh("cat /etc/fstab").stdout.splitlines()[-1] == storage.fstab_entry(FILE_SYSTEM, REGION, "/efs")
+    assert host.ssh("systemctl is-system-running --wait", check=False).stdout.strip() == "running"
+
+
+def test_second_run_changes_nothing_and_asks_each_host_once_per_role(cluster: Project) -> None:
+    done = cluster.play(*ROLES, arguments=("-vvv",))
+    assert set(changes(done).values()) == {0}, done.stdout
+    runs = [line for line in done.stdout.splitlines() if " EXEC " in line or "ESTABLISH SSH CONNECTION" in line]
+    assert sum("ESTABLISH SSH CONNECTION" in line for line in runs) == 2 * len(ROLES)
+
+
+def test_a_lost_cache_comes_back_from_the_hosts_themselves(cluster: Project) -> None:
+    shutil.rmtree(cluster.directory)
+    # Without given keys whoever has no certificate would have to be looked up in AWS, which there is none of here.
+    cluster.write(2, ssh_trust_host_keys=[])
+    done = cluster.play("ssh_trust")
+    hosts = cluster.hosts[:2]
+    lines = (cluster.directory / "known_hosts").read_text().splitlines()
+    assert lines[0] == f"@cert-authority * {cluster.public_key}"
+    known = {line.split()[0]: " ".join(line.split()[1:3]) for line in lines[1:]}
+    assert set(known) == {host.name for host in hosts}
+    assert all(known[host.name] in [" ".join(key.split()[:2]) for key in cluster.consoles[host.name]] for host in hosts)
+    again = cluster.play("ssh_trust")
+    assert set(changes(again).values()) == {0}, done.stdout + again.stdout
+    cluster.write(2)
+
+
+def test_check_mode_predicts_and_changes_nothing(cluster: Project) -> None:
+    host = cluster.hosts[0]
+    host.ssh("sudo rm /etc/ssh/ssh_known_hosts /opt/deeplearning/workers ~/.ssh/id_ed25519-cert.pub")
+    done = cluster.play(*ROLES, arguments=("--check", "--diff"))
+    assert changes(done) == {cluster.name(1): 2, cluster.name(2): 0}, done.stdout
+    assert "+@cert-authority deeplearning-*" in done.stdout
+    assert "+deeplearning-worker2" in done.stdout
+    assert "+signed by the authority" in done.stdout
+    assert host.ssh("test -e /opt/deeplearning/workers || test -e ~/.ssh/id_ed25519-cert.pub", check=False).returncode != 0
+    assert changes(cluster.play(*ROLES)) == {cluster.name(1): 2, cluster.name(2): 0}
+
+
+def test_no_private_key_leaves_its_place(cluster: Project) -> None:
+    first, second = (host.ssh("cat ~/.ssh/id_ed25519.pub").stdout for host in cluster.hosts[:2])
+    assert first != second
+    secret = shlex.quote(cluster.private_key.splitlines()[3])
+    # From a file, because sudo logs its arguments.
+    search = f"printf %s {secret} >/dev/shm/needle; sudo grep -rlF -f /dev/shm/needle /etc /home /root /tmp /var /run; rm /dev/shm/needle"
+    for host in cluster.hosts[:2]:
+        assert host.ssh(search, check=False).stdout == ""
+
+
+@pytest.mark.parametrize("options", ['-o "StrictHostKeyChecking no"', "-o StrictHostKeyChecking=yes", ""])
+def test_shell_lines_of_the_contract(cluster: Project, options: str) -> None:
+    loop = (
+        f'while read -u 10 host; do ssh {options} $host "hostname; cat \\$DEEPLEARNING_WORKERS_PATH" ; done 10<$DEEPLEARNING_WORKERS_PATH'
+    )
+    lines = cluster.hosts[0].ssh(f"bash -lc {shlex.quote(loop)}").stdout.splitlines()
+    assert [line for line in lines if line.startswith("ip-")] == ["ip-" + host.private_ip.replace(".", "-") for host in cluster.hosts[:2]]
+
+
+def test_gpu_list_and_exports(cluster: Project) -> None:
+    driver = "#!/bin/sh\nprintf 'GPU 0: X (UUID: a)\\n  MIG 1g.5gb Device 0: (UUID: c)\\nGPU 1: X (UUID: b)\\n'\n"
+    host = cluster.hosts[0]
+    host.ssh(f"printf %s {shlex.quote(driver)} | sudo tee /usr/bin/nvidia-smi >/dev/null; sudo chmod 755 /usr/bin/nvidia-smi")
+    cluster.play("worker_metadata")
+    assert host.ssh("bash -lc 'seq -s , 0 1 $(($DEEPLEARNING_WORKER_GPU_COUNT - 1))'").stdout.strip() == "0,1"
+    exports = host.ssh("bash -lc 'echo $DEEPLEARNING_WORKERS_COUNT $DEEPLEARNING_WORKERS_PATH $EFS_MOUNT'").stdout.split()
+    assert exports == ["2", "/opt/deeplearning/workers", "/efs"]
+    assert host.ssh("stat -c %U /opt/deeplearning/workers /efs").stdout.split() == ["ubuntu", "ubuntu"]
+    document = metadata.parse_metadata(host.ssh("cat /opt/deeplearning/metadata.json").stdout)
+    workers = [{"number": number, "address": host.private_ip} for number, host in enumerate(cluster.hosts[:2], 1)]
+    assert (document["gpu_count"], document["generation"]) == (2, metadata.generation(CLUSTER, workers))
+
+
+def test_addresses_and_master_are_trusted_too(cluster: Project) -> None:
+    master = cluster.hosts[0]
+    for name in ("deeplearning-master", cluster.hosts[1].private_ip):
+        master.ssh(f"ssh -o BatchMode=yes -o StrictHostKeyChecking=yes {name} true")
+
+
+def test_certificate_lets_only_the_login_user_in(cluster: Project) -> None:
+    refused = cluster.hosts[0].ssh("ssh -o BatchMode=yes root@deeplearning-worker2 true", check=False)
+    assert refused.returncode == 255
+    assert "Permission denied" in refused.stderr
+
+
+def test_new_node_changes_no_trust_on_old_ones(cluster: Project) -> None:
+    cluster.write(3)
+    trust = cluster.play("ssh_trust")
+    assert changes(trust)[cluster.name(2)] == 0
+    assert changes(trust)[cluster.name(3)] == 1
+    cluster.play("worker_metadata")
+    cluster.hosts[0].ssh("ssh -o BatchMode=yes deeplearning-worker3 true")
+    cluster.hosts[2].ssh("ssh -o BatchMode=yes deeplearning-worker2 true")
+
+
+def test_ssh_configuration_of_the_controller(cluster: Project) -> None:
+    cluster.write(2)
+    cluster.play("ssh_trust")
+    for number in (1, 2):
+        argv = ["ssh", "-F", str(cluster.directory / "config"), "-o", "BatchMode=yes", cluster.name(number), "hostname"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+        assert done.stdout.strip() == "ip-" + cluster.hosts[number - 1].private_ip.replace(".", "-"), done.stderr
+
+
+def test_lost_controller_files_come_back(cluster: Project) -> None:
+    (cluster.directory / "known_hosts").unlink()
+    assert changes(cluster.play("ssh_trust"))[cluster.name(2)] == 0
+    assert set(changes(cluster.play("ssh_trust")).values()) == {0}
+
+
+def test_stolen_address_is_refused(cluster: Project) -> None:
+    """Worker 2's address is answered by a machine with other keys than the console showed."""
+    host = cluster.hosts[1]
+    impostor = "sudo cp -a /etc/ssh /etc/ssh.saved; sudo rm -rf /etc/ssh/ssh_host_* /etc/ssh/deeplearning; sudo ssh-keygen -qA"
+    host.ssh(f"{impostor}; sudo systemctl restart ssh")
+    try:
+        done = cluster.play(
+            "ssh_trust", arguments=("--limit", cluster.name(2), "-e", "ansible_ssh_args=-C"), check=False
+        )  # no connection kept open
+        assert done.returncode != 0
+        assert "UNREACHABLE" in done.stdout
+        assert "Host key verification failed" in done.stdout or "IDENTIFICATION HAS CHANGED" in done.stdout
+        among = cluster.hosts[0].ssh("ssh -o BatchMode=yes deeplearning-worker2 true", check=False)
+        assert among.returncode == 255
+        assert "verification failed" in among.stderr
+    finally:
+        host.ssh("sudo rm -rf /etc/ssh && sudo mv /etc/ssh.saved /etc/ssh && sudo systemctl restart ssh")
+
+
+def test_broken_sshd_configuration_keeps_the_old_file(cluster: Project) -> None:
+    host = cluster.hosts[1]
+    drop_in = "/etc/ssh/sshd_config.d/40-deeplearning.conf"
+    host.ssh(f"echo '# old' | sudo tee {drop_in}; echo NoSuchKeyword yes | sudo tee /etc/ssh/sshd_config.d/99-broken.conf")
+    done = cluster.play("ssh_trust", check=False)
+    assert "sshd refuses its new configuration" in done.stdout
+    assert host.ssh(f"cat {drop_in}").stdout == "# old\n"
+    host.ssh("sudo rm /etc/ssh/sshd_config.d/99-broken.conf")
+    assert changes(cluster.play("ssh_trust"))[cluster.name(2)] == 1
+
+
+def test_metadata_goes_away(cluster: Project) -> None:
+    cluster.write(2, worker_metadata_state="absent", shared_storage_state="absent")
+    cluster.play("shared_storage", "worker_metadata")
+    gone = "/opt/deeplearning /etc/profile.d/deeplearning.sh /etc/cloud/cloud.cfg.d/99-deeplearning-hosts.cfg"
+    for host in cluster.hosts[:2]:
+        assert host.ssh(f"ls -d {gone}", check=False).stdout == ""
+        assert "deeplearning" not in host.ssh("cat /etc/hosts").stdout
+        assert host.ssh("grep /efs /etc/fstab || mountpoint -q /efs", check=False).returncode != 0
+    assert set(changes(cluster.play("shared_storage", "worker_metadata")).values()) == {0}

@@ -1,0 +1,356 @@
+"""Training jobs on three real hosts: through the role, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils import metadata
+from local_cloud.testing import bare_hosts
+
+COLLECTION = Path(__file__).resolve().parents[2]
+FILE_SYSTEM = "fs-0123456789abcdef0"
+CLUSTER = "jobs"
+
+
+class Cluster:
+    """Three configured hosts and a way to run plays on them."""
+
+    def __init__(self, folder, runtime, hosts):
+        self.folder, self.runtime, self.hosts = folder, runtime, hosts
+        self.workers = [
+            {"number": number, "name": f"deeplearning-worker{number}", "address": host.private_ip} for number, host in enumerate(hosts, 1)
+        ]
+        self.inventory = folder / "inventory.yml"
+        self.inventory.write_text(yaml.safe_dump(self.describe()))
+
+    def describe(self):
+        options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ServerAliveInterval=5 -o ServerAliveCountMax=2"
+        entries = {
+            f"{CLUSTER}-worker{worker['number']}": {
+                "ansible_host": worker["address"],
+                "deeplearning_number": worker["number"],
+                "deeplearning_private_ip": worker["address"],
+            }
+            for worker in self.workers
+        }
+        shared = {
+            "ansible_user": "ubuntu",
+            "ansible_ssh_private_key_file": str(self.hosts[0].key_file),
+            "ansible_ssh_common_args": options,
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "deeplearning_cluster_name": CLUSTER,
+        }
+        return {"trainers": {"hosts": entries, "vars": shared}}
+
+    def configure(self):
+        """Mount the shared storage and write what the roles shared_storage and worker_metadata would."""
+        self.runtime.export(FILE_SYSTEM, [FILE_SYSTEM])
+        for number, host in enumerate(self.hosts, 1):
+            document = metadata.metadata_file(CLUSTER, number, self.workers, 0)
+            block = metadata.hosts_block(self.workers)
+            profile = metadata.profile_file(len(self.workers), "/opt/deeplearning/workers", 0, "/efs")
+            host.ssh(
+                f"sudo mkdir -p /efs /opt/deeplearning && sudo mount -t nfs4 -o nfsvers=4.1 {FILE_SYSTEM}:/ /efs && sudo chown ubuntu /efs"
+                f" && sudo tee /opt/deeplearning/metadata.json >/dev/null <<'END'\n{document}END\n"
+                f"sudo tee -a /etc/hosts >/dev/null <<'END'\n{block}END\n"
+                f"sudo tee /etc/profile.d/deeplearning.sh >/dev/null <<'END'\n{profile}END\n"
+            )
+
+    def play(self, *arguments, timeout=180):
+        command = ["ansible-playbook", "-i", str(self.inventory), *arguments]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=timeout, check=False)
+
+    def train(self, name, script, **variables):
+        """Run the role on all hosts with a script given by its path or as text."""
+        return self.play(self.playbook(name, script, **variables))
+
+    def playbook(self, name, script, **variables):
+        """Write a play that runs the role and return its path."""
+        if "\n" in script:
+            path = self.folder / f"{name}.py"
+            path.write_text(textwrap.dedent(script))
+            script = str(path)
+        playbook = self.folder / f"{name}.yml"
+        role_variables = {f"training_job_{key}": value for key, value in {"name": name, "script": script, **variables}.items()}
+        play = {
+            "hosts": "trainers",
+            "gather_facts": False,
+            "vars": role_variables,
+            "roles": ["deeplearning.cluster.training_job"],
+        }
+        playbook.write_text(yaml.safe_dump([play]))
+        return str(playbook)
+
+    def read(self, path):
+        return self.hosts[0].ssh(f"cat {path}").stdout
+
+    def info(self, name):
+        """Return the job as the module sees it on the first host."""
+        command = ["ansible", f"{CLUSTER}-worker1", "-i", str(self.inventory), "-m", "deeplearning.cluster.training_job_info"]
+        environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+        output = subprocess.run(
+            [*command, "-a", f"name={name} directory=/efs/jobs"],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        return json.loads(output[output.index("{") :])["jobs"][0]
+
+    def processes(self, marker):
+        """Return the processes on all hosts whose command line holds the marker."""
+        pattern = f"[{marker[0]}]{marker[1:]}"
+        return [
+            line
+            for host in self.hosts
+            for line in host.ssh(f"pgrep -fa '{pattern}'", check=False).stdout.splitlines()
+            if "pgrep" not in line
+        ]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("jobs")
+    with bare_hosts(folder, count=3, pytorch=True) as (runtime, hosts):
+        result = Cluster(folder, runtime, hosts)
+        result.configure()
+        yield result
+
+
+def wait_until(condition, timeout=60):
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true in time"
+        time.sleep(0.2)
+
+
+def test_digits_is_trained_by_three_hosts(cluster):
+    result = cluster.train("digits", str(COLLECTION / "examples/digits/train.py"))
+    assert result.returncode == 0, result.stdout + result.stderr
+    logs = [cluster.read(f"/efs/jobs/digits/logs/rank{rank}.log") for rank in range(3)]
+    for rank, log in enumerate(logs):
+        address = cluster.workers[rank]["address"].replace(".", "-")
+        assert f"rank {rank} of 3 on ip-{address} (cpu): 479 of 1437 images" in log
+    last = json.loads(cluster.read("/efs/jobs/digits/progress.jsonl").splitlines()[-1])
+    assert last["accuracy"] >= 0.95
+    assert last["step"] == last["steps"]
+    assert re.search(r"^digits: step \d+/300, epoch \d+, loss", result.stdout, re.MULTILINE)
+    assert "job digits succeeded after" in result.stdout
+    assert "3 (deeplearning-worker1, deeplearning-worker2, deeplearning-worker3)" in result.stdout
+    assert "epoch-0020.pt" in cluster.hosts[0].ssh("ls /efs/jobs/digits/checkpoints").stdout
+    assert "events.out.tfevents" in cluster.hosts[0].ssh("ls /efs/jobs/digits/tensorboard").stdout
+
+
+def test_a_finished_job_is_not_overwritten(cluster):
+    script = "import sys\nprint('once')\n"
+    assert cluster.train("once", script).returncode == 0
+    result = cluster.train("once", script)
+    assert result.returncode != 0
+    assert "job once has already run (succeeded)" in result.stdout
+    assert cluster.read("/efs/jobs/once/logs/rank0.log").count("once") == 1
+
+
+def test_the_first_failing_rank_is_named_and_nothing_is_left(cluster):
+    script = """
+        import os, sys, time
+        if os.environ["RANK"] == "1":
+            sys.exit("the disk of the second host is full")
+        time.sleep(600)
+    """
+    result = cluster.train("fails", script)
+    assert result.returncode != 0
+    assert "job fails failed: rank 1 on deeplearning-worker2 ended with exit status 1" in result.stdout
+    assert "the disk of the second host is full" in result.stdout
+    assert cluster.processes("/efs/jobs/fails/code") == []
+    assert [process["state"] for process in cluster.info("fails")["processes"]] == ["stopped", "failed", "stopped"]
+
+
+def test_stop_ends_one_job_and_leaves_another(cluster):
+    script = """
+        import os, pathlib, time
+        pathlib.Path("/dev/shm", os.environ["DEEPLEARNING_JOB"]).touch()
+        time.sleep(600)
+    """
+    for name in ("sleep", "sleep-2"):
+        result = cluster.train(name, script, wait=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+    wait_until(lambda: all(len(cluster.processes(f"python.* -u /efs/jobs/{name}/code")) == 3 for name in ("sleep", "sleep-2")))
+    unit = "deeplearning-sleep-rank0.service"
+    assert "remote-fs.target" in cluster.hosts[0].ssh(f"systemctl show --property=After {unit}").stdout
+    main = cluster.hosts[0].ssh(f"systemctl show --property=MainPID --value {unit}").stdout.strip()
+    assert cluster.hosts[0].ssh(f"sudo ls /proc/{main}/root/dev/shm").stdout.split() == ["sleep"]
+    listing = cluster.play("deeplearning.cluster.status").stdout
+    assert re.search(r"sleep-2 running: rank 0 on deeplearning-worker1 running, rank 1", listing)
+
+    result = cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=sleep")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert cluster.processes("/efs/jobs/sleep/code") == []
+    assert len(cluster.processes("python.* -u /efs/jobs/sleep-2/code")) == 3
+    assert cluster.info("sleep")["state"] == "stopped"
+    assert cluster.info("sleep-2")["state"] == "running"
+
+    again = cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=sleep")
+    assert "changed=1" not in again.stdout
+    unnamed = cluster.play("deeplearning.cluster.stop")
+    assert unnamed.returncode != 0
+    assert "running: sleep-2" in unnamed.stdout
+    assert cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=sleep-2").returncode == 0
+    for host in cluster.hosts:
+        assert host.ssh("systemctl list-units --all --no-legend 'deeplearning-*rank*'").stdout == ""
+        assert host.ssh("ls /run/deeplearning/jobs", check=False).stdout == ""
+        assert host.ssh("ls /dev/shm").stdout == ""
+
+
+def test_a_process_that_ignores_sigterm_is_killed(cluster):
+    script = """
+        import pathlib, signal, os, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "ready" + os.environ["RANK"]).touch()
+        time.sleep(600)
+    """
+    assert cluster.train("stubborn", script, wait=False, stop_timeout=2).returncode == 0
+    wait_until(lambda: cluster.hosts[0].ssh("ls /efs/jobs/stubborn").stdout.count("ready") == 3)
+    started = time.monotonic()
+    assert cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=stubborn").returncode == 0
+    assert time.monotonic() - started < 30
+    assert cluster.processes("/efs/jobs/stubborn/code") == []
+
+
+def test_arguments_and_environment_arrive_as_given_and_secrets_stay_secret(cluster):
+    arguments = [
+        "two words",
+        "it's",
+        '"quoted"',
+        "$HOME",
+        "100%",
+        "%n",
+        "line\nbreak",
+        "grüße ☃",
+        "",
+        "--epochs",
+        "back\\slash",
+        "{x}",
+        "*",
+    ]
+    script = """
+        import json, os, pathlib, sys, time
+        directory = pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"])
+        (directory / ("seen" + os.environ["RANK"])).write_text(json.dumps([sys.argv[1:], dict(os.environ)]))
+        while not (directory / "go").exists():
+            time.sleep(0.1)
+    """
+    secret = "correct-horse-battery"
+    result = cluster.train(
+        "odd", script, arguments=arguments, environment={"GREETING": "grüße $USER 100%\nmore"}, secrets={"TOKEN": secret}, wait=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    wait_until(lambda: cluster.hosts[0].ssh("ls /efs/jobs/odd").stdout.count("seen") == 3)
+    for rank, host in enumerate(cluster.hosts):
+        seen_arguments, environment = json.loads(cluster.read(f"/efs/jobs/odd/seen{rank}"))
+        assert seen_arguments == arguments
+        assert environment["GREETING"] == "grüße $USER 100%\nmore"
+        assert environment["TOKEN"] == secret
+        assert environment["DEEPLEARNING_WORKERS_COUNT"] == "3"
+        assert environment["USER"] == "ubuntu"
+        visible = host.ssh("ps -eo args; systemctl show 'deeplearning-odd-*' deeplearning-odd.slice; journalctl --no-pager").stdout
+        assert "deeplearning-odd-rank" in visible
+        assert secret not in visible
+        modes = host.ssh("sudo stat -c '%a %U' /run/deeplearning/jobs/odd-rank* /run/deeplearning/jobs/odd-rank*/spec.json").stdout
+        assert modes.split("\n")[:2] == ["700 ubuntu", "600 ubuntu"]
+    assert secret not in result.stdout
+    assert cluster.hosts[0].ssh(f"grep -r {secret} /efs/jobs/odd --include='*.json' --include='*.log'", check=False).stdout == ""
+
+    # The same name again, while it runs, waits for it.
+    cluster.hosts[0].ssh("touch /efs/jobs/odd/go")
+    assert cluster.info("odd")["state"] in ("running", "succeeded")
+
+
+def test_a_running_job_is_waited_for_again(cluster):
+    script = """
+        import os, pathlib, time
+        while not pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "go").exists():
+            time.sleep(0.1)
+    """
+    assert cluster.train("again", script, wait=False).returncode == 0
+    wait_until(lambda: len(cluster.info("again")["processes"]) == 3)
+    started = [process["started"] for process in cluster.info("again")["processes"]]
+    cluster.hosts[0].ssh("(sleep 8; touch /efs/jobs/again/go) >/dev/null 2>&1 &")
+    result = cluster.train("again", script)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "job again succeeded" in result.stdout
+    assert [process["started"] for process in cluster.info("again")["processes"]] == started
+
+
+def test_the_time_limit_ends_the_job(cluster):
+    result = cluster.train("limited", "import time\ntime.sleep(600)\n", time_limit=6)
+    assert result.returncode != 0
+    assert "reached its time limit of 6 s" in result.stdout
+    assert cluster.processes("/efs/jobs/limited/code") == []
+
+
+def test_a_killed_agent_leaves_no_worker(cluster):
+    assert cluster.train("killed", "import time\ntime.sleep(600)\n", wait=False).returncode == 0
+    wait_until(lambda: len(cluster.processes("python.* -u /efs/jobs/killed/code")) == 3)
+    cluster.hosts[1].ssh("pkill -KILL -f '[t]orch.distributed.run.*/efs/jobs/killed/'")
+    result = cluster.train("killed", "import time\ntime.sleep(600)\n")
+    assert result.returncode != 0
+    assert cluster.processes("/efs/jobs/killed/code") == []
+    assert cluster.info("killed")["failure"]["how"] == "was killed by signal SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "message"),
+    [
+        ("no-script", {"script": "missing.py"}, "script 'missing.py' is not a file on the controller"),
+        ("no-python", {"python": "/opt/none/bin/python"}, "python '/opt/none/bin/python' is not there"),
+        ("local-disk", {"directory": "/home/ubuntu/jobs"}, "is on this host's own disk"),
+        ("Bad_Name", {}, "name 'Bad_Name' is not a job name"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_runs(cluster, name, variables, message):
+    result = cluster.train(name, **{"script": "print('hello')\n", **variables})
+    assert result.returncode != 0
+    assert message in result.stdout.replace("\\", "")
+    assert "Start" not in result.stdout
+
+
+def test_a_start_that_fails_on_one_host_is_undone_on_the_others(cluster):
+    user = "{{ 'nobody-here' if inventory_hostname.endswith('3') else 'ubuntu' }}"
+    result = cluster.train("half", "import time\ntime.sleep(600)\n", user=user)
+    assert result.returncode != 0
+    assert "user 'nobody-here' does not exist on this host" in result.stdout.replace("\\", "")
+    assert cluster.processes("/efs/jobs/half/code") == []
+
+
+def test_stale_metadata_is_refused(cluster):
+    host = cluster.hosts[2]
+    host.ssh('sudo cp /opt/deeplearning/metadata.json /tmp/saved && sudo sed -i \'s/"generation": "/&0/\' /opt/deeplearning/metadata.json')
+    try:
+        result = cluster.train("stale", "print('hello')\n")
+    finally:
+        host.ssh("sudo cp /tmp/saved /opt/deeplearning/metadata.json")
+    assert result.returncode != 0
+    assert "the cluster has changed since" in result.stdout
+    assert cluster.hosts[0].ssh("ls /efs/jobs/stale/status", check=False).stdout == ""
+
+
+def test_a_dead_host_is_noticed_and_the_others_are_stopped(cluster):
+    playbook = cluster.playbook("dead", "import time\ntime.sleep(600)\n", heartbeat_timeout=15)
+    command = ["ansible-playbook", "-i", str(cluster.inventory), playbook]
+    with subprocess.Popen(command, cwd=cluster.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        wait_until(lambda: len(cluster.processes("python.* -u /efs/jobs/dead/code")) == 3)
+        cluster.runtime.remove(cluster.hosts.pop().name)
+        output = run.communicate(timeout=120)[0]
+    assert run.returncode != 0
+    assert "rank 2 on deeplearning-worker3 has not been heard of since" in output
+    assert cluster.processes("/efs/jobs/dead/code") == []

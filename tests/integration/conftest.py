@@ -1,0 +1,97 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""One AWS account without hosts for all tests, and a way to run modules in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from local_cloud.testing import LocalCloud
+
+REGION = "us-east-1"
+KEY_NAME = "tests"
+IMAGE_PARAMETER = "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id"
+MODULES = "ansible_collections.deeplearning.cluster.plugins.modules"
+FAST = {"nat_gateway": 0.2, "file_system": 0.1, "mount_target": 0.1, "launch_retry": 0.5}
+
+_numbers = itertools.count(1)
+
+
+class ModuleFailed(Exception):
+    """A module ended with fail_json; C(result) is what it returned."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__(result["msg"])
+        self.result = result
+
+
+@pytest.fixture(scope="session")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """An AWS account on this machine."""
+    with LocalCloud(tmp_path_factory.mktemp("cloud"), hosts=False) as started:
+        started.client("ec2").create_key_pair(KeyName=KEY_NAME)
+        os.environ.update({name: value for name, value in started.environment.items() if name.startswith("AWS_")})
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def _fresh(cloud: LocalCloud) -> None:
+    """No faults, limits or recorded calls from the test before."""
+    cloud.control.reset()
+    cloud.control.set_delays(**FAST)
+
+
+@pytest.fixture
+def run(cloud: LocalCloud) -> Callable[..., dict[str, Any]]:
+    """Runs a module of the collection and returns its result, or raises ModuleFailed."""
+
+    def run_module(name: str, *, check: bool = False, **options: Any) -> dict[str, Any]:
+        arguments = {"region": REGION, **options, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": "/tmp"}
+        arguments = {key: value for key, value in arguments.items() if value is not None}
+        module = importlib.import_module(f"{MODULES}.{name}")
+        output = io.StringIO()
+        with patch_module_args(arguments), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
+            module.main()
+        result: dict[str, Any] = json.loads(output.getvalue())
+        if result.get("failed"):
+            raise ModuleFailed(result)
+        return result
+
+    return run_module
+
+
+@pytest.fixture
+def name() -> str:
+    """The name of a cluster that no other test has."""
+    return f"test-{next(_numbers)}"
+
+
+@pytest.fixture
+def definition(name: str) -> dict[str, Any]:
+    """The options of a whole cluster with two workers."""
+    return {
+        "cluster": name,
+        "ssh_cidrs": ["203.0.113.0/24"],
+        "instance_type": "c5.large",
+        "worker_count": 2,
+        "image_parameter": IMAGE_PARAMETER,
+        "key_name": KEY_NAME,
+        "wait_timeout": 30,
+    }
+
+
+@pytest.fixture
+def repository() -> Path:
+    """The collection's root."""
+    return Path(__file__).resolve().parents[2]

@@ -1,0 +1,380 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""A whole cluster by one module: predicted, made, unchanged, changed, gone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .conftest import ModuleFailed
+
+EXPECTED = {
+    "vpc main",
+    "internet_gateway main",
+    "subnet private-us-east-1a",
+    "subnet public-us-east-1a",
+    "elastic_ip nat",
+    "nat_gateway main",
+    "route_table public",
+    "route_table private",
+    "vpc_endpoint s3",
+    "security_group nodes",
+    "security_group ssh",
+    "security_group storage",
+    "file_system main",
+    "mount_target us-east-1a",
+    "role nodes",
+    "instance_profile nodes",
+    "launch_template master",
+    "launch_template workers",
+    "auto_scaling_group master",
+    "auto_scaling_group workers",
+    "nodes master",
+    "nodes workers",
+}
+
+
+def steps(result):
+    return {(change["action"], f"{change['kind']} {change['key']}") for change in result["changes"]}
+
+
+def instances(cloud, name, *states):
+    filters = [
+        {"Name": "tag:deeplearning:cluster", "Values": [name]},
+        {"Name": "instance-state-name", "Values": list(states or ("pending", "running"))},
+    ]
+    pages = cloud.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
+    found = [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
+    return {instance["InstanceId"]: {tag["Key"]: tag["Value"] for tag in instance["Tags"]} for instance in found}
+
+
+def numbers(cloud, name):
+    return {instance_id: int(tags["deeplearning:number"]) for instance_id, tags in instances(cloud, name).items()}
+
+
+def test_life_of_a_cluster(cloud, run, definition, name):
+    predicted = run("cluster", **definition, check=True)
+    assert steps(predicted) == {("create", item) for item in EXPECTED}
+    assert predicted["resources"]["vpc"]["main"] == "(known after apply)"
+    assert not instances(cloud, name)
+    assert all(call["read_only"] for call in cloud.control.calls())
+
+    applied = run("cluster", **definition)
+    assert steps(applied) == steps(predicted)
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+    assert {tags["NodeType"] for tags in instances(cloud, name).values()} == {"Master", "Worker"}
+    assert {tags["Name"] for tags in instances(cloud, name).values()} == {f"{name}-Master", f"{name}-Worker"}
+
+    cloud.control.forget_calls()
+    assert not run("cluster", **definition, check=True)["changed"]
+    unchanged = run("cluster", **definition)
+    assert not unchanged["changed"]
+    assert unchanged["resources"] == applied["resources"]
+    assert cloud.control.calls()
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+
+    gone = run("cluster", cluster=name, state="absent", check=True)
+    assert steps(gone) == {("delete", item) for item in EXPECTED - {"file_system main"}}
+    assert numbers(cloud, name)
+    result = run("cluster", cluster=name, state="absent")
+    assert steps(result) == steps(gone)
+    assert result["kept"] == [applied["resources"]["file_system"]["main"]]
+    left = cloud.client("resourcegroupstaggingapi").get_resources(TagFilters=[{"Key": "deeplearning:cluster", "Values": [name]}])
+    assert [
+        item["ResourceARN"]
+        for item in left["ResourceTagMappingList"]
+        if ":natgateway" not in item["ResourceARN"] and ":instance/" not in item["ResourceARN"]
+    ] == [item for item in (arn["ResourceARN"] for arn in left["ResourceTagMappingList"]) if "file-system" in item]
+    assert not run("cluster", cluster=name, state="absent")["changed"]
+
+    # The data is found again, and goes when that is asked for
+    again = run("cluster", **definition)
+    assert ("create", "file_system main") not in steps(again)
+    assert ("create", "mount_target us-east-1a") in steps(again)
+    assert again["resources"]["file_system"] == applied["resources"]["file_system"]
+    result = run("cluster", cluster=name, state="absent", delete_data=True)
+    assert result["kept"] == []
+    assert ("delete", "file_system main") in steps(result)
+
+
+def test_workers_come_and_go_and_numbers_stay(cloud, run, definition, name):
+    run("cluster", **definition)
+    before = numbers(cloud, name)
+    more = {**definition, "worker_count": 3}
+    assert (
+        steps(run("cluster", **more, check=True))
+        == steps(run("cluster", **more))
+        == {("update", "auto_scaling_group workers"), ("update", "nodes workers")}
+    )
+    grown = numbers(cloud, name)
+    assert {key: grown[key] for key in before} == before
+    assert sorted(grown.values()) == [1, 2, 3, 4]
+
+    fewer = {**definition, "worker_count": 1}
+    assert steps(run("cluster", **fewer, check=True)) == steps(run("cluster", **fewer))
+    shrunk = numbers(cloud, name)
+    assert shrunk == {key: number for key, number in grown.items() if number <= 2}
+    assert not run("cluster", **fewer)["changed"]
+
+
+def test_a_group_that_is_busy_is_asked_again(cloud, run, definition, name):
+    run("cluster", **definition)
+    busy = {"service": "autoscaling", "code": "ScalingActivityInProgress", "status": 400, "each_call_once": True}
+    cloud.control.set_faults([{**busy, "action": "TerminateInstanceInAutoScalingGroup|DeleteAutoScalingGroup"}])
+    run("cluster", **{**definition, "worker_count": 1})
+    assert sorted(numbers(cloud, name).values()) == [1, 2]
+    run("cluster", cluster=name, state="absent")
+    assert not instances(cloud, name)
+
+
+def test_a_lost_worker_is_replaced_and_gets_the_free_number(cloud, run, definition, name):
+    run("cluster", **definition)
+    before = numbers(cloud, name)
+    lost = next(instance_id for instance_id, number in before.items() if number == 2)
+    cloud.client("ec2").terminate_instances(InstanceIds=[lost])
+    assert steps(run("cluster", **definition)) == {("update", "nodes workers")}
+    after = numbers(cloud, name)
+    assert lost not in after
+    assert sorted(after.values()) == [1, 2, 3]
+    assert {key: number for key, number in after.items() if key in before} == {key: number for key, number in before.items() if key != lost}
+
+
+def test_a_group_that_has_not_noticed_a_loss_is_waited_for(cloud, run, definition, name):
+    run("cluster", **definition)
+    cloud.control.set_delays(group_health_check=2)
+    lost = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 2)
+    cloud.client("ec2").terminate_instances(InstanceIds=[lost])
+    run("cluster", **definition)
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+
+
+def test_two_nodes_with_the_same_number(cloud, run, definition, name):
+    run("cluster", **definition)
+    third = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 3)
+    cloud.client("ec2").create_tags(Resources=[third], Tags=[{"Key": "deeplearning:number", "Value": "2"}])
+    assert steps(run("cluster", **definition)) == {("update", "nodes workers")}
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+    assert not run("cluster", **definition)["changed"]
+
+
+def test_processes_that_others_suspended_are_resumed(cloud, run, definition, name):
+    run("cluster", **definition)
+    cloud.client("autoscaling").suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
+    assert steps(run("cluster", **definition)) == {("update", "auto_scaling_group workers")}
+    assert not run("cluster", **definition)["changed"]
+
+
+def test_a_range_with_a_netmask_is_written_as_aws_does(run, definition):
+    predicted = run("cluster", **definition, network_cidr="10.0.0.0/255.255.0.0", check=True)
+    assert next(change["after"]["cidr"] for change in predicted["changes"] if change["kind"] == "vpc") == "10.0.0.0/16"
+
+
+def test_the_nat_gateway_stays_where_it_is(run, definition):
+    run("cluster", **definition, zones=["us-east-1b"])
+    more = run("cluster", **definition, zones=["us-east-1a", "us-east-1b"])
+    assert ("create", "subnet public-us-east-1a") in steps(more)
+    assert not {kind for _action, kind in steps(more) if "nat_gateway" in kind}
+
+
+def test_a_zone_with_nodes_is_not_taken_away(cloud, run, definition):
+    run("cluster", **definition, zones=["us-east-1a", "us-east-1b"])
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=r"zones: nodes run in private-us-east-1b.*Keep their zones"):
+        run("cluster", **definition, zones=["us-east-1a"])
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+
+
+def test_a_gateway_that_is_still_pending_is_waited_for(cloud, run, definition):
+    cloud.control.set_delays(nat_gateway=6)
+    with pytest.raises(ModuleFailed, match=r"create nat_gateway main: it is there, and not ready"):
+        run("cluster", **{**definition, "wait_timeout": 2})
+    rest = run("cluster", **definition)
+    assert {("update", "nat_gateway main"), ("create", "route_table private")} <= steps(rest)
+    assert not run("cluster", **definition)["changed"]
+
+
+def test_fields_that_change_in_place(cloud, run, definition, name):
+    run("cluster", **definition)
+    changes = {
+        "ssh_cidrs": (["198.51.100.0/24", "203.0.113.7"], {("update", "security_group ssh")}),
+        "zones": (
+            ["us-east-1a", "us-east-1b"],
+            {
+                ("create", "subnet private-us-east-1b"),
+                ("create", "subnet public-us-east-1b"),
+                ("create", "mount_target us-east-1b"),
+                ("update", "route_table public"),
+                ("update", "route_table private"),
+                ("update", "auto_scaling_group master"),
+                ("update", "auto_scaling_group workers"),
+            },
+        ),
+        "read_buckets": (["data"], {("update", "role nodes")}),
+        "root_volume_size": (200, {("update", "launch_template master"), ("update", "launch_template workers")}),
+        "instance_type": ("c5.xlarge", {("update", "launch_template master"), ("update", "launch_template workers")}),
+    }
+    options = dict(definition)
+    for field, (value, expected) in changes.items():
+        options[field] = value
+        assert steps(run("cluster", **options, check=True)) == expected, field
+        assert steps(run("cluster", **options)) == expected, field
+        assert not run("cluster", **options, check=True)["changed"], field
+        assert not run("cluster", **options)["changed"], field
+
+
+def test_tags_of_others_stay(cloud, run, definition, name):
+    options = {**definition, "tags": {"team": "speech"}}
+    vpc = run("cluster", **options)["resources"]["vpc"]["main"]
+    cloud.client("ec2").create_tags(Resources=[vpc], Tags=[{"Key": "audit", "Value": "seen"}, {"Key": "team", "Value": "wrong"}])
+    assert steps(run("cluster", **options)) == {("update", "vpc main")}
+    tags = {tag["Key"]: tag["Value"] for tag in cloud.client("ec2").describe_vpcs(VpcIds=[vpc])["Vpcs"][0]["Tags"]}
+    assert (tags["audit"], tags["team"], tags["deeplearning:cluster"]) == ("seen", "speech", name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"region": "us-esat-1"}, "'us-esat-1' is not an AWS region.*us-east-1"),
+        ({"key_name": "nobody"}, "key_name: there is no key pair 'nobody'"),
+        ({"network_cidr": "10.0.0.0/99"}, "network_cidr: '10.0.0.0/99' is not an IPv4 range"),
+        ({"ssh_cidrs": ["0.0.0.0/0"]}, "opens SSH to the whole internet.*allow_ssh_from_anywhere"),
+        ({"worker_count": 0}, "worker_count: 0 is not possible"),
+        ({"worker_count": "many"}, "worker_count.*int"),
+        ({"file_system_id": "fs-0123456789abcdef0"}, "file_system_id: fs-0123456789abcdef0 does not exist in us-east-1"),
+        ({"image_parameter": "/no/such/image"}, "image_parameter: there is no SSM parameter /no/such/image"),
+        ({"image_parameter": None, "image_id": "ami-0123456789abcdef0"}, "image_id: there is no image ami-0123456789abcdef0"),
+        ({"root_volume_size": 9}, r"root_volume_size: 9 GiB cannot hold ami-\w+, which needs \d+"),
+        ({"instance_type": "c5.huge"}, "instance_type: c5.huge is not offered"),
+        ({"zones": ["us-east-1z"]}, "zones: us-east-1z not in us-east-1, which has us-east-1a"),
+        ({"cluster": "No_Good"}, "cluster: 'No_Good' must be"),
+        ({"tags": {"deeplearning:number": 1}}, "tags: 'deeplearning:number' must not start with aws: or deeplearning:"),
+        ({"read_buckets": ["s3://data"]}, "read_buckets: 's3://data' is not the name of a bucket"),
+    ],
+)
+def test_bad_input_changes_nothing(cloud, run, definition, change, message):
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster", **{**definition, **change})
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+
+
+def test_no_credentials(run, definition, monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(ModuleFailed, match=r"No AWS credentials found. Set AWS_PROFILE"):
+        run("cluster", **definition)
+
+
+def test_a_region_that_is_not_enabled(cloud, run, definition):
+    cloud.control.set_faults([{"service": "ec2", "code": "AuthFailure", "status": 401, "message": "not able to validate"}])
+    with pytest.raises(ModuleFailed, match=r"does not accept the credentials in us-east-1.*has to be enabled.*not able to validate"):
+        run("cluster", **definition)
+
+
+def test_a_profile_gives_credentials_once(run, definition, monkeypatch, tmp_path):
+    asked, script, config = tmp_path / "asked", tmp_path / "credentials", tmp_path / "config"
+    answer = json.dumps({"Version": 1, "AccessKeyId": "AKIAIOSFODNN7EXAMPLE", "SecretAccessKey": "a-secret-of-some-length"})
+    script.write_text(f"#!/bin/sh\necho once >> {asked}\necho '{answer}'\n")
+    script.chmod(0o755)
+    config.write_text(f"[profile slow]\ncredential_process = {script}\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    assert run("cluster", **definition, profile="slow", check=True)["changed"]
+    assert asked.read_text().split() == ["once"]
+
+
+def test_an_endpoint_that_is_no_url(run, definition):
+    with pytest.raises(ModuleFailed, match=r"Invalid endpoint: nowhere\. Is endpoint_url right\?"):
+        run("cluster", **definition, endpoint_url="nowhere")
+
+
+def test_a_forbidden_change_is_refused_before_anything_happens(cloud, run, definition):
+    run("cluster", **definition)
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=r"vpc main: cidr is '10.0.0.0/16' and cannot become '10.1.0.0/16'"):
+        run("cluster", **{**definition, "network_cidr": "10.1.0.0/16", "worker_count": 5})
+    with pytest.raises(ModuleFailed, match=r"file_system main: encrypted is True and cannot become False.*adopt that"):
+        run("cluster", **{**definition, "encrypted": False})
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+
+
+def test_every_call_throttled_once(cloud, run, definition):
+    cloud.control.set_faults([{"code": "RequestLimitExceeded", "status": 503, "each_call_once": True}])
+    applied = run("cluster", **definition)
+    assert steps(applied) == {("create", item) for item in EXPECTED}
+    cloud.control.set_faults([])
+    assert not run("cluster", **definition)["changed"]
+
+
+def test_throttled_for_good(cloud, run, definition):
+    cloud.control.set_faults([{"service": "ec2", "action": "DescribeVpcs", "code": "RequestLimitExceeded", "status": 503}])
+    with pytest.raises(ModuleFailed, match=r"RequestLimitExceeded.*DescribeVpcs"):
+        run("cluster", **definition, aws_config={"retries": {"total_max_attempts": 2, "mode": "standard"}})
+    assert [call["action"] for call in cloud.control.calls()].count("DescribeVpcs") == 2
+
+
+def test_what_aws_refuses_until_the_end_is_told(cloud, run, definition):
+    message = "You must use a valid fully-formed launch template. Invalid IAM Instance Profile name"
+    fault = {"service": "autoscaling", "action": "CreateAutoScalingGroup", "code": "ValidationError", "status": 400, "message": message}
+    cloud.control.set_faults([fault])
+    with pytest.raises(ModuleFailed, match=r"Could not create auto_scaling_group .*Invalid IAM Instance Profile name"):
+        run("cluster", **{**definition, "wait_timeout": 3})
+
+
+def test_a_failure_half_way_says_what_was_done_and_the_next_run_carries_on(cloud, run, definition, name):
+    cloud.control.set_faults(
+        [
+            {
+                "service": "ec2",
+                "action": "CreateNatGateway",
+                "code": "NatGatewayLimitExceeded",
+                "status": 400,
+                "message": "The maximum number of NAT gateways has been reached.",
+            }
+        ]
+    )
+    with pytest.raises(
+        ModuleFailed, match=r"Could not create nat_gateway main.*maximum number.*Applied so far: .*create vpc main.*carries on"
+    ) as error:
+        run("cluster", **definition)
+    done = steps(error.value.result)
+    assert ("create", "subnet public-us-east-1a") in done
+    cloud.control.set_faults([])
+    rest = steps(run("cluster", **definition))
+    assert ("create", "nat_gateway main") in rest
+    assert not rest & done
+    assert not run("cluster", **definition)["changed"]
+
+
+def test_no_capacity_is_told_in_words(cloud, run, definition):
+    definition["instance_type"] = "p4d.24xlarge"
+    cloud.control.set_capacity({"p4d.24xlarge": {"us-east-1a": 2}})
+    with pytest.raises(
+        ModuleFailed,
+        match=r"[01] of [12] nodes of .* are in service. AWS says: .*InsufficientInstanceCapacity.*Try another zone or instance type",
+    ):
+        run("cluster", **{**definition, "wait_timeout": 4})
+    cloud.control.set_capacity({"p4d.24xlarge": {"us-east-1a": None}})
+    run("cluster", **definition)
+    assert not run("cluster", **definition)["changed"]
+
+
+def test_two_resources_that_claim_to_be_the_same(cloud, run, definition, name):
+    vpc = run("cluster", **definition)["resources"]["vpc"]["main"]
+    ec2 = cloud.client("ec2")
+    tags = ec2.describe_vpcs(VpcIds=[vpc])["Vpcs"][0]["Tags"]
+    other = ec2.create_vpc(CidrBlock="10.5.0.0/16", TagSpecifications=[{"ResourceType": "vpc", "Tags": tags}])["Vpc"]["VpcId"]
+    with pytest.raises(ModuleFailed, match=rf"(?=.*{vpc})(?=.*{other}).*tagged as vpc main"):
+        run("cluster", **definition)
+
+
+def test_the_image_is_looked_up_once(cloud, run, definition, name):
+    run("cluster", **definition)
+    cloud.control.set_faults([{"service": "ssm", "action": ".*", "code": "AccessDenied", "status": 400}])
+    assert not run("cluster", **definition)["changed"]

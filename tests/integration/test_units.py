@@ -1,0 +1,219 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The modules of one unit each, one after the other, and those that only look."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import REGION, ModuleFailed
+from .test_cluster import EXPECTED, instances, numbers, steps
+
+UNITS = {
+    "network": ("network_cidr", "zones", "ssh_cidrs"),
+    "file_system": ("file_system_id", "encrypted"),
+    "instance_role": ("read_buckets", "write_buckets"),
+    "node_group": ("instance_type", "worker_count", "image_parameter", "key_name"),
+}
+
+
+def options(unit, definition, **more):
+    common = {key: value for key, value in definition.items() if key in ("cluster", "wait_timeout", *UNITS[unit])}
+    return {**common, **more}
+
+
+def test_units_one_by_one_make_the_same_cluster(run, definition, name):
+    done = set()
+    for unit, more in (
+        ("network", {}),
+        ("file_system", {}),
+        ("instance_role", {}),
+        ("node_group", {"group": "workers"}),
+        ("node_group", {"group": "master"}),
+    ):
+        predicted = run(unit, **options(unit, definition, **more), check=True)
+        applied = run(unit, **options(unit, definition, **more))
+        assert steps(predicted) == steps(applied)
+        assert not run(unit, **options(unit, definition, **more))["changed"]
+        done |= steps(applied)
+    assert done == {("create", item) for item in EXPECTED}
+    assert not run("cluster", **definition)["changed"]
+
+
+def test_units_are_deleted_in_order(run, definition, name):
+    run("cluster", **definition)
+    with pytest.raises(ModuleFailed, match=r"Still in use by .*auto_scaling_group master"):
+        run("network", cluster=name, state="absent")
+    with pytest.raises(ModuleFailed, match=r"Still in use by auto_scaling_group"):
+        run("instance_role", cluster=name, state="absent")
+    gone = set()
+    for unit, more in (
+        ("node_group", {"group": "workers"}),
+        ("node_group", {"group": "master"}),
+        ("instance_role", {}),
+        ("file_system", {"delete_data": True}),
+        ("network", {}),
+    ):
+        predicted = run(unit, cluster=name, state="absent", **more, check=True)
+        applied = run(unit, cluster=name, state="absent", **more)
+        assert steps(predicted) == steps(applied)
+        gone |= steps(applied)
+    assert gone == {("delete", item) for item in EXPECTED}
+
+
+def test_a_unit_predicts_without_what_it_stands_on_and_refuses_to_act(run, definition, cloud):
+    assert ("create", "mount_target us-east-1a") in steps(run("file_system", **options("file_system", definition), check=True))
+    with pytest.raises(ModuleFailed, match=r"has no security_group storage, subnet private-us-east-1a yet"):
+        run("file_system", **options("file_system", definition))
+    assert all(call["read_only"] for call in cloud.control.calls())
+
+
+def test_an_adopted_file_system_is_used_and_never_deleted(cloud, run, definition, name):
+    efs = cloud.client("efs")
+    adopted = efs.create_file_system(CreationToken=name, Encrypted=False, Tags=[{"Key": "Name", "Value": "theirs"}])["FileSystemId"]
+    definition["file_system_id"] = adopted
+    result = run("cluster", **definition)
+    assert ("create", "file_system main") not in steps(result)
+    assert ("create", "mount_target us-east-1a") in steps(result)
+    assert not run("cluster", **definition)["changed"]
+    assert not run("node_group", **options("node_group", definition, group="workers"))["changed"]
+    assert efs.describe_file_systems(FileSystemId=adopted)["FileSystems"][0]["Tags"] == [{"Key": "Name", "Value": "theirs"}]
+    gone = run("cluster", **definition, state="absent", delete_data=True)
+    assert gone["kept"] == [], "it belongs to somebody else"
+    assert efs.describe_file_systems(FileSystemId=adopted)["FileSystems"][0]["NumberOfMountTargets"] == 0
+
+
+def test_a_file_system_that_another_vpc_uses_is_refused(cloud, run, definition, name):
+    first = run("cluster", **definition)["resources"]["file_system"]["main"]
+    definition |= {"cluster": f"{name}-b", "file_system_id": first}
+    with pytest.raises(
+        ModuleFailed, match=rf"file_system_id: {first} has its mount targets in vpc-\w+, and a file system can have them in one"
+    ):
+        run("cluster", **definition)
+    run("cluster", cluster=name, state="absent")
+    assert run("cluster", **definition)["resources"]["file_system"]["main"] == first
+    run("cluster", cluster=f"{name}-b", state="absent", delete_data=True)
+    assert cloud.client("efs").describe_file_systems(FileSystemId=first)["FileSystems"]
+
+
+def test_without_waiting_nodes_are_numbered_by_the_next_run(cloud, run, definition, name):
+    unnumbered = run("cluster", **definition, wait=False)
+    assert {("create", "auto_scaling_group workers"), ("create", "nodes workers")} & steps(unnumbered) == {
+        ("create", "auto_scaling_group workers")
+    }
+    assert steps(run("cluster", **definition)) == {("update", "nodes master"), ("update", "nodes workers")}
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+
+
+def test_a_role_of_somebody_else_is_not_taken_over(cloud, run, name):
+    cloud.client("iam").create_role(RoleName=f"{name}-nodes-{REGION}", AssumeRolePolicyDocument="{}")
+    with pytest.raises(ModuleFailed, match=r"exists and is not tagged"):
+        run("instance_role", cluster=name)
+
+
+def test_nodes_are_launched_as_described(cloud, run, definition, name):
+    run("cluster", **definition)
+    ec2 = cloud.client("ec2")
+    described = [
+        instance
+        for reservation in ec2.describe_instances(InstanceIds=list(instances(cloud, name)))["Reservations"]
+        for instance in reservation["Instances"]
+    ]
+    for instance in described:
+        assert instance["MetadataOptions"]["HttpTokens"] == "required"
+        assert instance["IamInstanceProfile"]["Arn"].endswith(f"{name}-nodes-{REGION}")
+        volume = instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]
+        assert ec2.describe_volumes(VolumeIds=[volume])["Volumes"][0]["Encrypted"]
+    public = {tag["Value"]: "PublicIpAddress" in instance for instance in described for tag in instance["Tags"] if tag["Key"] == "NodeType"}
+    assert public == {"Master": True, "Worker": False}
+
+
+def test_info_lists_resources_and_nodes(cloud, run, definition, name):
+    assert run("cluster_info", cluster=name) | {"invocation": None} == {"changed": False, "resources": [], "nodes": [], "invocation": None}
+    run("cluster", **definition)
+    info = run("cluster_info", cluster=name)
+    assert {f"{item['kind']} {item['key']}" for item in info["resources"]} == EXPECTED
+    assert [node["name"] for node in info["nodes"]] == [f"{name}-master", f"{name}-worker2", f"{name}-worker3"]
+    assert {node["instance_id"]: node["number"] for node in info["nodes"]} == numbers(cloud, name)
+
+
+def test_the_authority_is_made_once(cloud, run, name):
+    assert run("ssh_authority", cluster=name, check=True)["changed"]
+    first = run("ssh_authority", cluster=name)
+    assert first["changed"]
+    assert first["public_key"].startswith("ssh-ed25519 ")
+    second = run("ssh_authority", cluster=name)
+    assert not second["changed"]
+    assert second["private_key"] == first["private_key"]
+    parameter = cloud.client("ssm").describe_parameters(Filters=[{"Key": "Name", "Values": [f"/deeplearning/{name}/ssh-authority"]}])[
+        "Parameters"
+    ][0]
+    assert parameter["Type"] == "SecureString"
+    assert run("ssh_authority", cluster=name, state="absent")["changed"]
+    assert not run("ssh_authority", cluster=name, state="absent")["changed"]
+
+
+def test_host_keys_of_an_instance_that_does_not_exist(run):
+    with pytest.raises(ModuleFailed, match=r"there is no instance i-0123456789abcdef0"):
+        run("host_keys_info", instance_ids=["i-0123456789abcdef0"])
+
+
+def test_a_console_that_shows_no_keys(cloud, run, definition, name):
+    run("cluster", **definition)
+    with pytest.raises(ModuleFailed, match=r"has not printed its SSH host keys to the console within 1 s"):
+        run("host_keys_info", instance_ids=list(instances(cloud, name))[:1], wait_timeout=1)
+
+
+def inventory(cloud, tmp_path, name, **more):
+    path = tmp_path / "nodes.yml"
+    path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, **more}))
+    command = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
+    finished = subprocess.run(command, env=cloud.environment, capture_output=True, text=True, check=False, cwd=tmp_path)
+    return json.loads(finished.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item)), finished.stderr
+
+
+def test_inventory_of_live_nodes(cloud, run, definition, name, tmp_path):
+    run("cluster", **definition)
+    listed, _errors = inventory(cloud, tmp_path, name, private_key_file="/keys/my key", ssh_directory="/my ssh")
+    assert listed["master"]["hosts"] == [f"{name}-master"]
+    assert listed["workers"]["hosts"] == [f"{name}-worker2", f"{name}-worker3"]
+    assert sorted(listed["trainers"]["children"]) == ["master", "workers"]
+    variables = listed["_meta"]["hostvars"]
+    master, worker = variables[f"{name}-master"], variables[f"{name}-worker3"]
+    assert (master["deeplearning_number"], worker["deeplearning_number"], worker["deeplearning_hostname"]) == (1, 3, "deeplearning-worker3")
+    assert "ProxyCommand" not in master["ansible_ssh_common_args"]
+    jump = worker["ansible_ssh_common_args"]
+    assert "ProxyCommand" in jump
+    assert master["deeplearning_public_ip"] in jump
+    assert jump.count("StrictHostKeyChecking=yes") == 2
+    assert f"HostKeyAlias={worker['deeplearning_instance_id']}" in jump
+    assert 'UserKnownHostsFile="/my ssh/known_hosts"' in shlex.split(jump), "ssh splits the value at spaces"
+
+    lost = worker["deeplearning_instance_id"]
+    cloud.client("autoscaling").suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
+    cloud.client("ec2").terminate_instances(InstanceIds=[lost])
+    listed, _errors = inventory(cloud, tmp_path, name, jump_through_master=False)
+    assert listed["workers"]["hosts"] == [f"{name}-worker2"]
+    assert "ProxyCommand" not in str(listed)
+
+
+def test_inventory_makes_one_call_and_none_from_the_cache(cloud, run, definition, name, tmp_path):
+    run("cluster", **definition)
+    cache = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": str(tmp_path / "cache")}
+    cloud.control.forget_calls()
+    first, _errors = inventory(cloud, tmp_path, name, **cache)
+    assert [call["action"] for call in cloud.control.calls()] == ["DescribeInstances"]
+    second, _errors = inventory(cloud, tmp_path, name, **cache)
+    assert len(cloud.control.calls()) == 1
+    assert second == first
+
+
+def test_inventory_of_no_cluster_is_empty(cloud, name, tmp_path):
+    listed, _errors = inventory(cloud, tmp_path, name)
+    assert "hosts" not in listed.get("master", {})

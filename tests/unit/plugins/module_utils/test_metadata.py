@@ -1,0 +1,102 @@
+"""The metadata files as users' scripts and jobs read them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils import metadata
+
+WORKERS = [
+    {"number": 1, "name": "deeplearning-worker1", "address": "10.0.0.4"},
+    {"number": 2, "name": "deeplearning-worker2", "address": "10.0.1.30"},
+    {"number": 5, "name": "deeplearning-worker5", "address": "10.0.1.5"},
+]
+BLOCK = """\
+# BEGIN deeplearning.cluster
+10.0.0.4 deeplearning-master
+10.0.0.4 deeplearning-worker1
+10.0.1.30 deeplearning-worker2
+10.0.1.5 deeplearning-worker5
+# END deeplearning.cluster
+"""
+
+
+def test_ordered_by_number():
+    assert metadata.ordered(reversed(WORKERS)) == WORKERS
+
+
+@pytest.mark.parametrize(
+    ("workers", "message"),
+    [
+        ([], "number 1"),
+        (WORKERS[1:], "number 1"),
+        ([*WORKERS, {**WORKERS[1], "number": 7, "name": "x"}], "address 10.0.1.30 twice"),
+        ([*WORKERS, {"number": 2, "name": "x", "address": "10.0.0.9"}], "number 2 twice"),
+    ],
+)
+def test_ordered_refuses(workers, message):
+    with pytest.raises(ValueError, match=message):
+        metadata.ordered(workers)
+
+
+def test_generation_is_of_name_numbers_and_addresses():
+    generation = metadata.generation("demo", WORKERS)
+    assert len(generation) == 12
+    assert int(generation, 16) >= 0
+    assert metadata.generation("demo", reversed(WORKERS)) == generation
+    assert metadata.generation("demo", [{"number": w["number"], "address": w["address"]} for w in WORKERS]) == generation
+    moved = [WORKERS[0], {**WORKERS[1], "address": "10.0.1.31"}, WORKERS[2]]
+    others = {metadata.generation("other", WORKERS), metadata.generation("demo", WORKERS[:2]), metadata.generation("demo", moved)}
+    assert len(others | {generation}) == 4
+
+
+def test_files():
+    assert metadata.workers_file(WORKERS) == "deeplearning-worker1\ndeeplearning-worker2\ndeeplearning-worker5\n"
+    assert metadata.address_file(WORKERS) == "10.0.0.4\n10.0.1.5\n10.0.1.30\n"
+    assert metadata.profile_file(3, "/opt/deeplearning/workers", 8, "/my data") == (
+        "export DEEPLEARNING_WORKERS_COUNT=3\n"
+        "export DEEPLEARNING_WORKERS_PATH=/opt/deeplearning/workers\n"
+        "export DEEPLEARNING_WORKER_GPU_COUNT=8\n"
+        "export EFS_MOUNT='/my data'\n"
+    )
+    assert "EFS_MOUNT" not in metadata.profile_file(3, "/w", 0, None)
+    assert metadata.hosts_block(WORKERS) == BLOCK
+
+
+def test_metadata_round_trip():
+    document = metadata.parse_metadata(metadata.metadata_file("demo", 2, WORKERS, 8))
+    assert document == {
+        "cluster": "demo",
+        "generation": metadata.generation("demo", WORKERS),
+        "number": 2,
+        "workers": WORKERS,
+        "gpu_count": 8,
+    }
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", json.dumps({"cluster": "demo"})])
+def test_parse_refuses(text):
+    with pytest.raises(ValueError):  # noqa: PT011  JSON's own message or ours
+        metadata.parse_metadata(text)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", BLOCK),
+        ("127.0.0.1 localhost", "127.0.0.1 localhost\n" + BLOCK),
+        ("a\n# BEGIN deeplearning.cluster\nold\n# END deeplearning.cluster\nb\n", "a\n" + BLOCK + "b\n"),
+        ("a\n" + BLOCK + "b\n" + BLOCK + "c\n", "a\n" + BLOCK + "b\nc\n"),
+        ("a\n" + BLOCK, "a\n" + BLOCK),
+    ],
+)
+def test_replace_block(before, after):
+    assert metadata.replace_block(before, BLOCK) == after
+    assert metadata.replace_block(after, "") == after.replace(BLOCK, "")
+
+
+def test_count_gpus():
+    listing = "GPU 0: NVIDIA A100 (UUID: GPU-1)\n  MIG 1g.5gb     Device  0: (UUID: MIG-1)\nGPU 1: NVIDIA A100 (UUID: GPU-2)\n"
+    assert metadata.count_gpus(listing) == 2
+    assert metadata.count_gpus("No devices found.\n") == 0

@@ -1,0 +1,97 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Bad input is refused with the name of the option, the value, and what would do."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils import validation
+
+NODES = {
+    "instance_type": "c5.large",
+    "worker_count": 1,
+    "image_id": "ami-1",
+    "key_name": "k",
+    "root_volume_size": 100,
+    "mount_point": "/efs",
+}
+
+
+@pytest.mark.parametrize("name", ["a", "bert", "gpt-2", "a" * 30])
+def test_good_names(name):
+    assert not list(validation.cluster_name(name))
+
+
+@pytest.mark.parametrize("name", ["", "Bert", "2fast", "a_b", "a-", "a" * 31, "a b", "sg-1"])
+def test_bad_names(name):
+    assert f"cluster: '{name}'" in next(validation.cluster_name(name))
+
+
+@pytest.mark.parametrize(
+    ("cidrs", "anywhere", "message"),
+    [
+        ([], False, "name the address ranges"),
+        (["300.1.1.1/8"], False, "'300.1.1.1/8' is not an address range"),
+        (["10.0.0.1/8"], False, "has host bits set"),
+        (["0.0.0.0/0"], False, "opens SSH to the whole internet"),
+        (["203.0.113.0/24", "::/0"], False, "::/0 opens SSH"),
+        (["0.0.0.0/0"], True, ""),
+        (["203.0.113.7", "2001:db8::/64"], False, ""),
+    ],
+)
+def test_ssh_cidrs(cidrs, anywhere, message):
+    findings = list(validation.ssh_cidrs(cidrs, anywhere))
+    assert bool(findings) == bool(message)
+    assert not message or message in findings[0]
+
+
+def test_addresses_are_written_as_aws_does():
+    assert validation.normal_cidr("203.0.113.7") == "203.0.113.7/32"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"instance_type": ""}, "instance_type: missing"),
+        ({"key_name": None}, "key_name: missing"),
+        ({"worker_count": None}, "worker_count: missing"),
+        ({"worker_count": 0}, "worker_count: 0 is not possible"),
+        ({"image_id": None}, "image_id: missing"),
+        ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small"),
+        ({"mount_point": "efs"}, "mount_point: mount point 'efs': must be an absolute path"),
+        ({"mount_point": "/efs/"}, "mount_point: mount point '/efs/': must be an absolute path"),
+    ],
+)
+def test_nodes(change, message):
+    assert not list(validation.nodes(NODES))
+    (finding,) = validation.nodes({**NODES, **change})
+    assert message in finding
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"team": "speech", "Kostenstelle/EU": "Müller & Co"}, "'Kostenstelle/EU' must have 1 to 128"),
+        ({"": "x"}, "'' must have 1 to 128"),
+        ({"k": "v" * 257}, "at most 256"),
+        ({"AWS:x": "y"}, "'AWS:x' must not start with aws:"),
+        ({"deeplearning:number": "1"}, "must not start with aws: or deeplearning:"),
+        ({"name": "x"}, "'name' is there already"),
+        ({"Team": "a", "team": "b"}, "'team' is there already"),
+        ({f"k{number}": "v" for number in range(41)}, "41 are too many"),
+    ],
+)
+def test_tags(wanted, message):
+    (finding,) = validation.tags(wanted)
+    assert message in finding
+
+
+def test_good_tags():
+    assert not list(validation.tags({"team": "Sprache und Übersetzung", "cost-center": "a_b@c=1+2/3:4.5", "empty": ""}))
+
+
+@pytest.mark.parametrize("name", ["s3://data", "data/part", "arn:aws:s3:::data", "Data", "ab", "*"])
+def test_buckets(name):
+    (finding,) = validation.buckets("read_buckets", ["data-1.example", name])
+    assert f"read_buckets: '{name}' is not the name of a bucket" in finding

@@ -1,0 +1,182 @@
+"""What the module and the action of a training job decide before anything runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import tarfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.action import training_job as action
+from ansible_collections.deeplearning.cluster.plugins.module_utils import job, metadata
+from ansible_collections.deeplearning.cluster.plugins.modules import training_job as module
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return job.Paths(str(tmp_path / "jobs/digits"))
+
+
+def record(paths, rank, state, heartbeat=None, processes=2):
+    os.makedirs(paths.status, exist_ok=True)
+    entry = {"rank": rank, "state": state, "processes": processes, "heartbeat": heartbeat or time.time()}
+    with open(paths.record(rank), "w") as file:
+        json.dump(entry, file)
+
+
+def test_a_job_nobody_has_started_is_new(paths):
+    assert module.check_job("digits", paths, 60) == "new"
+
+
+@pytest.mark.parametrize(
+    ("states", "processes"),
+    [(["running", "running"], 2), (["failed", "running"], 2), (["succeeded"], 2)],
+    ids=["runs", "partly", "starting"],
+)
+def test_a_job_with_processes_left_is_waited_for(paths, states, processes):
+    for rank, state in enumerate(states):
+        record(paths, rank, state, processes=processes)
+    assert module.check_job("digits", paths, 60) == "running"
+
+
+@pytest.mark.parametrize(("states", "word"), [(["succeeded", "succeeded"], "succeeded"), (["stopped", "failed"], "failed")])
+def test_a_job_that_has_ended_is_refused(paths, states, word):
+    for rank, state in enumerate(states):
+        record(paths, rank, state)
+    with pytest.raises(module.RefusalError, match=rf"already run \({word}\).*choose another name"):
+        module.check_job("digits", paths, 60)
+
+
+def parameters(**changes):
+    hosts = [
+        {"name": f"deeplearning-worker{n}", "address": f"10.0.0.{n}", "number": n, "gpu_count": 0, "interface": "ens5"} for n in (12, 3, 1)
+    ]
+    defaults = {"name": "digits", "python": "/p", "script": "/home/me/train.py", "source": None, "arguments": ["a b"]}
+    limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "launcher": "torchrun"}
+    return {**defaults, **limits, "hosts": hosts, "environment": {"OMP_NUM_THREADS": 4}, "secrets": {"TOKEN": "t"}, **changes}
+
+
+def test_ranks_follow_the_numbers_of_the_hosts(paths):
+    ranks = {number: module.plan(parameters(), paths, number)[0]["rank"] for number in (1, 3, 12)}
+    assert ranks == {1: 0, 3: 1, 12: 2}
+
+
+def test_a_spec_holds_the_users_environment_over_the_launchers(paths):
+    (spec,) = module.plan(parameters(), paths, 3)
+    assert spec["environment"]["OMP_NUM_THREADS"] == "4"
+    assert spec["environment"]["TOKEN"] == "t"
+    assert spec["environment"]["DEEPLEARNING_PROGRESS"] == paths.progress
+    assert spec["argv"][-2:] == [os.path.join(paths.code, "train.py"), "a b"]
+    assert (spec["processes"], spec["host"], spec["time_limit"], spec["stop_timeout"]) == (3, "deeplearning-worker3", 9, 5)
+
+
+def test_with_a_source_the_script_keeps_its_path(paths):
+    (spec,) = module.plan(parameters(source="/home/me/project", script="src/train.py"), paths, 1)
+    assert spec["argv"][-2] == os.path.join(paths.code, "src/train.py")
+
+
+def test_a_host_that_is_not_the_jobs_is_refused(paths):
+    with pytest.raises(module.RefusalError, match="number 2, which is not among"):
+        module.plan(parameters(), paths, 2)
+
+
+def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch):
+    started, asked = [], threading.Semaphore(0)
+
+    def active_units(run, name):
+        asked.release()
+        return list(started)
+
+    def start(run, name, place, spec):
+        asked.acquire(timeout=5)  # this run's own question
+        asked.acquire(timeout=0.3)  # the other's, if it may ask now
+        started.append(spec["rank"])
+
+    monkeypatch.setattr(module.job_units, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(module.job_units, "active_units", active_units)
+    monkeypatch.setattr(module.job_units, "start", start)
+    monkeypatch.setattr(module, "read_metadata", lambda generation: {"number": 3})
+    user = pwd.getpwuid(os.getuid()).pw_name
+    fake = SimpleNamespace(params=parameters(user=user, generation=""), check_mode=False, run_command=None)
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda _: module.start(fake, paths), range(2)))
+    assert started == [1]
+    assert sorted(result["changed"] for result in results) == [False, True]
+
+
+def test_the_loopback_interface_has_the_loopback_address():
+    assert module.interface_address("lo") == "127.0.0.1"
+    assert module.interface_address("none0") == ""
+
+
+def test_a_path_that_does_not_exist_is_on_its_parents_file_system():
+    assert module.mount_point("/proc/none/such") == "/proc"
+
+
+def variables(**changes):
+    hosts = {
+        f"c-{n}": {"deeplearning_cluster_name": "c", "deeplearning_number": n, "deeplearning_private_ip": f"10.0.0.{n}"} for n in (1, 2, 10)
+    }
+    other = {"x": {"deeplearning_cluster_name": "other", "deeplearning_number": 1, "deeplearning_private_ip": "10.1.0.1"}, "localhost": {}}
+    return {**hosts["c-2"], "hostvars": {**hosts, **other}, "ansible_play_hosts_all": ["c-10", "c-2", "c-1"], **changes}
+
+
+def test_the_generation_is_that_of_the_clusters_hosts_alone():
+    workers = [{"number": n, "address": f"10.0.0.{n}"} for n in (10, 2, 1)]
+    assert action.inventory_generation(variables()) == metadata.generation("c", workers)
+
+
+def test_an_inventory_without_a_cluster_is_refused():
+    with pytest.raises(AnsibleActionFail, match="no deeplearning_cluster_name"):
+        action.inventory_generation({"hostvars": {}})
+
+
+def test_the_lowest_number_in_the_play_gets_the_code():
+    assert not action.is_first(variables())
+    assert action.is_first(variables(ansible_play_hosts_all=["c-10", "c-2"]))
+
+
+@pytest.fixture
+def project(tmp_path):
+    for name in ("train.py", "src/model.py", "src/__pycache__/model.pyc", ".git/config"):
+        path = tmp_path / "project" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path
+
+
+def test_a_script_alone_is_sent_alone(project):
+    assert action.code_to_send({"script": "train.py"}, ["/nonexistent", str(project / "project")]) == (
+        str(project / "project"),
+        ["train.py"],
+    )
+
+
+def test_a_source_is_sent_whole_without_what_is_not_code(project):
+    root, names = action.code_to_send({"script": "src/model.py", "source": "project"}, [str(project)])
+    archive = project / "code.tar.gz"
+    action.write_archive(str(archive), root, names)
+    with tarfile.open(archive) as tar:
+        assert sorted(tar.getnames()) == ["src", "src/model.py", "train.py"]
+        assert {(member.uid, member.uname) for member in tar} == {(0, "")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"script": "none.py"}, "script 'none.py' is not a file on the controller"),
+        ({"script": "project"}, "script 'project' is not a file"),
+        ({"script": "train.py", "source": "none"}, "source 'none' is not a directory"),
+        ({"script": "none.py", "source": "project"}, "script 'none.py' is not a file in source 'project'"),
+        ({"script": "/etc/passwd", "source": "project"}, "give its path inside that directory"),
+    ],
+)
+def test_missing_code_is_named(project, arguments, message):
+    with pytest.raises(AnsibleActionFail, match=message):
+        action.code_to_send(arguments, [str(project)])
