@@ -32,6 +32,12 @@ options:
       - Other tags that a resource carries are left alone.
     type: dict
     default: {}
+  suppress_validators:
+    description:
+      - Names of validators that are not to be asked. A finding tells the name of the one that made it.
+    type: list
+    elements: str
+    default: []
   wait:
     description:
       - Whether to wait until everything can be used.

@@ -84,6 +84,7 @@ class Cloud:
         self.module, self.cluster, self.wait_timeout = module, cluster, wait_timeout
         self._extra_tags = dict(tags or {})
         self._clients: dict[str, Any] = {}
+        self._facts: dict[str, list[Any]] = {}
         self._lock = threading.Lock()
         region, self._endpoint, self._connection = get_aws_connection_info(module)
         self.region = self._valid_region(region)
@@ -158,6 +159,13 @@ class Cloud:
         if client.can_paginate(operation):
             return list(client.get_paginator(operation).paginate(**arguments).build_full_result().get(key, []))
         return list(getattr(client, operation)(**arguments).get(key, []))
+
+    def facts(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
+        """Like C(retrieve), asked once: for what this run does not change, such as instance types, images, quotas and what is adopted."""
+        name = f"{service} {operation} {sorted(arguments.items())}"
+        if name not in self._facts:
+            self._facts[name] = self.retrieve(service, operation, key, **arguments)
+        return self._facts[name]
 
     def once_visible(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T:
         """Makes a call that names something made a moment ago, again while AWS says that it does not exist."""

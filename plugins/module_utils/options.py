@@ -13,6 +13,7 @@ COMMON: dict[str, Any] = {
     "cluster": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "tags": {"type": "dict", "default": {}},
+    "suppress_validators": {"type": "list", "elements": "str", "default": []},
     "wait": {"type": "bool", "default": True},
     "wait_timeout": {"type": "int", "default": 900},
 }

@@ -115,8 +115,9 @@ nodes:
 from ansible_collections.deeplearning.cluster.plugins.module_utils import provisioning
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import AnsibleAWSModule, Cloud, CloudError, fail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.resources import live_instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.members import live_instances
 from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import printable
+from ansible_collections.deeplearning.cluster.plugins.module_utils.unit import Request
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError
@@ -130,7 +131,7 @@ def main() -> None:
         cloud = Cloud(module, module.params["cluster"])
         resources = [
             {"kind": item.address.kind, "key": item.address.key, "id": item.id, "properties": printable(item.properties)}
-            for item in sorted(provisioning.read_all(cloud), key=lambda item: item.address)
+            for item in sorted(provisioning.read_all(Request(cloud, {})), key=lambda item: item.address)
         ]
         live = [node.as_dict() for node in nodes(cloud.cluster, live_instances(cloud, "running"))]
     except (CloudError, BotoCoreError, ClientError) as error:

@@ -16,6 +16,7 @@ from .._instance_role.definition import INSTANCE_PROFILE
 from .._network.definition import NODES_GROUP, SSH_GROUP, subnet
 from .._plan.resources import Address, Computed, Ref, Wanted
 
+COMPONENT = "nodes"
 MASTER = "master"
 WORKERS = "workers"
 NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
@@ -27,10 +28,11 @@ NODE_TYPE_TAG = "NodeType"
 
 @dataclass(frozen=True)
 class Image:
-    """A machine image and what a launch template has to know of it."""
+    """A machine image and what a launch template has to know of it. C(source) is what the user named it by."""
 
     image_id: str
     root_device: str
+    source: str
 
 
 @dataclass(frozen=True)

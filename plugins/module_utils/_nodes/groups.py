@@ -1,0 +1,160 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Auto scaling groups: how many nodes there are to be, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Mapping
+
+from .._aws import COMPONENT_TAG, KEY_TAG, Cloud, WaitTimeout, error_code, tag_dict, tag_list
+from .._plan.plan import Kind
+from .._plan.resources import Address, Found
+from .definition import COMPONENT, FILE_SYSTEM_TAG, NODE_TYPE_TAG
+from .members import in_group, live_instances, number_of
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds; a new instance profile takes some to get known
+Properties = Mapping[str, Any]
+
+
+def read(cloud: Cloud) -> Iterator[Found]:
+    """The cluster's groups, without those that are being deleted."""
+    for group in cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters()):
+        tags = tag_dict(group["Tags"])
+        if tags.get(COMPONENT_TAG) != COMPONENT or group.get("Status"):
+            continue  # a status means that the group is being deleted
+        yield Found(
+            Address("auto_scaling_group", tags[KEY_TAG]),
+            group["AutoScalingGroupName"],
+            {
+                "name": group["AutoScalingGroupName"],
+                "launch_template": group.get("LaunchTemplate", {}).get("LaunchTemplateId"),
+                "minimum": group["MinSize"],
+                "size": group["DesiredCapacity"],
+                "subnets": frozenset(filter(None, group["VPCZoneIdentifier"].split(","))),
+                "suspended": frozenset(process["ProcessName"] for process in group["SuspendedProcesses"]),
+                "tags": _comparable_group_tags(cloud, tags),
+            },
+            {"instances": [instance["InstanceId"] for instance in group["Instances"]]},
+        )
+
+
+def _comparable_group_tags(cloud: Cloud, tags: Mapping[str, str]) -> dict[str, str]:
+    own = {name: tags[name] for name in (FILE_SYSTEM_TAG, NODE_TYPE_TAG) if name in tags}
+    return {**cloud.comparable_tags(tag_list(tags)), **own}
+
+
+def _group_tags(name: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {"ResourceId": name, "ResourceType": "auto-scaling-group", "Key": key, "Value": value, "PropagateAtLaunch": True}
+        for key, value in tags.items()
+    ]
+
+
+def _create_group(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    name = properties["name"]
+    refusals: list[Exception] = []
+
+    def create() -> bool:
+        try:
+            cloud.once_visible(
+                cloud.autoscaling.create_auto_scaling_group,
+                AutoScalingGroupName=name,
+                LaunchTemplate={"LaunchTemplateId": properties["launch_template"], "Version": "$Latest"},
+                MinSize=properties["minimum"],
+                MaxSize=properties["size"],
+                DesiredCapacity=properties["size"],
+                VPCZoneIdentifier=",".join(sorted(properties["subnets"])),
+                HealthCheckType="EC2",
+                Tags=_group_tags(name, properties["tags"]),
+            )
+        except ClientError as error:
+            if not _not_yet_accepted(error):
+                raise
+            refusals.append(error)
+            return False
+        return True
+
+    try:
+        cloud.wait_until(f"Auto scaling group {name}", create, timeout=min(cloud.wait_timeout, NOT_YET_ACCEPTED_TIMEOUT))
+    except WaitTimeout as error:
+        raise refusals[-1] from error
+    found = Found(address, name, {**properties, "suspended": frozenset()})
+    _update_group(cloud, found, properties, frozenset({"suspended"}))
+    return Found(address, name, properties)
+
+
+def _not_yet_accepted(error: Exception) -> bool:
+    """Whether AWS refuses because it has not seen the new instance profile or launch template yet, or the old group is going away."""
+    message = str(error)
+    if error_code(error) == "ValidationError":
+        return "Invalid IAM Instance Profile" in message or ("launch template" in message and "does not exist" in message)
+    return error_code(error) == "AlreadyExists" and "pending delete" in message
+
+
+def _update_group(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    settings: dict[str, Any] = {}
+    if "size" in changed and properties["size"] < found.properties["size"]:
+        _remove_highest_numbers(cloud, found, properties)
+    if changed & {"size", "minimum"}:
+        settings = {"MinSize": properties["minimum"], "MaxSize": properties["size"], "DesiredCapacity": properties["size"]}
+    if "subnets" in changed:
+        settings["VPCZoneIdentifier"] = ",".join(sorted(properties["subnets"]))
+    if "launch_template" in changed:
+        settings["LaunchTemplate"] = {"LaunchTemplateId": properties["launch_template"], "Version": "$Latest"}
+    if settings:
+        cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=found.id, **settings)
+    if "suspended" in changed:
+        _suspend(cloud, found.id, before=found.properties["suspended"], after=properties["suspended"])
+    if "tags" in changed:
+        cloud.autoscaling.create_or_update_tags(Tags=_group_tags(found.id, properties["tags"]))
+
+
+def _suspend(cloud: Cloud, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
+    """Suspends what is to be; resumes others, which AWS too suspends when launches fail for a day."""
+    for call, processes in ((cloud.autoscaling.suspend_processes, after - before), (cloud.autoscaling.resume_processes, before - after)):
+        if processes:
+            call(AutoScalingGroupName=name, ScalingProcesses=sorted(processes))
+
+
+def _remove_highest_numbers(cloud: Cloud, found: Found, properties: Properties) -> None:
+    """Ends the surplus nodes with the highest numbers; left to itself AWS would choose by age and zone."""
+    in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
+    # Nodes without a number go first
+    surplus = sorted(in_group, key=lambda instance: number_of(instance) or 10**6, reverse=True)[
+        : max(len(in_group) - properties["size"], 0)
+    ]
+    if found.properties["minimum"] > properties["minimum"] or found.properties["minimum"] > properties["size"]:
+        cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=found.id, MinSize=min(properties["minimum"], properties["size"]))
+    for instance in surplus:
+        cloud.once_unused(
+            cloud.autoscaling.terminate_instance_in_auto_scaling_group,
+            InstanceId=instance["InstanceId"],
+            ShouldDecrementDesiredCapacity=True,
+        )
+
+
+def _delete_group(cloud: Cloud, found: Found) -> None:
+    cloud.once_unused(cloud.autoscaling.delete_auto_scaling_group, AutoScalingGroupName=found.id, ForceDelete=True)
+
+    def gone() -> bool:
+        groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[found.id])
+        leaving = in_group(live_instances(cloud, "pending", "running", "shutting-down", "stopping", "stopped"), found.address.key)
+        return not groups and not leaving
+
+    cloud.wait_until(f"Deletion of auto scaling group {found.id} and its instances", gone)
+
+
+KIND = Kind(
+    "auto_scaling_group",
+    _create_group,
+    _delete_group,
+    update=_update_group,
+    updatable=frozenset({"launch_template", "minimum", "size", "subnets", "suspended", "tags"}),
+)
