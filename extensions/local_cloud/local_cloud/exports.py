@@ -1,4 +1,4 @@
-"""Tells the runtime which file systems hosts can mount, as the EFS half of the API changes."""
+"""Tells the runtime which file systems hosts can mount, as EFS and FSx of the API change."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from moto.efs.models import efs_backends
+from moto.fsx.models import fsx_backends
 
 from .aws.context import CLOUD
 from .runtime import Runtime
@@ -51,16 +52,31 @@ class Exports:
 
 
 def served_file_systems() -> dict[str, frozenset[str]]:
-    """Every file system by id, with the DNS names and addresses of its available mount targets."""
-    return {
+    """Every file system by id, with what hosts can mount it by, as long as they can.
+
+    For EFS these are the DNS names and addresses of its available mount targets, for Lustre it is `DNS name@tcp:mount name`.
+    """
+    efs = {
         file_system.file_system_id: frozenset(_servers(file_system.file_system_id, backend, region))
-        for region, backend in _backends()
+        for region, backend in _backends(efs_backends)
         for file_system in backend.file_systems_by_id.values()
     }
+    lustre = {
+        file_system.file_system_id: frozenset(_lustre_servers(file_system))
+        for _region, backend in _backends(fsx_backends)
+        for file_system in backend.file_systems.values()
+        if file_system.file_system_type == "LUSTRE"
+    }
+    return {**efs, **lustre}
 
 
-def _backends() -> list[tuple[str, Any]]:
-    return [(region, backend) for _account, region, backend in efs_backends.iter_backends()]
+def _backends(service: Any) -> list[tuple[str, Any]]:
+    return [(region, backend) for _account, region, backend in service.iter_backends()]
+
+
+def _lustre_servers(file_system: Any) -> list[str]:
+    mountable = file_system.lifecycle in ("AVAILABLE", "UPDATING")
+    return [f"{file_system.dns_name}@tcp:{file_system.mount_name}"] if mountable else []
 
 
 def _servers(file_system_id: str, backend: Any, region: str) -> list[str]:

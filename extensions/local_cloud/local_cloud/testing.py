@@ -21,6 +21,7 @@ from typing import Any
 
 import boto3
 
+from .aws.capacity import Limits
 from .cloud import FOREIGN_VARIABLES, Cloud
 from .home import ACCESS_KEY, REGION, SECRET_KEY
 from .hosts.file_systems import FileSystems
@@ -111,13 +112,53 @@ class Control:
         self._endpoint = endpoint
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
-    def set_capacity(self, limits: dict[str, dict[str, int | None]]) -> None:
-        """Limit live instances: {type: {zone: limit}}, None for any number."""
+    def set_capacity(self, limits: Limits) -> None:
+        """Limit live instances: {type: {zone: limit}} on demand, or {type: {zone: {"on-demand": limit, "spot": limit}}}.
+
+        None for any number. Instances in Capacity Reservations do not count.
+        """
         self._ask("PUT", "capacity", limits)
+
+    def set_spot_prices(self, prices: dict[str, float | None]) -> None:
+        """Dollars an hour by instance type; None for the usual price."""
+        self._ask("PUT", "prices", prices)
+
+    def set_quotas(self, values: dict[str, float | None]) -> None:
+        """Values by quota code, such as L-417A185B for vCPUs of P instances; None for plenty."""
+        self._ask("PUT", "quotas", values)
+
+    def fail_launches(self, counts: dict[str, int]) -> None:
+        """Let so many next instances of a type die while they are pending."""
+        self._ask("PUT", "failing", counts)
+
+    def kill(self, instance: str) -> None:
+        """End an instance as if its hardware had failed."""
+        self._ask("POST", "kill", {"instance": instance})
+
+    def interrupt(self, instance: str) -> None:
+        """End a Spot Instance because its capacity is wanted back."""
+        self._ask("POST", "interrupt", {"instance": instance})
+
+    def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:
+        """The id of a new Capacity Block. Options: start (0) and duration (a day), in seconds, and tags."""
+        return str(self._ask("POST", "capacity_block", {"type": instance_type, "zone": zone, "count": count, **options})["id"])
 
     def set_faults(self, faults: list[dict[str, Any]]) -> None:
         """Errors and latency that calls meet from now on; [] for none. See local_cloud.aws.faults for their fields."""
         self._ask("PUT", "faults", faults)
+
+    def paused(self) -> list[dict[str, str]]:
+        """The calls that faults with `pause` hold now: service, action, stage."""
+        return list(self._ask("GET", "paused"))
+
+    def wait_until_paused(self, count: int = 1, timeout: float = 60.0) -> list[dict[str, str]]:
+        """Wait until so many calls are held, and return them. Raises TimeoutError."""
+        wait_until(lambda: len(self.paused()) >= count, timeout)
+        return self.paused()
+
+    def resume(self, execute: bool = True) -> None:
+        """Let held calls go; those held before their execution are dropped unless `execute`, or when their client is gone."""
+        self._ask("POST", "resume", {"execute": execute})
 
     def set_delays(self, **seconds: float) -> None:
         """How long slow things take, by the names in local_cloud.aws.settings.Delays."""

@@ -17,15 +17,14 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from ..runtime import Runtime
 from . import control, errors, patches, persistence, requests  # noqa: F401
 from .capacity import Capacity
-from .context import CLOUD
-from .faults import Faults
+from .context import ACCOUNT, CLOUD
+from .faults import Faults, Rule
 from .groups import reconcile_all, retry_all
 from .hosting import Hosting
+from .pauses import Pauses
 from .settings import Settings
 
 LOG = logging.getLogger(__name__)
-ACCOUNT = "123456789012"
-"""The account that moto takes requests to come from."""
 KEPT_CALLS = 100_000
 WITHOUT_LOCK = {"GetConsoleOutput"}
 """Actions that wait for a host."""
@@ -39,6 +38,7 @@ class LocalCloud:
         CLOUD.use(runtime, settings)
         CLOUD.hosting = Hosting()
         self.faults = Faults()
+        self.pauses = Pauses()
         self._moto = DomainDispatcherApplication(create_backend_app)
         self._regions = {"aws-global", *ec2_backends[ACCOUNT].regions}
         self._calls: list[dict[str, Any]] = []
@@ -61,9 +61,7 @@ class LocalCloud:
         self._record(call)
         fault = self.faults.find(call)
         if fault:
-            time.sleep(fault.latency)
-            if fault.code:
-                return errors.send(start, environ, call, fault.code, fault.message, fault.status)
+            return self._answer_with(fault, environ, start, call)
         return errors.with_clean_errors(self._answer(call), environ, start, call)
 
     def recorded_calls(self) -> list[dict[str, Any]]:
@@ -74,12 +72,15 @@ class LocalCloud:
         self._calls.clear()
 
     def restore(self) -> None:
-        """Forget recorded calls, faults, limits and changed delays. What is in the account stays."""
+        """Forget recorded calls, faults, limits, prices, quotas and changed delays, and let held calls go. The account stays."""
         self.forget_calls()
         self.faults.set([])
+        self.pauses.resume()
         with CLOUD.lock:
             CLOUD.delays = CLOUD.settings.delays
             CLOUD.capacity.clear()
+            for settings in (CLOUD.spot_prices, CLOUD.quotas, CLOUD.failing_launches):
+                settings.clear()
             retry_all()
 
     def save(self, path: Path) -> None:
@@ -98,9 +99,26 @@ class LocalCloud:
     def close(self) -> None:
         """Let time stand still. Hosts stay."""
         self._closing.set()
+        self.pauses.resume(execute=False)
         CLOUD.wake.set()
         self._ticker.join()
         CLOUD.hosting.close()
+
+    def _answer_with(self, fault: Rule, environ: dict[str, Any], start: Callable[..., Any], call: requests.Call) -> Iterable[bytes]:
+        """Answer a call that a fault befalls."""
+        time.sleep(fault.latency)
+        if fault.pause == "before" and not self.pauses.hold(call, fault.pause, environ):
+            return errors.send(start, environ, call, "InternalError", "The request was lost before it was executed.", 500)
+        answer: list[Any] = []
+        body: Iterable[bytes] = []
+        if fault.after or not fault.code:
+            body = errors.with_clean_errors(self._answer(call), environ, lambda *line: answer.extend(line), call)
+        if fault.pause == "after":
+            self.pauses.hold(call, fault.pause, environ)
+        if fault.code:
+            return errors.send(start, environ, call, fault.code, fault.message, fault.status)
+        start(*answer)
+        return body
 
     def _answer(self, call: requests.Call) -> errors.Application:
         if call.action in WITHOUT_LOCK:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from .hosting import Hosting
+
+ACCOUNT = "123456789012"
+"""The account that moto takes requests to come from."""
 
 
 class Cloud:
@@ -30,6 +34,9 @@ class Cloud:
         self.settings = settings
         self.delays = settings.delays
         self.capacity = Capacity()
+        self.spot_prices: dict[str, float] = {}
+        self.quotas: dict[str, float] = {}
+        self.failing_launches: Counter[str] = Counter()
         self.clock = Clock()
         self.latest_public = 0
         self.wake = threading.Event()

@@ -1,4 +1,4 @@
-"""Injected faults: throttling, server errors, latency."""
+"""Injected faults: throttling, server errors, lost answers, latency, pauses."""
 
 from __future__ import annotations
 
@@ -11,24 +11,33 @@ from typing import Any
 from .requests import Call
 
 ALIASES = {"efs": "elasticfilesystem"}
+STAGES = ("", "before", "after")
 
 
 @dataclass
 class Rule:
-    """One kind of fault. A rule with a code makes calls fail, any rule can make them slow."""
+    """One kind of fault. A rule with a code makes calls fail, any rule can make them slow or hold them."""
 
     service: str = "*"
     """As in signatures (ec2, autoscaling, elasticfilesystem, iam, ssm ...) or * for any."""
     action: str = ".*"
     """A regular expression for the whole name of the action."""
+    read_only: bool | None = None
+    """Only calls that read (true) or that write (false)."""
     code: str = ""
     """The error's code, such as RequestLimitExceeded or Throttling."""
     message: str = "Rate exceeded"
     status: int = 503
+    after: bool = False
+    """Whether the call is executed all the same, and only its answer is lost."""
     latency: float = 0.0
     """Seconds by which a call is held up."""
+    pause: str = ""
+    """`before`: held before it is executed; `after`: executed, its answer held. See pauses.Pauses."""
     times: int | None = None
     """How many calls it befalls; None for all."""
+    nth: int | None = None
+    """Only the n-th of the calls that match, counted from 1."""
     probability: float = 1.0
     each_call_once: bool = False
     """Whether it befalls every action of a service only the first time."""
@@ -36,12 +45,18 @@ class Rule:
 
     def __post_init__(self) -> None:
         re.compile(self.action)
+        if self.pause not in STAGES:
+            raise ValueError(f"the pause of a fault is {self.pause!r}, not 'before' or 'after'")
         self.service = ALIASES.get(self.service, self.service)
         self._seen: set[tuple[str, str]] = set()
+        self._matches = 0
 
     def befalls(self, call: Call) -> bool:
         """Whether the rule applies to this call, and count it."""
-        if self.service not in ("*", call.service) or not re.fullmatch(self.action, call.action):
+        if not self._matching(call):
+            return False
+        self._matches += 1
+        if self.nth not in (None, self._matches):
             return False
         if self.times is not None and self.hits >= self.times:
             return False
@@ -52,6 +67,13 @@ class Rule:
         self._seen.add((call.service, call.action))
         self.hits += 1
         return True
+
+    def _matching(self, call: Call) -> bool:
+        return (
+            self.service in ("*", call.service)
+            and self.read_only in (None, call.read_only)
+            and re.fullmatch(self.action, call.action) is not None
+        )
 
 
 class Faults:

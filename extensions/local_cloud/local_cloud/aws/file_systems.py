@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from moto.ec2.exceptions import InvalidSubnetIdError
 from moto.efs import models, urls
-from moto.efs.exceptions import EFSError, FileSystemInUse, FileSystemNotFound, MountTargetNotFound
+from moto.efs.exceptions import BadRequest, EFSError, FileSystemInUse, FileSystemNotFound, MountTargetNotFound, SubnetNotFound
 from moto.efs.models import EFSBackend, FileSystem, MountTarget
 from moto.efs.responses import EFSResponse
 
 from .context import CLOUD
+from .keys import usable_key
 from .patching import override
 
 JSON = {"Content-Type": "application/json"}
+MOST_THROUGHPUT = 3414
+"""MiB/s that can be provisioned where the quota is highest."""
+REST = timedelta(hours=24)
+"""Between two changes of the throughput mode, or decreases of what is provisioned."""
 
 # The first generation of tag calls, which older clients still make.
 for call in ("create-tags", "delete-tags", "tags"):
@@ -32,12 +39,30 @@ class SlowFileSystem(FileSystem):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._backup_status = "ENABLED" if self._backup else "DISABLED"
+        self._may_change_at = datetime.min.replace(tzinfo=UTC)
         self.life_cycle_state = "creating"
         CLOUD.clock.after(CLOUD.delays.file_system, self.come_up)
 
     def come_up(self) -> None:
-        if self.life_cycle_state == "creating":
+        """End being created or updated."""
+        if self.life_cycle_state in ("creating", "updating"):
             self.life_cycle_state = "available"
+
+    def set_throughput(self, mode: str, provisioned: float | None) -> None:
+        """Begin an update. Raises TooManyRequests when the last one of its kind was too recent."""
+        before = self.provisioned_throughput_in_mibps
+        if mode != self.throughput_mode or (before and provisioned and provisioned < before):
+            now = datetime.now(UTC)
+            if now < self._may_change_at:
+                text = (
+                    "You have reached the maximum number of throughput mode changes or provisioned throughput value decreases. "
+                    f"Wait until {self._may_change_at:%Y-%m-%dT%H:%M:%SZ} UTC and try again."
+                )
+                raise _error(429, "TooManyRequests", text)
+            self._may_change_at = now + REST
+        self.throughput_mode, self.provisioned_throughput_in_mibps = mode, provisioned  # type: ignore[assignment]
+        self.life_cycle_state = "updating"
+        CLOUD.clock.after(CLOUD.delays.file_system, self.come_up)
 
     def be_deleted(self) -> None:
         moto_delete_file_system(self._context, self.file_system_id)
@@ -68,7 +93,7 @@ models.FileSystem, models.MountTarget = SlowFileSystem, SlowMountTarget  # type:
 
 
 @override(EFSBackend)
-def create_file_system(self: EFSBackend, creation_token: str, *args: Any, **kwargs: Any) -> FileSystem:
+def create_file_system(self: EFSBackend, creation_token: str, **wanted: Any) -> FileSystem:
     for known in self.file_systems_by_id.values():
         if known.creation_token == creation_token:
             raise _error(
@@ -77,7 +102,17 @@ def create_file_system(self: EFSBackend, creation_token: str, *args: Any, **kwar
                 f"File system '{known.file_system_id}' already exists with creation token '{creation_token}'",
                 FileSystemId=known.file_system_id,
             )
-    return moto_create_file_system(self, creation_token, *args, **kwargs)
+    mode, zone = wanted["throughput_mode"] or "bursting", wanted["availability_zone_name"]
+    _check_throughput(mode, wanted["provisioned_throughput_in_mibps"], wanted["performance_mode"])
+    if zone and wanted["performance_mode"] == "maxIO":
+        raise BadRequest("The maxIO performance mode is not supported by One Zone file systems.")
+    if zone and zone not in [each.name for each in self.ec2_backend.describe_availability_zones()]:
+        raise _error(400, "UnsupportedAvailabilityZone", f"The Availability Zone '{zone}' is not available in this Region.")
+    if wanted["encrypted"]:
+        wanted["kms_key_id"] = usable_key(self.account_id, self.region_name, wanted["kms_key_id"] or "alias/aws/elasticfilesystem")
+        if wanted["kms_key_id"] is None:
+            raise BadRequest("The request was rejected because the specified key could not be found. [error=NotFoundException]")
+    return moto_create_file_system(self, creation_token, **wanted)
 
 
 @override(EFSBackend)
@@ -100,11 +135,10 @@ def create_mount_target(
 ) -> MountTarget:
     file_system = _file_system(self, file_system_id)
     if file_system.life_cycle_state not in ("available", "updating"):
-        raise _error(
-            409,
-            "IncorrectFileSystemLifeCycleState",
-            f"File system '{file_system_id}' is in state '{file_system.life_cycle_state}', not in state 'available'.",
-        )
+        raise _incorrect_state(file_system)
+    zone = file_system.availability_zone_name
+    if zone and _zone(self, subnet_id) != zone:
+        raise _error(400, "AvailabilityZonesMismatch", f"File system '{file_system_id}' can only have a mount target in {zone}.")
     target = moto_create_mount_target(self, file_system_id, subnet_id, ip_address, security_groups)
     interface = self.ec2_backend.get_network_interface(target.network_interface_id)
     interface.status, interface.interface_type, interface.requester_managed = "in-use", "efs", True
@@ -141,8 +175,13 @@ def put_backup_policy(self: EFSResponse) -> tuple[str, dict[str, str]]:
 def update_file_system(self: EFSResponse) -> tuple[str, dict[str, Any]]:
     file_system = _file_system(self.efs_backend, self._get_param("FileSystemId"))
     wanted = json.loads(self.body or "{}")
-    file_system.throughput_mode = wanted.get("ThroughputMode", file_system.throughput_mode)
-    file_system.provisioned_throughput_in_mibps = wanted.get("ProvisionedThroughputInMibps")
+    if file_system.life_cycle_state != "available":
+        raise _incorrect_state(file_system)
+    mode = wanted.get("ThroughputMode", file_system.throughput_mode)
+    default = file_system.provisioned_throughput_in_mibps if mode == file_system.throughput_mode else None
+    provisioned = wanted.get("ProvisionedThroughputInMibps", default)
+    _check_throughput(mode, provisioned, file_system.performance_mode)
+    file_system.set_throughput(mode, provisioned)
     return json.dumps(file_system.info_json()), {**JSON, "status": 202}
 
 
@@ -171,6 +210,31 @@ def _file_system(backend: EFSBackend, identifier: str) -> Any:
         return backend.file_systems_by_id[identifier]
     except KeyError:
         raise FileSystemNotFound(identifier) from None
+
+
+def _zone(backend: EFSBackend, subnet_id: str) -> str:
+    try:
+        return str(backend.ec2_backend.get_subnet(subnet_id).availability_zone)
+    except InvalidSubnetIdError:
+        raise SubnetNotFound(subnet_id) from None
+
+
+def _check_throughput(mode: str, provisioned: float | None, performance_mode: str | None) -> None:
+    """Refuse settings that do not go together."""
+    if mode == "elastic" and performance_mode == "maxIO":
+        raise BadRequest("The elastic throughput mode is not supported by file systems with the maxIO performance mode.")
+    if mode == "provisioned" and not provisioned:
+        raise BadRequest("ProvisionedThroughputInMibps must be set when the throughput mode is provisioned.")
+    if mode != "provisioned" and provisioned:
+        raise BadRequest(f"ProvisionedThroughputInMibps cannot be set when the throughput mode is {mode}.")
+    if provisioned and provisioned > MOST_THROUGHPUT:
+        text = f"The throughput limit of {MOST_THROUGHPUT} MiB/s has been reached."
+        raise _error(400, "ThroughputLimitExceeded", text)
+
+
+def _incorrect_state(file_system: Any) -> EFSError:
+    text = f"File system '{file_system.file_system_id}' is in state '{file_system.life_cycle_state}', not in state 'available'."
+    return _error(409, "IncorrectFileSystemLifeCycleState", text)
 
 
 def _error(status: int, code: str, message: str, **members: str) -> EFSError:

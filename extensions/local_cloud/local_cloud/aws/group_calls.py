@@ -13,6 +13,7 @@ from moto.ec2.exceptions import EC2ClientError
 from .context import CLOUD
 from .groups import Group, find_group, find_member
 from .patching import override
+from .placement_groups import find_placement_group
 
 moto_create_group = AutoScalingResponse.create_auto_scaling_group
 moto_update_group = AutoScalingResponse.update_auto_scaling_group
@@ -249,11 +250,14 @@ def _check_parts(backend: AutoScalingBackend, response: AutoScalingResponse) -> 
 
 
 def _check_launch(group: Group) -> None:
-    """Refuse a launch template from which nothing can be launched."""
+    """Refuse a launch template from which nothing can be launched, and a cluster placement group in several zones."""
     try:
         group.launch_data()
     except EC2ClientError as error:
         raise _not_formed(error.message) from None
+    placement_group = group.placement_group and find_placement_group(group.ec2_backend, group.placement_group)
+    if placement_group and placement_group.strategy == "cluster" and group.spans_zones():
+        raise ValidationError("You cannot specify multiple Availability Zones and a cluster placement group.")
 
 
 def _not_formed(message: str) -> ValidationError:

@@ -13,13 +13,13 @@ from moto.autoscaling.models import ASG_NAME_TAG, AutoScalingBackend, FakeAutoSc
 from moto.ec2.exceptions import EC2ClientError
 
 from . import activities
+from .admission import market
+from .capacity import SPOT
 from .context import CLOUD
 from .instances import ENDING
 from .launch import Data, check, launch, with_template
 
 LOG = logging.getLogger(__name__)
-ELSEWHERE = ("InsufficientInstanceCapacity", "Unsupported", "InsufficientFreeAddressesInSubnet")
-"""Launch errors that another zone or type may not have."""
 ACTIVE = ("Pending", "InService")
 LOST = "an instance was taken out of service in response to an EC2 health check indicating it has been terminated or stopped."
 REPORTED = "an instance was taken out of service in response to a user health-check."
@@ -111,8 +111,12 @@ class Group(FakeAutoScalingGroup):
         )
         if self.placement_group:
             data.setdefault("Placement", {})["GroupName"] = self.placement_group
-        check(self.ec2_backend, data)
+        for instance_type in self._types(data):
+            check(self.ec2_backend, {**data, "InstanceType": instance_type})
         return data
+
+    def spans_zones(self) -> bool:
+        return len({each.availability_zone for each in self._subnets()}) > 1
 
     def _template_id(self) -> str:
         if self.ec2_launch_template is None:
@@ -176,35 +180,34 @@ class Group(FakeAutoScalingGroup):
 
     def _grow(self, count: int) -> None:
         for _ in range(count):
-            try:
-                self._launch_one()
-            except EC2ClientError as error:
-                message = f"{error.message} Launching EC2 instance failed."
-                if error.code in ELSEWHERE:
-                    message = f"Could not launch On-Demand Instances. {error.code} - {message}"
-                failure = activities.begin(self, f"Launching a new EC2 instance.  Status Reason: {message}", self._cause())
-                activities.end(failure, "Failed", message)
+            failure = self._launch_one()
+            if failure:
+                message = f"{failure} Launching EC2 instance failed."
+                activity = activities.begin(self, f"Launching a new EC2 instance.  Status Reason: {message}", self._cause())
+                activities.end(activity, "Failed", message)
                 self.retry_at = time.time() + CLOUD.delays.launch_retry
                 return
 
-    def _launch_one(self) -> None:
-        data = self.launch_data()
+    def _launch_one(self) -> str:
+        """Launch an instance of the first type and in the emptiest zone that takes one. Returns why there is none, if so."""
+        try:
+            data = self.launch_data()
+        except EC2ClientError as error:
+            return str(error.message)
         crowd = Counter(each.availability_zone for each in self.active_instances())
         subnets = sorted(self._subnets(), key=lambda subnet: crowd[subnet.availability_zone])
-        failure: EC2ClientError | None = None
+        failure = ""
         for instance_type in self._types(data):
             for subnet in subnets:
                 try:
                     reservation = launch(self.ec2_backend, {**data, "InstanceType": instance_type}, subnet)
                 except EC2ClientError as error:
-                    if error.code not in ELSEWHERE:
-                        raise
-                    failure = failure or error
+                    kind = "Spot" if market(data) == SPOT else "On-Demand"
+                    failure = failure or f"Could not launch {kind} Instances. {error.code} - {error.message}"
                     continue
                 self._add(reservation.instances[0], subnet, data)
-                return
-        if failure:
-            raise failure
+                return ""
+        return failure
 
     def _add(self, instance: Any, subnet: Any, data: Data) -> None:
         instance.autoscaling_group = self

@@ -13,6 +13,7 @@ from moto.ec2.models import EC2Backend, instances
 from moto.ec2.models.instances import Instance, InstanceState, StateReason
 from moto.ec2.responses import EC2Response
 
+from .capacity import ON_DEMAND
 from .context import CLOUD
 from .patching import override
 
@@ -20,17 +21,26 @@ CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "st
 ENDING = ("shutting-down", "terminated")
 BY_USER = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
 
+INTERRUPTED = StateReason("Server.SpotInstanceTermination: Spot instance termination", "Server.SpotInstanceTermination")
+
 
 class HostedInstance(Instance):
     """An instance that is pending until its host has booted, and terminated once the host is gone."""
 
     def __init__(self, ec2_backend: Any, image_id: str, *args: Any, **kwargs: Any) -> None:
         self.public_keys: tuple[str, ...] = ()
+        self.capacity_reservation_id: str | None = None
+        self.capacity_reservation_specification: dict[str, Any] = {"CapacityReservationPreference": "open"}
+        self.spot_instance_request_id: str | None = None
         super().__init__(ec2_backend, image_id, *args, **kwargs)
         self._become("pending")
 
     def launch(self) -> None:
-        """Ask for the host."""
+        """Ask for the host, unless the launch is to fail."""
+        if CLOUD.failing_launches[self.instance_type]:
+            CLOUD.failing_launches[self.instance_type] -= 1
+            CLOUD.clock.after(CLOUD.settings.tick, self.fail)
+            return
         key_pair = self.ec2_backend.key_pairs.get(self.key_name)
         self.public_keys = (key_pair.public_key.strip(),) if key_pair else ()
         CLOUD.hosting.start(self)
@@ -66,9 +76,17 @@ class HostedInstance(Instance):
         self._end(f"User initiated ({utcnow():%Y-%m-%d %H:%M:%S} GMT)", BY_USER)
         return before
 
+    def fail(self) -> None:
+        """End the instance while it is pending."""
+        self.lose("Internal error on launch")
+
     def lose(self, reason: str) -> None:
         """End the instance because its host did not start or is gone."""
         self._end("Server.InternalError", StateReason(f"Server.InternalError: {reason}", "Server.InternalError"))
+
+    def interrupt(self) -> None:
+        """End a Spot Instance because AWS wants its capacity back."""
+        self._end(f"Service initiated ({utcnow():%Y-%m-%d %H:%M:%S} GMT)", INTERRUPTED)
 
     def become_running(self) -> None:
         if self.state == "pending":
@@ -102,6 +120,14 @@ class HostedInstance(Instance):
             if not reservations[number].instances:
                 del reservations[number]
         self.ec2_backend.tags.pop(self.id, None)
+
+    @property
+    def market(self) -> str:
+        return self.lifecycle or ON_DEMAND
+
+    @property
+    def holds_capacity(self) -> bool:
+        return self.state not in (*ENDING, "stopped")
 
     @property
     def private_ip(self) -> str | None:
@@ -145,11 +171,13 @@ class HostedInstance(Instance):
 
 utils.filter_dict_attribute_mapping.update(
     {
+        "capacity-reservation-id": "capacity_reservation_id",
         "client-token": "client_token",
         "placement-group-name": "placement.group_name",
         "iam-instance-profile.arn": "iam_instance_profile.Arn",
         "instance-lifecycle": "lifecycle",
         "root-device-type": "root_device_type",
+        "spot-instance-request-id": "spot_instance_request_id",
         "tenancy": "placement.tenancy",
     }
 )

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import copy
-from functools import cache
 from typing import Any
 
 from moto.core.responses import ActionResult
 from moto.core.types import Base64EncodedString
 from moto.ec2.exceptions import EC2ClientError, InvalidSecurityGroupNotFoundError
 from moto.ec2.models import EC2Backend
-from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import Reservation
 from moto.ec2.models.subnets import Subnet
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import convert_tag_spec, filter_iam_instance_profiles, parse_user_data
 from moto.iam.exceptions import NotFoundException
 
-from . import capacity
-from .context import CLOUD, instances
-from .instances import ENDING
+from .admission import admit, market, most
+from .capacity import ON_DEMAND, SPOT
+from .capacity_reservations import CapacityReservation, find_capacity_reservation, target
+from .interfaces import check_interfaces, is_addressless, place
 from .launch_templates import find_version
 from .patching import override
-from .placement_groups import find_placement_group
+from .placement_groups import check_type, find_placement_group
+from .spot import SpotRequest
 
 Data = dict[str, Any]
 """Launch data in the shape of the RunInstances request, of which a launch template's data is a part."""
+NO_ADDRESS = "0.0.0.0"
 
 
 @override(EC2Response)
@@ -37,7 +39,7 @@ def run_instances(self: EC2Response) -> ActionResult:
     check(self.ec2_backend, data)
     self.error_on_dryrun()
     subnet = choose_subnet(self.ec2_backend, data)
-    count = _count_with_room(data["InstanceType"], subnet.availability_zone, request["MinCount"], request["MaxCount"])
+    count = most(self.ec2_backend, data, subnet, request["MinCount"], request["MaxCount"])
     return ActionResult(launch(self.ec2_backend, data, subnet, count))
 
 
@@ -67,12 +69,15 @@ def check(backend: EC2Backend, data: Data) -> None:
     own_groups = data.get("SecurityGroupIds", []) or data.get("SecurityGroups", [])
     if interfaces and own_groups:
         raise _combination("Network interfaces and an instance-level security groups may not be specified on the same request")
+    check_interfaces(data["InstanceType"], interfaces)
     for group in [*data.get("SecurityGroupIds", []), *(each for one in interfaces for each in one.get("Groups", []))]:
         if backend.get_security_group_from_id(group) is None:
             raise InvalidSecurityGroupNotFoundError(group)
     _check_profile(backend, data.get("IamInstanceProfile") or {})
     if placement_group := data.get("Placement", {}).get("GroupName"):
-        find_placement_group(backend, placement_group)
+        check_type(find_placement_group(backend, placement_group), data["InstanceType"])
+    if identifier := target(data):
+        find_capacity_reservation(backend, identifier)
 
 
 def choose_subnet(backend: EC2Backend, data: Data) -> Subnet:
@@ -88,44 +93,21 @@ def choose_subnet(backend: EC2Backend, data: Data) -> Subnet:
 
 
 def launch(backend: EC2Backend, data: Data, subnet: Subnet, count: int = 1) -> Reservation:
-    """Launch as many instances, from checked data. Raises the EC2 errors for a type not offered and for missing capacity."""
-    instance_type, zone = data["InstanceType"], subnet.availability_zone
-    if instance_type not in _offered(backend.region_name).get(zone, ()):
-        raise EC2ClientError(
-            "Unsupported",
-            f"Your requested instance type ({instance_type}) is not supported in your requested Availability Zone ({zone}). "
-            "Please retry your request by not specifying an Availability Zone or choosing another one.",
-        )
-    check_capacity(instance_type, zone, count)
+    """Launch as many instances, from checked data. Raises the EC2 errors of what `admit` refuses."""
+    reservations = admit(backend, data, subnet, count)
     reservation = backend.run_instances(
         data["ImageId"], count, _user_data(data), data.get("SecurityGroups", []), **_arguments(backend, data, subnet)
     )
     launched: list[Any] = reservation.instances
-    for instance in launched:
+    for instance, capacity_reservation in zip(launched, reservations):
         _complete(instance, data)
+        _settle_market(instance, data, capacity_reservation)
         instance.launch()
     return reservation
 
 
-def check_capacity(instance_type: str, zone: str, count: int) -> None:
-    """Raise InsufficientInstanceCapacity unless the zone can hold so many more."""
-    live = ((each.instance_type, each.availability_zone) for each in instances() if each.state not in (*ENDING, "stopped"))
-    if not CLOUD.capacity.has_room(instance_type, zone, count, live):
-        raise EC2ClientError("InsufficientInstanceCapacity", capacity.MESSAGE.format(type=instance_type, zone=zone))
-
-
-def _count_with_room(instance_type: str, zone: str, least: int, most: int) -> int:
-    for count in range(most, least, -1):
-        try:
-            check_capacity(instance_type, zone, count)
-        except EC2ClientError:
-            continue
-        return count
-    return least
-
-
 def _arguments(backend: EC2Backend, data: Data, subnet: Subnet) -> dict[str, Any]:
-    interfaces = data.get("NetworkInterfaces", [])
+    interfaces = _interfaces(data)
     return {
         "region_name": backend.region_name,
         "instance_type": data["InstanceType"],
@@ -133,14 +115,17 @@ def _arguments(backend: EC2Backend, data: Data, subnet: Subnet) -> dict[str, Any
         "subnet_id": subnet.id,
         "key_name": data.get("KeyName"),
         "security_group_ids": data.get("SecurityGroupIds", []),
-        "nics": interfaces,
+        # moto keeps interfaces by their device index, which those on different cards may share, and wants an address for each.
+        "nics": [
+            {**interface, "DeviceIndex": number, **({"PrivateIpAddress": NO_ADDRESS} if is_addressless(interface) else {})}
+            for number, interface in enumerate(interfaces)
+        ],
         "private_ip": data.get("PrivateIpAddress"),
-        "associate_public_ip": None,
+        "associate_public_ip": None if len(interfaces) < 2 else False,
         "tags": convert_tag_spec(data.get("TagSpecifications", [])),
         "ebs_optimized": data.get("EbsOptimized", False),
         "disable_api_stop": data.get("DisableApiStop", False),
         "disable_api_termination": data.get("DisableApiTermination", False),
-        "instance_market_options": data.get("InstanceMarketOptions", {}).get("MarketType"),
         "instance_initiated_shutdown_behavior": data.get("InstanceInitiatedShutdownBehavior"),
         "launch_template": data.get("LaunchTemplate", {}),
         "monitoring_state": "enabled" if data.get("Monitoring", {}).get("Enabled") else "disabled",
@@ -152,13 +137,16 @@ def _arguments(backend: EC2Backend, data: Data, subnet: Subnet) -> dict[str, Any
 
 def _complete(instance: Any, data: Data) -> None:
     """What moto's own launch leaves out."""
-    specifications = data.get("NetworkInterfaces", [])
-    for number, interface in enumerate(instance.nics.values()):
-        specification = specifications[number] if number < len(specifications) else {}
+    tags = convert_tag_spec(data.get("TagSpecifications", [])).get("network-interface", {})
+    for interface, specification in zip(instance.nics.values(), _interfaces(data) or [{"DeviceIndex": 0}]):
         interface.delete_on_termination = specification.get("DeleteOnTermination", True)
         interface.interface_type = specification.get("InterfaceType", "interface")
-        interface.network_card_index = specification.get("NetworkCardIndex", 0)
-        interface.add_tags(convert_tag_spec(data.get("TagSpecifications", [])).get("network-interface", {}))
+        interface.network_card_index, interface.device_index = place(specification)
+        interface.add_tags(tags)
+        if is_addressless(specification):
+            interface.private_ip_address, interface.private_ip_addresses, interface.private_dns_name = None, [], None
+    for name, disk in instance.block_device_mapping.items():
+        _complete_volume(instance.ec2_backend.volumes[disk.volume_id], data, name)
     if not instance.security_groups:
         instance.security_groups = list(instance.nics[0]._group_set)
     instance.placement.group_name = data.get("Placement", {}).get("GroupName", "")
@@ -167,6 +155,28 @@ def _complete(instance: Any, data: Data) -> None:
         instance.ec2_backend.associate_iam_instance_profile(
             instance.id, iam_instance_profile_name=profile.get("Name"), iam_instance_profile_arn=profile.get("Arn")
         )
+
+
+def _complete_volume(volume: Any, data: Data, device: str) -> None:
+    mappings = data.get("BlockDeviceMappings", [])
+    wanted: Data = next((each["Ebs"] for each in mappings if each["DeviceName"] == device and "Ebs" in each), {})
+    volume.iops, volume.throughput = wanted.get("Iops", volume.iops), wanted.get("Throughput", volume.throughput)
+
+
+def _settle_market(instance: Any, data: Data, reservation: CapacityReservation | None) -> None:
+    kind = market(data)
+    instance.lifecycle = None if kind == ON_DEMAND else kind
+    instance.capacity_reservation_id = reservation and reservation.id
+    instance.capacity_reservation_specification = data.get("CapacityReservationSpecification") or {"CapacityReservationPreference": "open"}
+    if kind == SPOT:
+        tags = convert_tag_spec(data.get("TagSpecifications", [])).get("spot-instances-request", {})
+        request = SpotRequest(instance, data["InstanceMarketOptions"].get("SpotOptions", {}), tags)
+        instance.spot_instance_request_id = request.id
+
+
+def _interfaces(data: Data) -> list[Data]:
+    """The interfaces that data asks for, the primary one first."""
+    return sorted(data.get("NetworkInterfaces", []), key=place)
 
 
 def _disks(backend: EC2Backend, data: Data) -> list[Data]:
@@ -195,14 +205,6 @@ def _check_profile(backend: EC2Backend, profile: Data) -> None:
             "InvalidParameterValue",
             f"Value ({value}) for parameter iamInstanceProfile.{key} is invalid. Invalid IAM Instance Profile {key}",
         ) from None
-
-
-@cache
-def _offered(region: str) -> dict[str, set[str]]:
-    zones: dict[str, set[str]] = {}
-    for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, []):
-        zones.setdefault(offering["Location"], set()).add(offering["InstanceType"])
-    return zones
 
 
 def _combination(message: str) -> EC2ClientError:

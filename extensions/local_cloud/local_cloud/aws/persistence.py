@@ -24,6 +24,8 @@ from moto.ssm.models import ParameterDict, SimpleSystemManagerBackend
 from .context import CLOUD
 from .patching import override
 
+KEPT = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public")
+"""What the cloud keeps beside moto."""
 LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
 
 PRIVATE_KEYS = (RSAPrivateKey, EllipticCurvePrivateKey, Ed25519PrivateKey)
@@ -73,10 +75,7 @@ def save(path: Path) -> None:
         in_use: list[Any] = BackendDict._instances  # type: ignore[misc]
         state = {
             "backends": {each.service_name: {account: dict(regions) for account, regions in each.items()} for each in in_use},
-            "clock": CLOUD.clock,
-            "capacity": CLOUD.capacity,
-            "delays": CLOUD.delays,
-            "latest_public": CLOUD.latest_public,
+            **{name: getattr(CLOUD, name) for name in KEPT},
         }
         new = path.with_name(path.name + ".new")
         with new.open("wb") as file:
@@ -96,5 +95,5 @@ def load(path: Path) -> None:
                     dict.__setitem__(backend_dict[account], region, backend)
                     if isinstance(backend, VPCBackend):
                         VPCBackend.vpc_refs[type(backend)].add(weakref.ref(backend))
-        CLOUD.clock, CLOUD.capacity, CLOUD.delays = state["clock"], state["capacity"], state["delays"]
-        CLOUD.latest_public = state["latest_public"]
+        for name in KEPT:
+            setattr(CLOUD, name, state[name])

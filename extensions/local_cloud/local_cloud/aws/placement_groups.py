@@ -9,6 +9,7 @@ from moto.ec2 import utils
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.core import TaggedEC2Resource
+from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import generic_filter, random_resource_id
 
@@ -51,6 +52,32 @@ def find_placement_group(backend: EC2Backend, name: str) -> PlacementGroup:
         raise EC2ClientError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.") from None
 
 
+def check_type(group: PlacementGroup, instance_type: str) -> None:
+    """Raise InvalidParameterCombination for a type that cannot be placed so."""
+    if group.strategy not in INSTANCE_TYPES[instance_type]["PlacementGroupInfo"]["SupportedStrategies"]:
+        raise EC2ClientError(
+            "InvalidParameterCombination",
+            f"{group.strategy.capitalize()} placement groups are not supported by the '{instance_type}' instance type. "
+            "Specify a supported instance type or change the placement group strategy, and try again.",
+        )
+
+
+def check_zone(backend: EC2Backend, name: str | None, zone: str) -> None:
+    """Raise InvalidParameterValue for a zone other than that of a cluster group's instances."""
+    if not name or find_placement_group(backend, name).strategy != "cluster":
+        return
+    elsewhere = {each.availability_zone for each in _members(backend, name)} - {zone}
+    if elsewhere:
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"The cluster placement group '{name}' is in use in the Availability Zone {elsewhere.pop()} and cannot span to {zone}.",
+        )
+
+
+def _members(backend: EC2Backend, name: str) -> list[Any]:
+    return [each for each in backend.all_instances() if each.placement.group_name == name and each.state not in ENDING]
+
+
 @override(EC2Response)
 def create_placement_group(self: EC2Response) -> ActionResult:
     name, groups = self._get_param("GroupName"), placement_groups(self.ec2_backend)
@@ -78,11 +105,8 @@ def describe_placement_groups(self: EC2Response) -> ActionResult:
 def delete_placement_group(self: EC2Response) -> EmptyResult:
     group = find_placement_group(self.ec2_backend, self._get_param("GroupName"))
     self.error_on_dryrun()
-    for instance in self.ec2_backend.all_instances():
-        if instance.placement.group_name == group.group_name and instance.state not in ENDING:
-            raise EC2ClientError(
-                "InvalidPlacementGroup.InUse", f"The placement group '{group.group_name}' is in use and may not be deleted."
-            )
+    if _members(self.ec2_backend, group.group_name):
+        raise EC2ClientError("InvalidPlacementGroup.InUse", f"The placement group '{group.group_name}' is in use and may not be deleted.")
     del placement_groups(self.ec2_backend)[group.group_name]
     self.ec2_backend.tags.pop(group.id, None)
     return EmptyResult()

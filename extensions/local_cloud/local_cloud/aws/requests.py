@@ -44,14 +44,19 @@ def identify(environ: Environ) -> Call:
     return Call(service, region, _action(environ, service))
 
 
+def read_body(environ: Environ) -> bytes:
+    """Take the body off the connection. It can be read again afterwards."""
+    body: bytes = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    environ["wsgi.input"] = io.BytesIO(body)
+    return body
+
+
 def _action(environ: Environ, service: str) -> str:
     target: str | None = environ.get("HTTP_X_AMZ_TARGET")
     if target:
         return target.rpartition(".")[2]
     if "urlencoded" in environ.get("CONTENT_TYPE", ""):
-        body: bytes = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        environ["wsgi.input"] = io.BytesIO(body)
-        action = parse_qs(body.decode(errors="replace")).get("Action")
+        action = parse_qs(read_body(environ).decode(errors="replace")).get("Action")
         if action:
             return action[0]
     return _routed(environ, service)

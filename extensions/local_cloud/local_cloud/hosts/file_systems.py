@@ -1,4 +1,4 @@
-"""EFS file systems as folders on this machine, which the hosts' mount helper finds by the names of their mount targets."""
+"""EFS and Lustre file systems as folders on this machine, which the hosts' mount helpers find by the names they are served under."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from .podman import as_root, remove_as_root
 
 
 class FileSystems:
-    """The folder of all file systems of a cloud; `.mount-targets/<server>` holds the id of the file system served there."""
+    """The folder of all file systems of a cloud; `.servers/<server>` holds the id of the file system served there.
+
+    A server is the DNS name or address of an EFS mount target, or a Lustre file system's `DNS name@tcp:mount name`.
+    """
 
     MOUNTED_AT = "/srv/local-cloud/file-systems"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._targets = folder / ".mount-targets"
-        self._targets.mkdir(parents=True, exist_ok=True)
+        self._servers = folder / ".servers"
+        self._servers.mkdir(parents=True, exist_ok=True)
         # Hosts see each other's file systems here: only through a mount, as far as their users are concerned.
         folder.chmod(0o700)
         self._lock = threading.Lock()
@@ -29,17 +32,17 @@ class FileSystems:
         with self._lock:
             self._create(file_system_id)
             for server in self._served_by(file_system_id) - set(servers):
-                (self._targets / server).unlink()
+                (self._servers / server).unlink()
             for server in servers:
-                unfinished = self._targets / f".{server}"
+                unfinished = self._servers / f".{server}"
                 unfinished.write_text(file_system_id)
-                os.replace(unfinished, self._targets / server)
+                os.replace(unfinished, self._servers / server)
 
     def delete(self, file_system_id: str) -> None:
         """Delete a file system, whatever is on it. Nothing happens when it is gone."""
         with self._lock:
             for server in self._served_by(file_system_id):
-                (self._targets / server).unlink()
+                (self._servers / server).unlink()
             remove_as_root(self.folder / file_system_id)
 
     def _create(self, file_system_id: str) -> None:
@@ -49,4 +52,4 @@ class FileSystems:
             subprocess.run(as_root("install", "--directory", "--owner=root", "--group=root", "--mode=755", str(root)), check=True)
 
     def _served_by(self, file_system_id: str) -> set[str]:
-        return {path.name for path in self._targets.iterdir() if path.read_text() == file_system_id}
+        return {path.name for path in self._servers.iterdir() if path.read_text() == file_system_id}

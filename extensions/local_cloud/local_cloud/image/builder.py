@@ -69,7 +69,7 @@ def digest(names: tuple[str, ...]) -> str:
     for name in names:
         top = SOURCES / name
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
-            if path.is_file():
+            if path.is_file() and "__pycache__" not in path.parts:
                 total.update(f"\0{path.relative_to(SOURCES)}\0".encode() + path.read_bytes())
     return total.hexdigest()[:12]
 
@@ -77,7 +77,8 @@ def digest(names: tuple[str, ...]) -> str:
 def _build_image(podman: Podman, name: str, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix="deeplearning-node-") as scratch:
         context = Path(scratch) / "context"
-        shutil.copytree(SOURCES, context, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+        shutil.copytree(SOURCES / "files", context / "files", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(SOURCES / "Containerfile", context)
         _write_apt_configuration(context / "apt")
         _make_readable(context)
         if not podman.succeeds("image", "exists", BASE):

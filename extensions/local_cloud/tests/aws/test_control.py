@@ -86,7 +86,7 @@ def test_probability(account: Account, control: Control) -> None:
 
 def test_capacity(account: Account, control: Control) -> None:
     control("PUT", "capacity", {"p4d.24xlarge": {"us-east-1a": 0, "us-east-1b": 0}})
-    assert control("GET", "capacity") == {"p4d.24xlarge": {"us-east-1a": 0, "us-east-1b": 0}}
+    assert control("GET", "capacity") == {"p4d.24xlarge": {"us-east-1a": {"on-demand": 0}, "us-east-1b": {"on-demand": 0}}}
     group = account.group(1)
     until(lambda: account.activities(group))
     control("PUT", "capacity", {"p4d.24xlarge": {"us-east-1b": None}})
@@ -143,8 +143,12 @@ def test_reset_leaves_the_account_alone(account: Account, control: Control) -> N
     control("PUT", "faults", [{"code": "Throttling"}])
     control("PUT", "delays", {"file_system": 9})
     control("PUT", "capacity", {"t3.micro": {"us-east-1a": 0}})
+    control("PUT", "prices", {"t3.micro": 1})
+    control("PUT", "failing", {"t3.micro": 1})
+    control("PUT", "quotas", {"L-417A185B": 1})
     control("POST", "reset")
-    assert (control("GET", "faults"), control("GET", "capacity")) == ([], {})
+    assert [control("GET", each) for each in ("faults", "capacity", "prices", "failing")] == [[], {}, {}, {}]
+    assert control("GET", "quotas")["L-417A185B"] > 1
     assert control("GET", "delays")["file_system"] == 0.15
     vpc = account.vpc()
     control("POST", "reset")
@@ -156,10 +160,17 @@ def test_reset_leaves_the_account_alone(account: Account, control: Control) -> N
     [
         ("PUT", "faults", [{"colour": "red"}], 400, "colour"),
         ("PUT", "faults", [{"action": "("}], 400, "regular expression"),
+        ("PUT", "faults", [{"pause": "lunch"}], 400, "'lunch'"),
         ("PUT", "delays", {"lunch": 1}, 400, "unknown delay 'lunch'"),
         ("PUT", "delays", {"file_system": -1}, 400, "number of seconds"),
         ("PUT", "capacity", {"t3.micro": {"us-east-1a": "many"}}, 400, "'many'"),
         ("PUT", "capacity", None, 400, ""),
+        ("PUT", "prices", {"p4d.23xlarge": 1}, 400, "'p4d.23xlarge'"),
+        ("PUT", "prices", {"p4d.24xlarge": -1}, 400, "-1"),
+        ("PUT", "quotas", {"L-417A185B": "many"}, 400, "'many'"),
+        ("PUT", "failing", {"p4d.24xlarge": -1}, 400, "from 0 up"),
+        ("POST", "kill", {"instance": "i-0"}, 400, "'i-0'"),
+        ("POST", "capacity_block", {"zone": "us-east-1a"}, 400, "lacks 'type'"),
         ("GET", "nonsense", None, 404, "nonsense"),
     ],
 )

@@ -6,8 +6,20 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.exports import served_file_systems
+from moto.moto_api._internal import mock_random
 
 from .conftest import Account, until
+
+
+@pytest.fixture
+def vpc(account: Account) -> str:
+    return account.vpc()
+
+
+@pytest.fixture
+def subnets(account: Account, vpc: str) -> list[str]:
+    return account.subnets("ab", vpc)
 
 
 @pytest.fixture
@@ -30,14 +42,13 @@ def target_states(account: Account, file_system: str) -> list[str]:
     return [each["LifeCycleState"] for each in account.efs.describe_mount_targets(FileSystemId=file_system)["MountTargets"]]
 
 
-def test_from_creation_to_deletion(account: Account, file_system: str) -> None:
+def test_from_creation_to_deletion(account: Account, vpc: str, subnets: list[str], file_system: str) -> None:
     efs, ec2 = account.efs, account.ec2
-    vpc = account.vpc()
-    first, second = account.subnets("ab", vpc)
-    group = ec2.create_security_group(GroupName="nfs", Description="d", VpcId=vpc)["GroupId"]
+    first, second = subnets
     with pytest.raises(ClientError) as caught:
         efs.create_mount_target(FileSystemId=file_system, SubnetId=first)
     assert code(caught) == "IncorrectFileSystemLifeCycleState"
+    group = ec2.create_security_group(GroupName="nfs", Description="d", VpcId=vpc)["GroupId"]
     until(lambda: state(account, file_system) == "available")
     target = efs.create_mount_target(FileSystemId=file_system, SubnetId=first, SecurityGroups=[group])
     assert target["LifeCycleState"] == "creating"
@@ -83,12 +94,107 @@ def test_settings(account: Account, file_system: str) -> None:
     assert efs.describe_backup_policy(FileSystemId=file_system)["BackupPolicy"] == {"Status": "DISABLED"}
     efs.put_backup_policy(FileSystemId=file_system, BackupPolicy={"Status": "ENABLED"})
     assert efs.describe_backup_policy(FileSystemId=file_system)["BackupPolicy"] == {"Status": "ENABLED"}
-    efs.update_file_system(FileSystemId=file_system, ThroughputMode="provisioned", ProvisionedThroughputInMibps=64)
-    found = efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]
-    assert (found["ThroughputMode"], found["ProvisionedThroughputInMibps"]) == ("provisioned", 64)
     policies = [{"TransitionToIA": "AFTER_30_DAYS"}]
     efs.put_lifecycle_configuration(FileSystemId=file_system, LifecyclePolicies=policies)
     assert efs.describe_lifecycle_configuration(FileSystemId=file_system)["LifecyclePolicies"] == policies
+
+
+def throughput(account: Account, file_system: str) -> tuple[str, float | None]:
+    found = account.efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]
+    return found["ThroughputMode"], found.get("ProvisionedThroughputInMibps")
+
+
+def test_throughput_changes_at_times(account: Account, file_system: str) -> None:
+    efs = account.efs
+
+    def update(mode: str, provisioned: float | None = None) -> str:
+        until(lambda: state(account, file_system) == "available")
+        extra = {"ProvisionedThroughputInMibps": provisioned} if provisioned else {}
+        updated = efs.update_file_system(FileSystemId=file_system, ThroughputMode=mode, **extra)
+        return str(updated["LifeCycleState"])
+
+    with pytest.raises(ClientError) as caught:
+        efs.update_file_system(FileSystemId=file_system, ThroughputMode="bursting")
+    assert code(caught) == "IncorrectFileSystemLifeCycleState"
+    assert update("provisioned", 64) == "updating"
+    assert throughput(account, file_system) == ("provisioned", 64)
+    assert update("provisioned", 128) == "updating"
+    for mode, provisioned in (("elastic", None), ("provisioned", 100)):
+        with pytest.raises(ClientError) as caught:
+            update(mode, provisioned)
+        assert code(caught) == "TooManyRequests"
+        assert "Wait until" in str(caught.value)
+    assert throughput(account, file_system) == ("provisioned", 128)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"ThroughputMode": "elastic", "PerformanceMode": "maxIO"}, "BadRequest"),
+        ({"ThroughputMode": "provisioned"}, "BadRequest"),
+        ({"ThroughputMode": "bursting", "ProvisionedThroughputInMibps": 64}, "BadRequest"),
+        ({"ThroughputMode": "provisioned", "ProvisionedThroughputInMibps": 5000}, "ThroughputLimitExceeded"),
+        ({"Encrypted": True, "KmsKeyId": "alias/none"}, "BadRequest"),
+        ({"KmsKeyId": "alias/aws/elasticfilesystem"}, "BadRequest"),
+        ({"AvailabilityZoneName": "us-east-1z"}, "UnsupportedAvailabilityZone"),
+        ({"AvailabilityZoneName": "us-east-1a", "PerformanceMode": "maxIO"}, "BadRequest"),
+    ],
+)
+def test_settings_that_do_not_go_together(account: Account, settings: dict[str, Any], expected: str) -> None:
+    token = account.name("token")
+    with pytest.raises(ClientError) as caught:
+        account.efs.create_file_system(CreationToken=token, **settings)
+    assert code(caught) == expected
+    assert account.efs.describe_file_systems(CreationToken=token)["FileSystems"] == []
+
+
+def test_keys(account: Account) -> None:
+    kms = account.client("kms")
+    key, alias = kms.create_key()["KeyMetadata"], f"alias/{account.name('key')}"
+    kms.create_alias(AliasName=alias, TargetKeyId=key["KeyId"])
+    for name in (key["KeyId"], key["Arn"], alias):
+        made = account.efs.create_file_system(CreationToken=account.name("token"), Encrypted=True, KmsKeyId=name)
+        assert made["KmsKeyId"] == key["Arn"]
+    default = account.efs.create_file_system(CreationToken=account.name("token"), Encrypted=True)["KmsKeyId"]
+    assert kms.describe_key(KeyId=default)["KeyMetadata"]["Arn"] == default
+    kms.disable_key(KeyId=key["KeyId"])
+    with pytest.raises(ClientError) as caught:
+        account.efs.create_file_system(CreationToken=account.name("token"), Encrypted=True, KmsKeyId=alias)
+    assert "[error=NotFoundException]" in str(caught.value)
+
+
+def test_places_of_mount_targets(account: Account, subnets: list[str], file_system: str) -> None:
+    efs, (here, there) = account.efs, subnets
+    elsewhere = account.subnets("b")[0]
+    created = efs.create_file_system(CreationToken=account.name("token"), AvailabilityZoneName="us-east-1a")
+    one_zone = created["FileSystemId"]
+    assert (created["AvailabilityZoneName"], efs.describe_backup_policy(FileSystemId=one_zone)["BackupPolicy"]["Status"]) == (
+        "us-east-1a",
+        "ENABLED",
+    )
+    until(lambda: state(account, file_system) == state(account, one_zone) == "available")
+    for place in (file_system, one_zone):
+        efs.create_mount_target(FileSystemId=place, SubnetId=here)
+    for place, subnet, expected in (
+        (one_zone, there, "AvailabilityZonesMismatch"),
+        (one_zone, "subnet-00000000", "SubnetNotFound"),
+        (file_system, elsewhere, "MountTargetConflict"),
+    ):
+        with pytest.raises(ClientError) as caught:
+            efs.create_mount_target(FileSystemId=place, SubnetId=subnet)
+        assert code(caught) == expected
+
+
+def test_short_ids_of_old_file_systems(account: Account, subnets: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were made before 2021 have eight digits."""
+    with monkeypatch.context() as patch:
+        patch.setattr(mock_random, "get_random_hex", lambda *_: "1a2b3c4d")
+        identifier = account.efs.create_file_system(CreationToken=account.name("token"))["FileSystemId"]
+    assert identifier == "fs-1a2b3c4d"
+    until(lambda: state(account, identifier) == "available")
+    account.efs.create_mount_target(FileSystemId=identifier, SubnetId=subnets[0])
+    until(lambda: target_states(account, identifier) == ["available"])
+    assert f"{identifier}.efs.us-east-1.amazonaws.com" in served_file_systems()[identifier]
 
 
 def test_tags(account: Account, file_system: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
 from local_cloud.aws.context import CLOUD
+from local_cloud.testing import Control
 
 from .conftest import Account, Hosts, until
 
@@ -97,6 +98,41 @@ def test_a_launch_that_fails_is_tried_again(account: Account, hosts: Hosts) -> N
     assert "no memory left" in activity["StatusMessage"]
     hosts.failure = ""
     in_service(account, group, 1)
+
+
+def test_an_instance_that_dies_while_pending_is_replaced(account: Account, hosts: Hosts) -> None:
+    control = Control(account.url)
+    control.fail_launches({"p4d.24xlarge": 1})
+    group = account.group(1)
+    hosts.boots.clear()
+    activity = until(lambda: [each for each in account.activities(group) if each["StatusCode"] == "Cancelled"])[0]
+    reason = "Termination Reason: Server.InternalError: Internal error on launch"
+    assert activity["StatusMessage"].startswith("Instance became unhealthy while waiting for instance to be in InService state. ")
+    assert activity["StatusMessage"].endswith(reason)
+    second = until(lambda: account.members(group, "Pending"))[0]
+    control.kill(second)
+    until(lambda: len([each for each in account.activities(group) if reason in each.get("StatusMessage", "")]) == 2)
+    hosts.boots.set()
+    third = in_service(account, group, 1)[0]
+    control.kill(third)
+    until(lambda: account.members(group) not in ([], [third]))
+    assert account.instance(third)["StateReason"]["Code"] == "Server.InternalError"
+
+
+def test_a_replaced_instance_is_launched_from_the_latest_version(account: Account) -> None:
+    template = account.template()
+    group = account.group(2, template=template)
+    first, second = in_service(account, group, 2)
+    account.ec2.create_launch_template_version(
+        LaunchTemplateName=template, SourceVersion="1", LaunchTemplateData={"InstanceType": "m5.large"}
+    )
+    account.groups.terminate_instance_in_auto_scaling_group(InstanceId=first, ShouldDecrementDesiredCapacity=False)
+    until(lambda: first not in str(account.described(group)))
+    in_service(account, group, 2)
+    found = {each["InstanceId"]: each for each in (account.described(group) or {})["Instances"]}
+    assert found.pop(second)["LaunchTemplate"]["Version"] == "1"
+    (new,) = found.values()
+    assert (new["LaunchTemplate"]["Version"], new["InstanceType"]) == ("2", "m5.large")
 
 
 def test_what_is_lost_is_replaced(account: Account, hosts: Hosts) -> None:

@@ -31,6 +31,7 @@ def test_everything_in_the_template_counts(account: Account, hosts: Hosts) -> No
     key = account.name("key")
     account.ec2.create_key_pair(KeyName=key)
     role = profile(account)
+    kms_key = account.client("kms").create_key()["KeyMetadata"]["Arn"]
     template = account.template(
         KeyName=key,
         UserData=encoded("#cloud-config\n"),
@@ -38,11 +39,17 @@ def test_everything_in_the_template_counts(account: Account, hosts: Hosts) -> No
         MetadataOptions={"HttpTokens": "required", "HttpPutResponseHopLimit": 2, "InstanceMetadataTags": "enabled"},
         Placement={"GroupName": placement},
         NetworkInterfaces=[
-            {"DeviceIndex": 0, "NetworkCardIndex": 0, "AssociatePublicIpAddress": True, "Groups": groups, "InterfaceType": "efa"},
+            {"DeviceIndex": 0, "NetworkCardIndex": 0, "Groups": groups, "InterfaceType": "efa"},
             {"DeviceIndex": 1, "NetworkCardIndex": 1, "Groups": groups, "InterfaceType": "efa"},
             {"DeviceIndex": 1, "NetworkCardIndex": 2, "Groups": groups, "InterfaceType": "efa"},
         ],
-        BlockDeviceMappings=[{"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 80, "VolumeType": "gp3", "Encrypted": True}}],
+        BlockDeviceMappings=[
+            {
+                "DeviceName": "/dev/sda1",
+                "Ebs": {"VolumeSize": 80, "VolumeType": "gp3", "Encrypted": True, "KmsKeyId": kms_key, "Iops": 4000, "Throughput": 250},
+            }
+        ],
+        EbsOptimized=True,
         TagSpecifications=[
             {"ResourceType": "instance", "Tags": [{"Key": "from", "Value": "template"}]},
             {"ResourceType": "volume", "Tags": [{"Key": "from", "Value": "template"}]},
@@ -50,7 +57,7 @@ def test_everything_in_the_template_counts(account: Account, hosts: Hosts) -> No
     )
     instance = launched(account, "$Latest", template, VPCZoneIdentifier=",".join(subnets))
     assert instance["SubnetId"] in subnets
-    assert instance["PublicIpAddress"].startswith("127.83.")
+    assert instance["EbsOptimized"] is True
     assert sorted(each["GroupId"] for each in instance["SecurityGroups"]) == sorted(groups)
     assert instance["KeyName"] == key
     assert instance["IamInstanceProfile"]["Arn"].endswith(f"instance-profile/{role}")
@@ -69,6 +76,7 @@ def test_everything_in_the_template_counts(account: Account, hosts: Hosts) -> No
     assert [each["DeviceName"] for each in instance["BlockDeviceMappings"]] == ["/dev/sda1"]
     volume = account.ec2.describe_volumes(VolumeIds=[instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]])["Volumes"][0]
     assert (volume["Size"], volume["Encrypted"], volume["VolumeType"]) == (80, True, "gp3")
+    assert (volume["KmsKeyId"], volume["Iops"], volume["Throughput"]) == (kms_key, 4000, 250)
     assert volume["Tags"] == [{"Key": "from", "Value": "template"}]
     with pytest.raises(ClientError, match=r"InvalidPlacementGroup\.InUse"):
         account.ec2.delete_placement_group(GroupName=placement)
@@ -111,6 +119,39 @@ def test_versions_can_be_read_back_and_deleted(account: Account) -> None:
         account.ec2.describe_launch_template_versions(LaunchTemplateName=template, Versions=["2"])
     new = account.ec2.create_launch_template_version(LaunchTemplateName=template, LaunchTemplateData={"ImageId": account.image_id})
     assert new["LaunchTemplateVersion"]["VersionNumber"] == 4
+
+
+def test_nested_data_is_read_back_as_it_was_given(account: Account) -> None:
+    data = {
+        "ImageId": account.image_id,
+        "InstanceType": "p5.48xlarge",
+        "InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": {"MaxPrice": "12.5", "SpotInstanceType": "one-time"}},
+        "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}},
+        "Placement": {"GroupName": "together", "Tenancy": "default"},
+        "NetworkInterfaces": [
+            {"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "efa", "Groups": ["sg-1"], "DeleteOnTermination": True},
+            {"DeviceIndex": 1, "NetworkCardIndex": 1, "InterfaceType": "efa-only", "Groups": ["sg-1", "sg-2"], "DeleteOnTermination": True},
+        ],
+        "BlockDeviceMappings": [
+            {
+                "DeviceName": "/dev/sda1",
+                "Ebs": {
+                    "VolumeSize": 80,
+                    "VolumeType": "gp3",
+                    "Iops": 4000,
+                    "Throughput": 250,
+                    "Encrypted": True,
+                    "KmsKeyId": "alias/ours",
+                    "DeleteOnTermination": True,
+                },
+            }
+        ],
+        "EbsOptimized": True,
+    }
+    name = account.name("template")
+    account.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
+    found = account.ec2.describe_launch_template_versions(LaunchTemplateName=name)["LaunchTemplateVersions"]
+    assert [each["LaunchTemplateData"] for each in found] == [data]
 
 
 def test_many_templates_and_versions(account: Account) -> None:

@@ -37,6 +37,11 @@ def nat_state(account: Account, identifier: str) -> str:
     return str(account.ec2.describe_nat_gateways(NatGatewayIds=[identifier])["NatGateways"][0]["State"])
 
 
+def endpoint_state(account: Account, identifier: str) -> str:
+    found = account.ec2.describe_vpc_endpoints(Filters=[{"Name": "vpc-endpoint-id", "Values": [identifier]}])["VpcEndpoints"]
+    return str(found[0]["State"]) if found else "gone"
+
+
 def test_nat_gateway(account: Account, network: Network) -> None:
     ec2 = account.ec2
     address = ec2.allocate_address(Domain="vpc")
@@ -59,6 +64,7 @@ def test_nat_gateway(account: Account, network: Network) -> None:
     refused(lambda: ec2.create_nat_gateway(SubnetId=network.subnet, AllocationId=address["AllocationId"]), "Resource.AlreadyAssociated")
     ec2.delete_nat_gateway(NatGatewayId=identifier)
     assert nat_state(account, identifier) == "deleting"
+    refused(lambda: ec2.release_address(AllocationId=address["AllocationId"]), "InvalidIPAddress.InUse")
     until(lambda: nat_state(account, identifier) == "deleted")
     ec2.release_address(AllocationId=address["AllocationId"])
     ec2.delete_subnet(SubnetId=network.subnet)
@@ -71,6 +77,16 @@ def test_nat_gateway_without_a_way_out(account: Account) -> None:
     found = account.ec2.describe_nat_gateways(NatGatewayIds=[created["NatGatewayId"]])["NatGateways"][0]
     assert found["FailureCode"] == "Gateway.NotAttached"
     account.ec2.release_address(AllocationId=address)
+
+
+def test_private_nat_gateways_one_per_zone(account: Account) -> None:
+    gateways = [
+        account.ec2.create_nat_gateway(SubnetId=subnet, ConnectivityType="private")["NatGateway"] for subnet in account.subnets("ab")
+    ]
+    for gateway in gateways:
+        until(lambda gateway=gateway: nat_state(account, gateway["NatGatewayId"]) == "available")  # type: ignore[misc]
+    assert [gateway["ConnectivityType"] for gateway in gateways] == ["private", "private"]
+    assert all(not address.get("PublicIp") for gateway in gateways for address in gateway["NatGatewayAddresses"])
 
 
 def test_unknown_nat_gateway(account: Account) -> None:
@@ -93,6 +109,8 @@ def test_a_vpc_goes_last(account: Account, network: Network) -> None:
     ):
         refused(delete_vpc, "DependencyViolation")
         removal()
+    refused(delete_vpc, "DependencyViolation")  # the endpoint is deleting
+    until(lambda: endpoint_state(account, endpoint["VpcEndpoint"]["VpcEndpointId"]) == "gone")
     delete_vpc()
     refused(lambda: ec2.describe_vpcs(VpcIds=[network.vpc]), "InvalidVpcID.NotFound")
 

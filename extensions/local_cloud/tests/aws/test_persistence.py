@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
 from local_cloud.aws.context import CLOUD
+from local_cloud.testing import Control
 from moto.core.base_backend import BackendDict
 
 from .conftest import Account, Hosts, until
@@ -29,7 +31,13 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     parameter = f"/{role}"
     account.client("ssm").put_parameter(Name=parameter, Value="x", Type="SecureString", Tags=[{"Key": "a", "Value": "b"}])
     activities = account.activities(group)
-    cloud.capacity.update({"g6.xlarge": {"us-east-1a": 1}})
+    control = Control(account.url)
+    control.set_capacity({"g6.xlarge": {"us-east-1a": {"spot": 1}}})
+    control.set_spot_prices({"g6.xlarge": 0.25})
+    control.set_quotas({"L-2C3B7624": 192})
+    block = control.reserve_capacity_block("p5.48xlarge", "us-east-1a", 2)
+    market = {"InstanceType": "g6.xlarge", "InstanceMarketOptions": {"MarketType": "spot"}}
+    spot = account.run(subnets[0], **market)[0]
     key = account.client("kms").create_key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["KeyId"]
     addresses = {account.instance(each)["PrivateIpAddress"] for each in members}
 
@@ -46,7 +54,13 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     assert iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"][0]["PolicyName"] == "AmazonSSMManagedInstanceCore"
     assert account.client("ssm").get_parameter(Name=parameter, WithDecryption=True)["Parameter"]["Value"] == "x"
     assert account.client("kms").get_public_key(KeyId=key)["PublicKey"]
-    assert cloud.capacity.as_dict() == {"g6.xlarge": {"us-east-1a": 1}}
+    with pytest.raises(ClientError, match="There is no Spot capacity"):
+        account.run(subnets[0], **market)
+    assert account.instance(spot["InstanceId"])["SpotInstanceRequestId"] == spot["SpotInstanceRequestId"]
+    price = account.ec2.describe_spot_price_history(InstanceTypes=["g6.xlarge"])["SpotPriceHistory"][0]
+    assert float(price["SpotPrice"]) == 0.25
+    assert account.client("service-quotas").get_service_quota(ServiceCode="ec2", QuotaCode="L-2C3B7624")["Quota"]["Value"] == 192
+    assert account.ec2.describe_capacity_reservations(CapacityReservationIds=[block])["CapacityReservations"][0]["State"] == "active"
     new = account.run(subnets[0])[0]["PrivateIpAddress"]
     assert new not in addresses
     assert int(new.rpartition(".")[2]) > 3

@@ -32,6 +32,12 @@ def test_image_says_what_it_was_built_from(podman: Podman) -> None:
     assert podman("image", "inspect", name, f'--format={{{{index .Labels "{INPUTS_LABEL}"}}}}').strip() == digest(IMAGE_FILES)
 
 
+def test_image_has_the_clients_of_the_file_systems(podman: Podman) -> None:
+    helpers = [f"/sbin/mount.{kind}" for kind in ("nfs", "nfs4", "efs", "lustre")]
+    podman.configure(node_image(podman))
+    podman("run", "--rm", "--network=none", node_image(podman), "sh", "-c", " && ".join(f"test -x {helper}" for helper in helpers))
+
+
 def test_digest_covers_files_and_folders() -> None:
     assert len({digest(IMAGE_FILES), digest(("Containerfile",)), digest(("files",))}) == 3
 

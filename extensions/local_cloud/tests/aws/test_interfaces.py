@@ -1,0 +1,139 @@
+"""Network interfaces and placement groups: what a type can have, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from .conftest import Account, until
+
+
+def interface(card: int = 0, device: int = 0, kind: str = "efa", **extra: Any) -> dict[str, Any]:
+    return {"NetworkCardIndex": card, "DeviceIndex": device, "InterfaceType": kind, **extra}
+
+
+P4D = [interface(card, 1 if card else 0) for card in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "adapters", "cards"),
+    [
+        ("p4d.24xlarge", 4, 4),
+        ("p5.48xlarge", 32, 32),
+        ("g5.12xlarge", 1, 1),
+        ("g6e.48xlarge", 4, 4),
+        ("c5n.18xlarge", 1, 1),
+        ("hpc7a.96xlarge", 2, 2),
+        ("m5.large", None, 1),
+    ],
+)
+def test_types_say_what_they_have(account: Account, instance_type: str, adapters: int | None, cards: int) -> None:
+    found = account.ec2.describe_instance_types(InstanceTypes=[instance_type])["InstanceTypes"][0]["NetworkInfo"]
+    assert found["EfaSupported"] is (adapters is not None)
+    assert found.get("EfaInfo", {}).get("MaximumEfaInterfaces") == adapters
+    assert (found["MaximumNetworkCards"], len(found["NetworkCards"])) == (cards, cards)
+
+
+def test_one_adapter_on_every_card(account: Account) -> None:
+    subnet = account.subnets("a", size=28)[0]
+    wanted = [interface(), *(interface(card, 1, "efa-only") for card in range(1, 32))]
+    instance = account.ec2.run_instances(
+        ImageId=account.image_id,
+        InstanceType="p5.48xlarge",
+        MinCount=1,
+        MaxCount=1,
+        NetworkInterfaces=[{**each, "SubnetId": subnet} for each in reversed(wanted)],
+    )["Instances"][0]
+    instance = account.instance(instance["InstanceId"])
+    found = [
+        (each["Attachment"]["NetworkCardIndex"], each["Attachment"]["DeviceIndex"], each["InterfaceType"], "PrivateIpAddress" in each)
+        for each in instance["NetworkInterfaces"]
+    ]
+    assert sorted(found) == [(0, 0, "efa", True), *((card, 1, "efa-only", False) for card in range(1, 32))]
+    there = [{"Name": "attachment.instance-id", "Values": [instance["InstanceId"]]}]
+    assert len(account.ec2.describe_network_interfaces(Filters=there)["NetworkInterfaces"]) == 32
+    primary = next(each for each in instance["NetworkInterfaces"] if each["InterfaceType"] == "efa")
+    assert instance["PrivateIpAddress"] == primary["PrivateIpAddress"]
+    assert account.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["AvailableIpAddressCount"] == 10
+    account.ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
+    until(lambda: account.state(instance["InstanceId"]) == "terminated")
+    assert account.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["AvailableIpAddressCount"] == 11
+    account.ec2.delete_subnet(SubnetId=subnet)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "interfaces", "code", "words"),
+    [
+        ("m5.large", [interface()], "InvalidParameterCombination", "m5.large instances do not support Elastic Fabric Adapters."),
+        ("p4d.24xlarge", [*P4D, interface(4, 1)], "InvalidParameterValue", "network cards 0 to 3"),
+        ("p4d.24xlarge", [*P4D, interface(3, 2)], "AttachmentLimitExceeded", "EFA interface count 5 exceeds the limit for p4d.24xlarge"),
+        ("g5.12xlarge", [interface(), interface(0, 1)], "AttachmentLimitExceeded", "EFA interface count 2"),
+        ("p4d.24xlarge", [interface(kind="efa-only")], "InvalidParameterCombination", "efa-only"),
+        ("p4d.24xlarge", [interface(1, 1)], "InvalidParameterCombination", "primary"),
+        ("p4d.24xlarge", [interface(), interface(1, 1), interface(1, 1, "interface")], "InvalidParameterValue", "unique device index"),
+        ("m5.large", [interface(0, n, "interface") for n in range(4)], "AttachmentLimitExceeded", "Interface count 4"),
+        (
+            "p4d.24xlarge",
+            [{**P4D[0], "AssociatePublicIpAddress": True}, *P4D[1:]],
+            "InvalidParameterCombination",
+            "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces.",
+        ),
+    ],
+)
+def test_interfaces_that_a_type_cannot_have(
+    account: Account, instance_type: str, interfaces: list[dict[str, Any]], code: str, words: str
+) -> None:
+    template = account.template(InstanceType=instance_type, NetworkInterfaces=interfaces)
+    with pytest.raises(ClientError) as caught:
+        account.ec2.run_instances(MinCount=1, MaxCount=1, LaunchTemplate={"LaunchTemplateName": template})
+    assert caught.value.response["Error"]["Code"] == code
+    assert words in caught.value.response["Error"]["Message"]
+    with pytest.raises(ClientError, match="You must use a valid fully-formed launch template") as caught:
+        account.group(0, template=template)
+    assert words in str(caught.value)
+
+
+def test_public_addresses_are_for_instances_with_one_interface(account: Account) -> None:
+    subnet = account.subnets("a")[0]
+    account.ec2.modify_subnet_attribute(SubnetId=subnet, MapPublicIpOnLaunch={"Value": True})
+    for interfaces, public in (
+        ([interface(AssociatePublicIpAddress=True)], True),
+        ([interface(AssociatePublicIpAddress=False)], False),
+        ([{**each, "AssociatePublicIpAddress": False} for each in P4D], False),
+        (P4D, False),
+    ):
+        instance = account.ec2.run_instances(
+            ImageId=account.image_id,
+            InstanceType="p4d.24xlarge",
+            MinCount=1,
+            MaxCount=1,
+            NetworkInterfaces=[{**each, "SubnetId": subnet} for each in interfaces],
+        )["Instances"][0]
+        assert ("PublicIpAddress" in account.instance(instance["InstanceId"])) is public
+
+
+def test_a_launch_into_a_subnet_that_is_nearly_full_leaves_nothing(account: Account) -> None:
+    subnet = account.subnets("a", size=28)[0]
+    account.run(subnet, 9)
+    with pytest.raises(ClientError, match="InsufficientFreeAddressesInSubnet"):
+        account.run(subnet, 3)
+    there = [{"Name": "subnet-id", "Values": [subnet]}]
+    assert sum(len(each["Instances"]) for each in account.ec2.describe_instances(Filters=there)["Reservations"]) == 9
+
+
+def test_cluster_placement_groups_are_for_some_types_in_one_zone(account: Account) -> None:
+    name, subnets = account.name("placement"), account.subnets("ab")
+    account.ec2.create_placement_group(GroupName=name, Strategy="cluster")
+    placement = {"Placement": {"GroupName": name}}
+    with pytest.raises(ClientError, match=r"InvalidParameterCombination.*not supported by the 't3.micro' instance type"):
+        account.run(subnets[0], **placement)
+    account.run(subnets[0], InstanceType="m5.large", **placement)
+    with pytest.raises(ClientError, match=r"InvalidParameterValue.*us-east-1a.*us-east-1b"):
+        account.run(subnets[1], InstanceType="m5.large", **placement)
+    with pytest.raises(ClientError, match="You cannot specify multiple Availability Zones and a cluster placement group"):
+        account.group(0, subnets, PlacementGroup=name)
+    group = account.group(3, subnets, account.template(InstanceType="m5.large", **placement))
+    members = until(lambda: len(account.members(group)) == 3 and account.members(group))
+    assert {account.instance(each)["Placement"]["AvailabilityZone"] for each in members} == {"us-east-1a"}
