@@ -21,6 +21,7 @@ from .context import ACCOUNT, CLOUD
 from .faults import Faults, Rule
 from .groups import reconcile_all, retry_all
 from .hosting import Hosting
+from .idempotency import ClientTokens
 from .pauses import Pauses
 from .settings import Settings
 
@@ -41,6 +42,7 @@ class LocalCloud:
         self.pauses = Pauses()
         self._moto = DomainDispatcherApplication(create_backend_app)
         self._regions = {"aws-global", *ec2_backends[ACCOUNT].regions}
+        self._tokens = ClientTokens()
         self._calls: list[dict[str, Any]] = []
         self._closing = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="ticker", daemon=True)
@@ -126,7 +128,7 @@ class LocalCloud:
 
         def locked(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
             with CLOUD.lock:
-                return [b"".join(self._moto(environ, start))]
+                return [b"".join(self._tokens.answer(self._moto, environ, start, call))]
 
         return locked
 
