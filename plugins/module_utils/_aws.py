@@ -55,12 +55,33 @@ IN_USE = (
     "DeleteConflict",
     "DependencyViolation",
     "FileSystemInUse",
+    "InvalidPlacementGroup.InUse",
     "InvalidIPAddress.InUse",
     "ResourceInUse",
     "ScalingActivityInProgress",
 )
 # What AWS answers to bad credentials, and to good ones in a region that the account has not opted in to.
 NOT_LET_IN = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "UnrecognizedClientException")
+
+# What AWS answers to too many calls: it did nothing.
+THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
+# What it answers to a call whose like was done before, perhaps by ourselves, with the answer lost.
+DONE_BEFORE = (
+    "AlreadyExists",
+    "AlreadyExistsFault",
+    "EntityAlreadyExists",
+    "Gateway.NotAttached",
+    "InvalidGroup.Duplicate",
+    "InvalidPermission.Duplicate",
+    "InvalidPlacementGroup.Duplicate",
+    "InvalidSubnet.Conflict",
+    "LimitExceeded",  # of roles in an instance profile
+    "MountTargetConflict",
+    "Resource.AlreadyAssociated",
+    "RouteAlreadyExists",
+)
+CREATE_ATTEMPTS = 10
+PROGRESS_INTERVAL = 30  # seconds
 
 T = TypeVar("T")
 
@@ -86,6 +107,7 @@ class Cloud:
         self._clients: dict[str, Any] = {}
         self._facts: dict[str, list[Any]] = {}
         self._lock = threading.Lock()
+        self._progress_file, self._told, self._told_at = module.params.get("progress_file"), "", 0.0
         region, self._endpoint, self._connection = get_aws_connection_info(module)
         self.region = self._valid_region(region)
         self._session = boto3.session.Session(profile_name=self._connection.pop("profile_name", None))
@@ -102,16 +124,18 @@ class Cloud:
         return region
 
     def client(self, service: str) -> Any:
-        with self._lock:
-            if service not in self._clients:
-                self._clients[service] = self._connect(service)
-            return self._clients[service]
+        return self._client(service, self._config)
 
-    def _connect(self, service: str) -> Any:
+    def _client(self, service: str, config: Any, purpose: str = "") -> Any:
+        name = service + purpose
+        with self._lock:
+            if name not in self._clients:
+                self._clients[name] = self._connect(service, config)
+            return self._clients[name]
+
+    def _connect(self, service: str, config: Any) -> Any:
         try:
-            return self._session.client(
-                service, region_name=self.region, endpoint_url=self._endpoint, config=self._config, **self._connection
-            )
+            return self._session.client(service, region_name=self.region, endpoint_url=self._endpoint, config=config, **self._connection)
         except ValueError as error:
             raise CloudError(f"Cannot connect to {service}: {error}. Is endpoint_url right?") from error
 
@@ -151,6 +175,15 @@ class Cloud:
         """EC2 filters for everything that is tagged as this cluster's."""
         return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
 
+    def progress(self, what: str, elapsed: float = 0.0) -> None:
+        """Tells whoever watches the module how far it is: when that has changed, and every half minute all the same."""
+        now = time.monotonic()
+        if not self._progress_file or (what == self._told and now < self._told_at + PROGRESS_INTERVAL):
+            return
+        self._told, self._told_at = what, now
+        with open(self._progress_file, "a", encoding="utf-8") as file:
+            file.write(f"{what}, {elapsed:.0f} s\n" if elapsed else f"{what}\n")
+
     # Reading, retrying, waiting
 
     def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
@@ -172,6 +205,24 @@ class Cloud:
         return AWSRetry.jittered_backoff(retries=12, delay=1, max_delay=10, catch_extra_error_codes=[*NOT_YET_VISIBLE, *more_codes])(call)(
             **arguments
         )
+
+    def create(self, service: str, operation: str, *more_codes: str, **arguments: Any) -> dict[str, Any]:
+        """Makes a create call for which AWS has no client token: again only as long as AWS says that it did not do it.
+
+        After an error that leaves that open, a second call could make a second resource: such an error is raised, for the caller to
+        look first (see C(worth_another_look)). C(more_codes) are those of C(once_visible).
+        """
+        once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
+        call = getattr(self._client(service, once, purpose=" once"), operation)
+        not_done = (*THROTTLED, *NOT_YET_VISIBLE, *more_codes)
+        for attempt in range(1, CREATE_ATTEMPTS):
+            try:
+                return dict(call(**arguments))
+            except botocore.exceptions.ClientError as error:
+                if error_code(error) not in not_done:
+                    raise
+            time.sleep(min(0.1 * 2**attempt, 10))
+        return dict(call(**arguments))
 
     def once_unused(self, call: Callable[..., T], **arguments: Any) -> T | None:
         """Makes a delete call, again while AWS says that something still uses the resource; gone already is fine."""
@@ -202,10 +253,19 @@ def error_code(error: BaseException) -> str:
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
+def worth_another_look(error: BaseException) -> bool:
+    """Whether AWS may be in another state than the call supposed: it broke down, the answer was lost, or it was done before."""
+    if isinstance(error, botocore.exceptions.HTTPClientError):
+        return True
+    status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    broken = status >= 500 and error_code(error) not in THROTTLED
+    return bool(broken or error_code(error) in DONE_BEFORE or is_missing(error))
+
+
 def is_missing(error: BaseException) -> bool:
     """Whether AWS says that what a call names does not exist."""
     code = error_code(error)
-    return code == "NoSuchEntity" or code.endswith(("NotFound", "NotFoundException"))
+    return code in ("NoSuchEntity", "InvalidPlacementGroup.Unknown") or code.endswith(("NotFound", "NotFoundException"))
 
 
 def tag_dict(tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:

@@ -5,47 +5,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn
 
 from . import validation
-from ._aws import AnsibleAWSModule, Cloud, CloudError, fail
+from ._aws import AnsibleAWSModule, Cloud, CloudError, WaitTimeout, error_code, fail, worth_another_look
 from ._file_system import definition as file_system_definition
 from ._file_system.unit import UNIT as FILE_SYSTEM
 from ._instance_role.unit import UNIT as INSTANCE_ROLE
-from ._network import addresses
+from ._lustre import definition as lustre_definition
+from ._lustre.unit import UNIT as LUSTRE
+from ._network import addresses, leftovers
+from ._network import definition as network_definition
 from ._network.unit import UNIT as NETWORK
+from ._nodes import capacity
+from ._nodes.definition import WORKERS, nodes
+from ._nodes.members import Shortage
 from ._nodes.unit import UNIT as NODES
 from ._plan.execute import ApplyError, apply_plan
-from ._plan.plan import Action, Change, ForbiddenChange, make_plan
+from ._plan.plan import Action, Change, ForbiddenChange, make_plan, split_replacing
 from ._plan.resources import KNOWN_AFTER_APPLY, Found, Wanted, printable, references
-from ._validators.base import Level, find_all
+from ._validators.base import Finding, Level, find_all
 from ._validators.registry import VALIDATORS
-from .unit import Request, Unit
+from .unit import Alternative, Request, Unit
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-ALL_UNITS = (NETWORK, FILE_SYSTEM, INSTANCE_ROLE, NODES)
+ALL_UNITS = (NETWORK, FILE_SYSTEM, LUSTRE, INSTANCE_ROLE, NODES)
+DATA = (file_system_definition.FILE_SYSTEM.kind, lustre_definition.LUSTRE.kind)
 KINDS = {kind.name: kind for unit in ALL_UNITS for kind in unit.kinds}
+LOOKS = 3  # at AWS, when it is not as it seemed
+LOOK_AGAIN_AFTER = 3  # seconds, within which AWS shows what it has just made
+SWEEP_TIMEOUT = 30  # seconds for which AWS may show what is gone
 UNIT_OF_KIND = {kind.name: unit for unit in ALL_UNITS for kind in unit.kinds}
 
 
-def run(argument_spec: Mapping[str, Any], units: Sequence[Unit]) -> None:
-    """The main function of a module that provisions C(units); of the nodes only one group if it has the option C(group)."""
+def run(argument_spec: Mapping[str, Any], units: Sequence[Unit], *, only_validate: bool = False) -> None:
+    """The main function of a module that provisions C(units); of the nodes only one group if it has the option C(group).
+
+    With C(only_validate) it asks the validators and nothing more.
+    """
     module = AnsibleAWSModule(argument_spec=dict(argument_spec), supports_check_mode=True, mutually_exclusive=_exclusive(argument_spec))
     try:
-        Provisioning(module, units).run()
+        provisioning = Provisioning(module, units)
+        if only_validate:
+            provisioning.validate()
+        provisioning.run()
     except (CloudError, ForbiddenChange, addresses.AddressPlanError, BotoCoreError, ClientError) as error:
         fail(module, error)
 
 
 def _exclusive(argument_spec: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    pair = ("image_id", "image_parameter")
-    return [pair] if set(pair) <= argument_spec.keys() else []
+    ways = ("image_id", "image_parameter", "image_framework")
+    return [ways] if set(ways) <= argument_spec.keys() else []
 
 
 def read_all(request: Request) -> list[Found]:
@@ -54,7 +73,7 @@ def read_all(request: Request) -> list[Found]:
         network = pool.submit(NETWORK.read, request, ())
         others = [pool.submit(unit.read, request, ()) for unit in (INSTANCE_ROLE, NODES)]
         found = network.result()
-        found += FILE_SYSTEM.read(request, tuple(found))
+        others += [pool.submit(unit.read, request, tuple(found)) for unit in (FILE_SYSTEM, LUSTRE)]
         for other in others:
             found += other.result()
     return found
@@ -73,42 +92,198 @@ class Provisioning:
         self.request = Request(cloud, options, frozenset(unit.component for unit in units))
 
     def run(self) -> None:
-        request = self.request
-        found = read_all(request)
-        if request.present:
+        found = read_all(self.request)
+        if self.request.present:
             self._validate(found)
-        wanted = [item for unit in self.units for item in unit.wanted(request, found)] if request.present else []
-        plan = make_plan(wanted, found, KINDS, keep=self._keeps)
-        if request.present:
-            self._refuse_missing(wanted, found)
+            self._make(found)
         else:
-            self._refuse_used(plan, found)
+            self._delete(found)
+
+    def _make(self, before: Sequence[Found]) -> NoReturn:
+        """Brings the cluster to what is wanted, with the first alternative of which AWS has enough nodes."""
+        ways = capacity.choices(self.request, before) if NODES in self.units else [None]
+        found, applied, shortages = before, list[Change](), list[str]()
+        request = self.request
+        for count, way in enumerate(ways, start=1):
+            request = replace(request, chosen=way)
+            plan, deferred = self._plan(request, found)
+            if self.module.check_mode:
+                self._exit(plan, found=_predicted(plan, found), deferred=deferred, alternative=way)
+            try:
+                changes, after = self._converge(partial(self._plan_now, request), found)
+            except ApplyError as error:
+                applied += error.applied
+                if not isinstance(error.cause, Shortage):
+                    self._fail_applying(error, applied)
+                shortages.append(f"{way}: {error.cause}")
+                request.cloud.progress(shortages[-1])
+                self._step_back(before, finally_=count == len(ways))
+                found, request = read_all(request), replace(request, past_activities=capacity.activity_ids(request.cloud))
+            else:
+                self._exit([*applied, *changes], found=after, deferred=deferred, alternative=way)
+        message = f"AWS does not have the nodes. {' '.join(shortages)} The groups of nodes are as they were before."
+        fail(self.module, CloudError(message), changed=bool(applied), changes=[change.describe() for change in applied])
+
+    def _plan(self, request: Request, found: Sequence[Found]) -> tuple[list[Change], list[Change]]:
+        """The changes to apply, and those that wait until nodes may be replaced. Raises CloudError for what would do harm."""
+        wanted = [item for unit in self.units for item in unit.wanted(request, found)]
+        plan = make_plan(wanted, found, KINDS, keep=self._keeper(found))
+        foreseen = found
+        for unit in self.units:
+            foreseen = unit.foresee(plan, foreseen)
+        plan = make_plan(wanted, foreseen, KINDS, keep=self._keeper(found))
+        self._refuse_missing(wanted, found)
         for unit in self.units:
             unit.refuse(request, plan, found)
-        result: dict[str, Any] = {
-            "changed": bool(plan),
-            "changes": [change.describe() for change in plan],
-            "diff": [_difference(change) for change in plan],
-        }
-        if self.module.check_mode:
-            self.module.exit_json(**result, resources=_predicted(plan, found))
-        try:
-            after = apply_plan(request.cloud, plan, found, KINDS, wait_for_all=request.options["wait"])
-        except ApplyError as error:
-            self._fail_applying(error)
-        data = [item.id for item in after.values() if item.address == file_system_definition.FILE_SYSTEM and not item.adopted]
-        self.module.exit_json(**result, resources=_ids(after.values()), kept=[] if request.present else data)
+        return (plan, []) if NODES not in self.units or capacity.is_moving(request, found) else split_replacing(plan, KINDS)
 
-    def _validate(self, found: Sequence[Found]) -> None:
+    def _plan_now(self, request: Request, found: Sequence[Found]) -> list[Change]:
+        return self._plan(request, found)[0]
+
+    def _plan_deletion(self, found: Sequence[Found]) -> list[Change]:
+        plan = make_plan([], found, KINDS, keep=self._keeper(found))
+        self._refuse_used(plan, found)
+        for unit in self.units:
+            unit.refuse(self.request, plan, found)
+        return plan
+
+    def _delete(self, found: Sequence[Found]) -> NoReturn:
+        if self.module.check_mode:
+            plan = self._plan_deletion(found)
+            self._exit(plan, found=_predicted(plan, found))
+        try:
+            changes, after = self._converge(self._plan_deletion, found)
+        except ApplyError as error:
+            self._fail_applying(error, error.applied, self._in_the_way(error, found))
+        data = [item.id for item in after if item.address.kind in DATA and not item.adopted]
+        self._exit(changes, found=after, kept=data, left=self._leftovers(changes) if self.units == ALL_UNITS else ())
+
+    def _converge(self, make: Callable[[Sequence[Found]], list[Change]], found: Sequence[Found]) -> tuple[list[Change], list[Found]]:
+        """Applies the plan that C(make) makes; when AWS is not as it seemed, looks at it again and goes on from there. Raises ApplyError.
+
+        So an answer that was lost makes nothing twice: what the call has made is found by its tags.
+        """
+        applied = list[Change]()
+        for looks_left in reversed(range(LOOKS)):
+            plan = make(found)
+            try:
+                after = apply_plan(self.request.cloud, plan, found, KINDS, wait_for_all=self.request.options["wait"])
+            except ApplyError as error:
+                applied += error.applied
+                error.applied = applied
+                if not looks_left or not worth_another_look(error.cause):
+                    raise
+                time.sleep(LOOK_AGAIN_AFTER)
+                found = read_all(self.request)
+            else:
+                return [*applied, *plan], list(after.values())
+        raise AssertionError("the last look returns or raises")
+
+    def _in_the_way(self, error: ApplyError, found: Sequence[Found]) -> str:
+        """What is in the VPC besides what was to go, when AWS says that something is."""
+        vpc = next((item for item in found if item.address == network_definition.VPC), None)
+        if vpc is None or error_code(error.cause) != "DependencyViolation":
+            return ""
+        ours = {item.id for item in found}
+        foreign = [text for text in leftovers.in_vpc(self.request.cloud, vpc.id) if not any(id_ in text.split("(")[-1] for id_ in ours)]
+        return f" Not of this cluster, or not gone yet, in {vpc.id}: {'; '.join(foreign)}." if foreign else ""
+
+    def _leftovers(self, plan: Sequence[Change]) -> list[str]:
+        """What AWS still shows of the cluster after all was deleted that was to be, in words."""
+        deleted = {change.address: change.found.id for change in plan if change.found}
+        left: list[str] = []
+
+        def gone() -> bool:
+            found = [item for item in read_all(self.request) if deleted.get(item.address) == item.id and not item.adopted]
+            left[:] = [f"{item.address} ({item.id})" for item in found] + leftovers.tagged(self.request.cloud)
+            return not left
+
+        try:
+            self.request.cloud.wait_until("A look at what is left", gone, timeout=SWEEP_TIMEOUT)
+        except WaitTimeout:
+            self.module.warn(f"Left in AWS after the deletion of {self.request.cloud.cluster}: {', '.join(left)}.")
+        return left
+
+    def _step_back(self, before: Sequence[Found], *, finally_: bool) -> None:
+        """Puts the groups of nodes back as they were. New ones go in the end, and are only emptied while there is more to try."""
+        known = {item.address for item in before}
+        empty = {"auto_scaling_group": {"minimum": 0, "size": 0}, "launch_template": {}}
+
+        def plan(now: Sequence[Found]) -> list[Change]:
+            wanted = [Wanted(item.address, item.properties) for item in before if item.address.kind in empty]
+            if not finally_:
+                new = [item.address for item in now if item.address.kind in empty and item.address not in known]
+                wanted += [Wanted(address, empty[address.kind]) for address in new]
+            return make_plan(wanted, now, KINDS, keep=lambda item: item.address.kind not in empty)
+
+        try:
+            self._converge(plan, NODES.read(self.request, ()))
+        except ApplyError as error:
+            self._fail_applying(error, error.applied)
+
+    def _exit(
+        self,
+        changes: Sequence[Change],
+        *,
+        found: Iterable[Found],
+        deferred: Sequence[Change] = (),
+        alternative: Alternative | None = None,
+        kept: Sequence[str] = (),
+        left: Sequence[str] = (),
+    ) -> NoReturn:
+        found = list(found)
+        if deferred:
+            self.module.warn(_waiting(deferred))
+        degraded = self._degraded(found)
+        if degraded:
+            self.module.warn(
+                f"The cluster has {degraded['workers']} of {degraded['wanted']} workers, which worker_minimum allows. "
+                f"{degraded['reason'] or ''} Set grow: true to try for the rest."
+            )
+        self.module.exit_json(
+            changed=bool(changes),
+            changes=[change.describe() for change in changes],
+            diff=[_difference(change) for change in changes],
+            deferred=[change.describe() for change in deferred],
+            resources=_ids(found),
+            alternative=alternative and str(alternative),
+            degraded=degraded,
+            kept=list(kept),
+            leftovers=list(left),
+        )
+        raise AssertionError("exit_json returned")
+
+    def _degraded(self, found: Iterable[Found]) -> dict[str, Any] | None:
+        """How many workers a smaller cluster was accepted with, and why."""
+        workers = next((item for item in found if item.address == nodes(WORKERS) and item.id != KNOWN_AFTER_APPLY), None)
+        wanted = self.request.options.get("worker_count")
+        if not self.request.present or workers is None or not wanted or len(workers.properties["numbers"]) >= wanted:
+            return None
+        return {"workers": len(workers.properties["numbers"]), "wanted": wanted, "reason": workers.attributes.get("shortage")}
+
+    def validate(self) -> NoReturn:
+        """Tells what the validators find. About a cluster that is to be deleted there is nothing to ask."""
+        findings = self._validate(read_all(self.request)) if self.request.present else []
+        self.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings])
+        raise AssertionError("exit_json returned")
+
+    def _validate(self, found: Sequence[Found]) -> list[Finding]:
+        """Ends the module if there are errors, all in one message, and returns the warnings that it gave."""
         findings = find_all(VALIDATORS, self.request, found, suppressed=self.request.options["suppress_validators"])
         for finding in findings:
             if finding.level is Level.WARNING:
                 self.module.warn(f"{finding.message} (validator {finding.validator})")
         errors = [finding.message for finding in findings if finding.level is Level.ERROR]
         if errors:
-            self.module.fail_json(msg=" ".join(errors), findings=[finding.as_dict() for finding in findings])
+            self.module.fail_json(msg="\n".join(errors), valid=False, findings=[finding.as_dict() for finding in findings])
+        return findings
 
     # What is refused
+
+    def _keeper(self, found: Sequence[Found]) -> Callable[[Found], bool]:
+        """Tells what stays though it is not wanted. Data stays where it is: in its subnet, behind its security groups."""
+        held = _referred_to([item for item in found if item.address.kind in DATA and self._keeps(item)], found)
+        return lambda item: item.id in held or self._keeps(item)
 
     def _keeps(self, item: Found) -> bool:
         """Whether a resource that is not wanted stays all the same."""
@@ -136,11 +311,34 @@ class Provisioning:
         if users:
             raise CloudError(f"Still in use by {', '.join(sorted(users))} of cluster {self.request.cloud.cluster}. Delete those first.")
 
-    def _fail_applying(self, error: ApplyError) -> None:
-        applied = [change.describe() for change in error.applied]
-        done = ", ".join(f"{change.action.value} {change.address}" for change in error.applied) or "nothing"
-        message = CloudError(f"{str(error).rstrip('.')}. Applied so far: {done}. The next run carries on from there.")
-        fail(self.module, message, changed=bool(applied), changes=applied)
+    def _fail_applying(self, error: ApplyError, applied: Sequence[Change], more: str = "") -> NoReturn:
+        done = ", ".join(f"{change.action.value} {change.address}" for change in applied) or "nothing"
+        message = CloudError(f"{str(error).rstrip('.')}.{more} Applied so far: {done}. The next run carries on from there.")
+        fail(self.module, message, changed=bool(applied), changes=[change.describe() for change in applied])
+
+
+def _referred_to(items: Iterable[Found], found: Sequence[Found]) -> set[str]:
+    """The ids of the resources that these, or those that they refer to, name in their properties."""
+    known = {item.id: item for item in found}
+    result: set[str] = set()
+    waiting = list(items)
+    while waiting:
+        properties = {name: value for name, value in waiting.pop().properties.items() if name != "tags"}
+        more = {text for text in _texts(properties) if text in known} - result
+        result |= more
+        waiting += [known[id_] for id_ in more]
+    return result
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.values()))
+    elif isinstance(value, Iterable):
+        for item in value:
+            yield from _texts(item)
 
 
 def _difference(change: Change) -> dict[str, Any]:
@@ -156,11 +354,21 @@ def _ids(found: Iterable[Found]) -> dict[str, dict[str, str]]:
     return result
 
 
-def _predicted(plan: Iterable[Change], found: Iterable[Found]) -> dict[str, dict[str, str]]:
+def _waiting(deferred: Iterable[Change]) -> str:
+    """What would be different about which nodes."""
+    templates = sorted({name for change in deferred if change.address.kind == "launch_template" for name in change.after})
+    numbers = sorted({number for change in deferred if change.address.kind == "nodes" for number in change.before["outdated"]})
+    what = f"The nodes are to be launched otherwise ({', '.join(templates)})" if templates else "The launch template has changed"
+    which = f", which replaces nodes {', '.join(map(str, numbers))}" if numbers else ""
+    return f"{what}{which}. That waits until you run with replace_nodes: true, at a time when no job runs."
+
+
+def _predicted(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
+    """What there would be; of a change only its identity is told."""
     items = {item.address: item for item in found}
     for change in plan:
         if change.action is Action.DELETE:
             del items[change.address]
         elif change.action is Action.CREATE:
             items[change.address] = Found(change.address, KNOWN_AFTER_APPLY)
-    return _ids(items.values())
+    return list(items.values())

@@ -12,6 +12,22 @@ from typing import Any
 from ._aws import Cloud
 from ._plan.plan import Change, Kind
 from ._plan.resources import Address, Found, Wanted
+from .calls import Calls
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way to get all nodes, which are equal because a job goes at the pace of its slowest host."""
+
+    instance_type: str
+    zones: tuple[str, ...]
+    market: str = "on-demand"
+    spot_max_price: str | None = None
+    capacity_reservation: str | None = None
+
+    def __str__(self) -> str:
+        paid = f"{self.market} {self.capacity_reservation}" if self.capacity_reservation else self.market
+        return f"{self.instance_type} in {', '.join(self.zones)} ({paid})"
 
 
 @dataclass(frozen=True)
@@ -25,10 +41,21 @@ class Request:
     cloud: Cloud
     options: Mapping[str, Any]
     components: frozenset[str] = frozenset()
+    chosen: Alternative | None = None
+    """The nodes that this attempt is for; none when the module is not about nodes."""
+    past_activities: frozenset[str] = frozenset()
+    """Ids of the scaling activities of earlier attempts."""
 
     @property
     def present(self) -> bool:
         return self.options.get("state") == "present"
+
+    @property
+    def alternative(self) -> Alternative:
+        """The nodes that this attempt is for. Raises ValueError when it is not about nodes."""
+        if self.chosen is None:
+            raise ValueError("no alternative was chosen")
+        return self.chosen
 
     def manages(self, component: str) -> bool:
         return component in self.components
@@ -47,6 +74,10 @@ def _never(_request: Request, _found: Found) -> bool:
     return False
 
 
+def _as_they_are(_plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
+    return list(found)
+
+
 def _nothing(_request: Request, _plan: Sequence[Change], _found: Sequence[Found]) -> None:
     return None
 
@@ -57,12 +88,16 @@ class Unit:
 
     C(read(request, network)) returns what exists of it, given what was found of the network. C(wanted(request, found)) describes what
     should be. C(keeps(request, found)) tells of a resource that is not wanted whether it stays all the same.
-    C(refuse(request, plan, found)) raises CloudError for a plan that would do harm.
+    C(refuse(request, plan, found)) raises CloudError for a plan that would do harm. C(foresee(plan, found)) returns what was found with
+    what the plan makes of it elsewhere: nodes are outdated as soon as their template changes.
+    C(calls) are the calls to AWS that all of this takes.
     """
 
     component: str
     kinds: tuple[Kind, ...]
+    calls: Calls
     read: Callable[[Request, Sequence[Found]], list[Found]]
     wanted: Callable[[Request, Sequence[Found]], Iterable[Wanted]]
     keeps: Callable[[Request, Found], bool] = _never
     refuse: Callable[[Request, Sequence[Change], Sequence[Found]], None] = _nothing
+    foresee: Callable[[Sequence[Change], Sequence[Found]], list[Found]] = _as_they_are

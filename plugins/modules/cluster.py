@@ -15,8 +15,12 @@ description:
     M(deeplearning.cluster.node_group) do one by one, in one process.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
+  - deeplearning.cluster.provisioning.adopted_network
   - deeplearning.cluster.provisioning.network
+  - deeplearning.cluster.provisioning.storage
   - deeplearning.cluster.provisioning.file_system
+  - deeplearning.cluster.provisioning.lustre
+  - deeplearning.cluster.provisioning.adopted_role
   - deeplearning.cluster.provisioning.instance_role
   - deeplearning.cluster.provisioning.nodes
 author:
@@ -82,9 +86,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils import option
 
 
 def main() -> None:
-    provisioning.run(
-        {**options.COMMON, **options.NETWORK, **options.FILE_SYSTEM, **options.INSTANCE_ROLE, **options.NODES}, provisioning.ALL_UNITS
-    )
+    provisioning.run(options.CLUSTER, provisioning.ALL_UNITS)
 
 
 if __name__ == "__main__":

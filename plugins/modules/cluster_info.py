@@ -110,6 +110,21 @@ nodes:
       description: File system that the node mounts, if any.
       type: str
       sample: fs-0123456789abcdef0
+    file_system_address:
+      description: What it mounts in place of the file system's name, which says nothing to it.
+      type: str
+      sample: 10.1.0.12
+    lustre_file_system_id:
+      description: Lustre file system that the node mounts, if any.
+      type: str
+      sample: fs-0123456789abcdef1
+    lustre_source:
+      description: What it mounts of that one.
+      type: str
+      sample: fs-0123456789abcdef1.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh
+    efa:
+      description: Whether it has Elastic Fabric Adapters.
+      type: bool
 """
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils import provisioning

@@ -13,6 +13,8 @@ description:
   - The network has to exist; it is found by its tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
+  - deeplearning.cluster.provisioning.adopted_network
+  - deeplearning.cluster.provisioning.storage
   - deeplearning.cluster.provisioning.file_system
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
@@ -72,7 +74,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils import option
 
 
 def main() -> None:
-    provisioning.run({**options.COMMON, **options.FILE_SYSTEM}, [provisioning.FILE_SYSTEM])
+    provisioning.run({**options.COMMON, **options.ADOPTED_NETWORK, **options.FILE_SYSTEM}, [provisioning.FILE_SYSTEM])
 
 
 if __name__ == "__main__":

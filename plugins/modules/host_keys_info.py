@@ -83,11 +83,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
     is_missing,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import host_keys
+from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError
 except ImportError:
     pass  # AnsibleAWSModule reports it
+
+CALLS = Calls(reads=("ec2:GetConsoleOutput",))
 
 
 def console_output(cloud: Cloud, instance_id: str, *, latest: bool) -> str:

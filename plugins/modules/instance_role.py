@@ -12,6 +12,7 @@ description:
   - An IAM role with the least rights that nodes need, and the instance profile that carries it.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
+  - deeplearning.cluster.provisioning.adopted_role
   - deeplearning.cluster.provisioning.instance_role
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
@@ -24,6 +25,12 @@ EXAMPLES = r"""
     region: us-east-1
     read_buckets: [my-datasets]
     write_buckets: [my-results]
+
+- name: Nodes may be reached by Session Manager
+  deeplearning.cluster.instance_role:
+    cluster: bert
+    region: us-east-1
+    session_manager: true
 """
 
 RETURN = r"""

@@ -9,11 +9,14 @@ module: network
 version_added: 0.1.0
 short_description: The network of a training cluster
 description:
-  - A VPC with a public and a private subnet in each zone, an internet gateway, a NAT gateway with an elastic IP address, routes,
-    an S3 gateway endpoint, and the security groups for SSH to the master, for the nodes among themselves and for NFS.
+  - A VPC with a public and a private subnet in each zone, an internet gateway, NAT gateways with elastic IP addresses, routes,
+    an S3 gateway endpoint, interface endpoints, and the security groups for SSH to the master, for the nodes among themselves and
+    for shared storage.
+  - Or the security groups and interface endpoints alone, in a VPC and subnets that exist.
   - Resources are found again by their tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
+  - deeplearning.cluster.provisioning.adopted_network
   - deeplearning.cluster.provisioning.network
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
@@ -26,6 +29,22 @@ EXAMPLES = r"""
     region: us-east-1
     zones: [us-east-1a, us-east-1b]
     ssh_cidrs: [203.0.113.0/24]
+
+- name: No way to the internet, reached by Session Manager
+  deeplearning.cluster.network:
+    cluster: bert
+    region: us-east-1
+    master_public_address: false
+    nat: none
+    interface_endpoints: [ssm, ssmmessages, ec2, autoscaling]
+
+- name: In a network that exists
+  deeplearning.cluster.network:
+    cluster: bert
+    region: us-east-1
+    vpc_id: vpc-0123456789abcdef0
+    private_subnet_ids: [subnet-0123456789abcdef0]
+    master_public_address: false
 """
 
 RETURN = r"""

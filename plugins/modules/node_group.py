@@ -20,8 +20,18 @@ options:
     type: str
     choices: [master, workers]
     required: true
+  file_system_id:
+    description:
+      - The EFS file system that the cluster adopts, if its mount targets are not the cluster's own, by which it is found.
+    type: str
+  lustre_file_system_id:
+    description:
+      - The Lustre file system that the cluster adopts, if any.
+    type: str
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
+  - deeplearning.cluster.provisioning.adopted_network
+  - deeplearning.cluster.provisioning.adopted_role
   - deeplearning.cluster.provisioning.nodes
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
@@ -81,7 +91,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils import option
 
 def main() -> None:
     provisioning.run(
-        {**options.COMMON, **options.NODES, "group": {"type": "str", "choices": ["master", "workers"], "required": True}},
+        {
+            **options.COMMON,
+            **options.ADOPTED_NETWORK,
+            **options.ADOPTED_ROLE,
+            **options.ADOPTED_STORAGE,
+            **options.NODES,
+            "group": {"type": "str", "choices": ["master", "workers"], "required": True},
+        },
         [provisioning.NODES],
     )
 

@@ -7,22 +7,34 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: shared_storage
 version_added: 0.1.0
-short_description: Mount the cluster's EFS file system on a host
+short_description: Mount the cluster's EFS or Lustre file system on a host
 description:
   - Runs on the host. Makes the entry of C(/etc/fstab), mounts it, verifies in the mount table that the right file system is there,
     and gives the mount point to the login user, all in one run.
   - Tries again for a while, because the DNS names of new mount targets take time to appear.
+  - Fails where the host lacks the client that the kind of file system needs, and says which one that is.
   - The entry is the one that nodes of M(deeplearning.cluster.node_group) get at boot.
 options:
   file_system_id:
     description:
-      - Id of the EFS file system.
-      - Required with O(state=present).
+      - Id of the EFS file system. Exactly one of this and O(lustre_source) is required with O(state=present).
     type: str
   region:
     description:
-      - Region of the file system.
-      - Required with O(state=present).
+      - Region of the EFS file system, required with O(file_system_id).
+    type: str
+  address:
+    description:
+      - Address of the mount target, for hosts to whom the file system's DNS name says nothing, such as those in another VPC.
+    type: str
+  encrypt_in_transit:
+    description:
+      - Whether EFS is mounted through TLS, by C(amazon-efs-utils).
+    type: bool
+    default: false
+  lustre_source:
+    description:
+      - What is mounted of FSx for Lustre, C(DNS-NAME@tcp:/MOUNT-NAME).
     type: str
   path:
     description:
@@ -70,6 +82,13 @@ EXAMPLES = r"""
     path: /efs
     owner: ubuntu
   become: true
+
+- name: Mount a Lustre file system
+  deeplearning.cluster.shared_storage:
+    lustre_source: fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh
+    path: /fsx
+    owner: ubuntu
+  become: true
 """
 
 RETURN = r"""
@@ -79,11 +98,17 @@ source:
   type: str
   sample: fs-0123456789abcdef0.efs.us-east-1.amazonaws.com:/
 client_missing:
-  description: Whether the host lacks an NFS client, which is why nothing could be mounted.
+  description: Whether the host lacks the client, which is why nothing could be mounted.
   returned: always
   type: bool
+client_packages:
+  description: The client's package in a distribution's own repositories, by the name of the distribution or of its family.
+  returned: when the client is missing
+  type: dict
+  sample: {"Debian": "nfs-common", "RedHat": "nfs-utils"}
 """
 
+import glob
 import os
 import time
 from typing import Any
@@ -92,14 +117,18 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._files import HostFile, account, converge, read_text
 from ansible_collections.deeplearning.cluster.plugins.module_utils.storage import (
     SCRIPT_PATH,
+    TUNNEL,
     UNIT,
     Mount,
-    efs_source,
+    Storage,
+    efs,
     explain,
-    fstab_entry,
     is_mount_of,
+    is_shared,
+    lustre,
     mounted_at,
     replace_entry,
+    tunnel_state,
 )
 
 FSTAB = "/etc/fstab"
@@ -113,12 +142,17 @@ def main() -> None:
         argument_spec={
             "file_system_id": {"type": "str"},
             "region": {"type": "str"},
+            "address": {"type": "str"},
+            "encrypt_in_transit": {"type": "bool", "default": False},
+            "lustre_source": {"type": "str"},
             "path": {"type": "path", "default": "/efs"},
             "owner": {"type": "str"},
             "timeout": {"type": "int", "default": 180},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
-        required_if=[("state", "present", ["file_system_id", "region", "owner"])],
+        required_if=[("state", "present", ["owner"]), ("state", "present", ["file_system_id", "lustre_source"], True)],
+        required_by={"file_system_id": ["region"]},
+        mutually_exclusive=[("file_system_id", "lustre_source")],
         supports_check_mode=True,
     )
     try:
@@ -130,27 +164,35 @@ def main() -> None:
         module.fail_json(msg=f"shared storage: {error}", client_missing=False)
 
 
+def described(params: dict[str, Any]) -> Storage:
+    """Return the shared storage that the parameters describe."""
+    if params["lustre_source"]:
+        return lustre(params["lustre_source"], params["path"])
+    address, encrypted = params["address"], params["encrypt_in_transit"]
+    return efs(params["file_system_id"], params["region"], params["path"], address=address, encrypted=encrypted)
+
+
 def ensure_present(module: AnsibleModule) -> None:
     """Make entry, mount and owner right, and end the module."""
     params = module.params
     path = params["path"]
     account(params["owner"])
-    source = efs_source(params["file_system_id"], params["region"])
-    entry = fstab_entry(params["file_system_id"], params["region"], path)
+    storage = described(params)
     mount = current_mount(path)
-    check_mount(mount, path, source)
-    if mount is None and not module.check_mode and module.get_bin_path("mount.nfs4", opt_dirs=["/sbin", "/usr/sbin"]) is None:
-        module.fail_json(msg=explain("unknown filesystem type", source), client_missing=True)
+    check_mount(mount, storage)
+    client = storage.client
+    if mount is None and not module.check_mode and module.get_bin_path(client.helper, opt_dirs=["/sbin", "/usr/sbin"]) is None:
+        module.fail_json(msg=f"shared storage: {client.advice}", client_missing=True, client_packages=client.packages)
 
-    diff = converge(module, [HostFile(FSTAB, replace_entry(read_text(FSTAB) or "", path, entry), in_place=True)])
+    diff = converge(module, [HostFile(FSTAB, replace_entry(read_text(FSTAB) or "", path, storage.entry), in_place=True)])
     if diff and not module.check_mode:
         module.run_command(["systemctl", "daemon-reload"])
     if mount is None:
-        diff.append(mount_difference(path, "", source))
+        diff.append(mount_difference(path, "", storage.source))
         if not module.check_mode:
-            mount_in_time(module, path, source)
+            mount_in_time(module, storage)
     diff += ensure_owner(module, path, params["owner"], known=mount is not None or not module.check_mode)
-    module.exit_json(changed=bool(diff), diff=diff, source=source, client_missing=False)
+    module.exit_json(changed=bool(diff), diff=diff, source=storage.source, client_missing=False)
 
 
 def ensure_absent(module: AnsibleModule) -> None:
@@ -158,7 +200,7 @@ def ensure_absent(module: AnsibleModule) -> None:
     path = module.params["path"]
     diff = []
     mount = current_mount(path)
-    if mount is not None and (mount.kind.startswith("nfs") or has_nfs_entry(path)):
+    if mount is not None and (is_shared(mount.kind) or has_shared_entry(path)):
         diff.append(mount_difference(path, mount.source, ""))
         if not module.check_mode:
             status, _output, error = module.run_command(["umount", path])
@@ -175,10 +217,10 @@ def ensure_absent(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(diff), diff=diff, client_missing=False)
 
 
-def has_nfs_entry(path: str) -> bool:
-    """Return whether /etc/fstab mounts NFS at I(path)."""
+def has_shared_entry(path: str) -> bool:
+    """Return whether /etc/fstab mounts shared storage at I(path)."""
     fields = [line.split() for line in (read_text(FSTAB) or "").splitlines()]
-    return any(len(field) > 2 and field[1] == path and field[2].startswith("nfs") for field in fields)
+    return any(len(field) > 2 and field[1] == path and is_shared(field[2]) for field in fields)
 
 
 def current_mount(path: str) -> Mount | None:
@@ -186,10 +228,16 @@ def current_mount(path: str) -> Mount | None:
     return mounted_at(read_text("/proc/self/mountinfo") or "", path)
 
 
-def check_mount(mount: Mount | None, path: str, source: str) -> None:
+def check_mount(mount: Mount | None, storage: Storage) -> None:
     """Raise ValueError when something else is mounted: it may be in use, so it is not taken away."""
-    if mount is not None and not is_mount_of(mount, source):
-        raise ValueError(f"{mount.source} is mounted at {path}, expected {source}: unmount it, or choose another mount point")
+    if mount is None:
+        return
+    tunnel = storage.kind == "efs" and mount.source == TUNNEL
+    if not is_mount_of(mount, storage) or (tunnel and not glob.glob(tunnel_state(storage))):
+        raise ValueError(
+            f"{mount.source} is mounted at {storage.mount_point}, expected {storage.source} as {storage.kind}: "
+            "unmount it, or choose another mount point"
+        )
 
 
 def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
@@ -198,8 +246,9 @@ def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
     return {"before_header": header, "after_header": header, "before": before and before + "\n", "after": after and after + "\n"}
 
 
-def mount_in_time(module: AnsibleModule, path: str, source: str) -> None:
+def mount_in_time(module: AnsibleModule, storage: Storage) -> None:
     """Mount what fstab says, with growing pauses until it works or the time is over. The boot service may be quicker."""
+    path = storage.mount_point
     os.makedirs(path, mode=0o755, exist_ok=True)
     if os.listdir(path) and current_mount(path) is None:
         module.warn(f"{path} contains files on the host's own disk; the shared storage hides them")
@@ -209,11 +258,11 @@ def mount_in_time(module: AnsibleModule, path: str, source: str) -> None:
         status, output, error = module.run_command(["timeout", str(ATTEMPT), "mount", path])
         mount = current_mount(path)
         if mount is not None:
-            check_mount(mount, path, source)
+            check_mount(mount, storage)
             return
         if time.monotonic() + pause > end:
-            reason = explain(f"{output}{error} status {status}", source)
-            raise ValueError("{0} is not mounted at {1} after {2} s: {3}".format(source, path, module.params["timeout"], reason))
+            reason = explain(f"{output}{error} status {status}", storage)
+            raise ValueError("{0} is not mounted at {1} after {2} s: {3}".format(storage.source, path, module.params["timeout"], reason))
         time.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
 

@@ -80,6 +80,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import KNOWN_AFTER_APPLY
+from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError
@@ -87,6 +88,8 @@ try:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 except ImportError:
     pass  # AnsibleAWSModule reports boto3; cryptography comes with ansible-core
+
+CALLS = Calls(reads=("ssm:GetParameter",), present=("ssm:PutParameter",), absent=("ssm:DeleteParameter",))
 
 
 def parameter_name(cluster: str) -> str:

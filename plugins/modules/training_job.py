@@ -109,6 +109,10 @@ options:
         description: The network interface that carries the address.
         type: str
         required: true
+      efa:
+        description: Whether it has Elastic Fabric Adapters.
+        type: bool
+        default: false
   processes_per_host:
     description:
       - How many training processes a host runs. V(0) means one for each GPU, or one where there is none.
@@ -135,6 +139,12 @@ options:
       - The generation of the cluster's metadata that the hosts must have.
       - When omitted it is what the inventory says, that is all its hosts with the same C(deeplearning_cluster_name).
     type: str
+  efa:
+    description:
+      - Whether the host has Elastic Fabric Adapters. O(state=prepared) then makes sure that they can be used, and processes on more
+        than one such host use them or fail, instead of falling back to TCP. O(environment) can override that.
+      - When omitted it is what the inventory says in C(deeplearning_has_efa).
+    type: bool
   archive:
     description:
       - A tar file of the code on the host. The action plugin sets it.
@@ -186,7 +196,7 @@ host:
   description: This host, as O(hosts) wants it.
   returned: when O(state=prepared)
   type: dict
-  sample: {name: deeplearning-worker1, address: 10.0.0.10, number: 1, gpu_count: 8, interface: ens5}
+  sample: {name: deeplearning-worker1, address: 10.0.0.10, number: 1, gpu_count: 8, interface: ens5, efa: true}
 job_state:
   description: V(new), or V(running) when the job has been started before and can be waited for.
   returned: when O(state=prepared)
@@ -233,6 +243,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils import job, job_units
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, Process, Program
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.fabric import fabric_environment, missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import parse_metadata
 
@@ -246,17 +257,22 @@ class RefusalError(Exception):
     """This host cannot run the job; the text says why and what to do."""
 
 
-def prepare(params: dict[str, Any], paths: job.Paths, check_mode: bool) -> dict[str, Any]:
+def prepare(module: AnsibleModule, paths: job.Paths) -> dict[str, Any]:
     """Check the host, and unpack the code if this is the host that got it. Raises RefusalError."""
+    params = module.params
     metadata = read_metadata(params["generation"])
-    host = describe_host(metadata)
+    host = describe_host(metadata, bool(params["efa"]))
+    if host.efa:
+        missing = missing_for_efa(module.run_command)
+        if missing:
+            raise RefusalError(f"{host.name} has EFA and cannot use it: {missing}")
     if not os.access(params["python"], os.X_OK):
         raise RefusalError("python {!r} is not there: name the Python that has the framework".format(params["python"]))
     if len(metadata["workers"]) > 1 and mount_point(paths.directory) == "/":
         raise RefusalError("directory {!r} is on this host's own disk: jobs need storage that all hosts share".format(params["directory"]))
     state = check_job(params["name"], paths, params["heartbeat_timeout"])
     unpack = bool(params["archive"]) and state == "new"
-    if unpack and not check_mode:
+    if unpack and not module.check_mode:
         install_code(params, paths)
     return {"changed": unpack, "host": host._asdict(), "job_state": state, "job_directory": paths.directory}
 
@@ -278,12 +294,12 @@ def read_metadata(generation: str) -> dict[str, Any]:
     return metadata
 
 
-def describe_host(metadata: dict[str, Any]) -> Host:
+def describe_host(metadata: dict[str, Any], efa: bool) -> Host:
     """Return this host from its metadata. Raises RefusalError when no interface has the address."""
     worker = next(worker for worker in metadata["workers"] if worker["number"] == metadata["number"])
     for _unused, name in socket.if_nameindex():
         if interface_address(name) == worker["address"]:
-            return Host(worker["name"], worker["address"], worker["number"], metadata["gpu_count"], name)
+            return Host(worker["name"], worker["address"], worker["number"], metadata["gpu_count"], name, efa)
     raise RefusalError("no network interface of this host has its address {}".format(worker["address"]))
 
 
@@ -340,10 +356,11 @@ def plan(params: dict[str, Any], paths: job.Paths, own_number: int) -> list[dict
     script = params["script"] if params["source"] else os.path.basename(params["script"])
     program = Program(params["name"], params["python"], os.path.join(paths.code, script), params["arguments"], params["processes_per_host"])
     processes = LAUNCHERS[params["launcher"]](program, hosts)
-    return [make_spec(params, paths, process, len(processes)) for process in processes if process.host in own]
+    fabric = fabric_environment(hosts)
+    return [make_spec(params, paths, process, len(processes), fabric) for process in processes if process.host in own]
 
 
-def make_spec(params: dict[str, Any], paths: job.Paths, process: Process, processes: int) -> dict[str, Any]:
+def make_spec(params: dict[str, Any], paths: job.Paths, process: Process, processes: int, fabric: dict[str, str]) -> dict[str, Any]:
     """Return what the supervisor needs to know about one process."""
     own = {name: str(value) for name, value in {**params["environment"], **params["secrets"]}.items()}
     return {
@@ -351,7 +368,7 @@ def make_spec(params: dict[str, Any], paths: job.Paths, process: Process, proces
         "processes": processes,
         "host": process.host,
         "argv": process.argv,
-        "environment": {**job.environment(params["name"], paths), **process.environment, **own},
+        "environment": {**job.environment(params["name"], paths), **fabric, **process.environment, **own},
         "cwd": paths.code,
         "log": paths.log(process.rank),
         "record": paths.record(process.rank),
@@ -416,6 +433,7 @@ def main() -> None:
                     "number": {"type": "int", "required": True},
                     "gpu_count": {"type": "int", "required": True},
                     "interface": {"type": "str", "required": True},
+                    "efa": {"type": "bool", "default": False},
                 },
             },
             "processes_per_host": {"type": "int", "default": 0},
@@ -423,6 +441,7 @@ def main() -> None:
             "stop_timeout": {"type": "int", "default": 30},
             "heartbeat_timeout": {"type": "int", "default": 60},
             "generation": {"type": "str"},
+            "efa": {"type": "bool"},
             "archive": {"type": "path"},
         },
         required_if=[
@@ -437,7 +456,7 @@ def main() -> None:
         if state == "stopped":
             module.exit_json(**stop(module))
         paths = job.Paths(os.path.join(module.params["directory"], name))
-        module.exit_json(**(prepare(module.params, paths, module.check_mode) if state == "prepared" else start(module, paths)))
+        module.exit_json(**(prepare(module, paths) if state == "prepared" else start(module, paths)))
     except (RefusalError, ValueError, job_units.UnitError, OSError) as error:
         module.fail_json(msg=str(error))
 

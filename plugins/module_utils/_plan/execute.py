@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any
 
 from .plan import Action, Change, Kind
@@ -74,12 +75,13 @@ def _apply(cloud: Any, change: Change, known: dict[Address, Found], kind: Kind, 
     if change.action is Action.DELETE:
         kind.delete(cloud, change.found)
         return None
-    properties = {name: resolve(value, known) for name, value in change.wanted.properties.items() if value is not None}
+    wanted = {**change.wanted.properties, **change.wanted.parameters}
+    properties = {name: resolve(value, known) for name, value in wanted.items() if value is not None}
     if change.found is None:
         result = kind.create(cloud, change.address, properties)
     else:
-        kind.update(cloud, change.found, properties, frozenset(change.after))
-        result = Found(change.address, change.found.id, {**change.found.properties, **properties}, change.found.attributes)
+        updated = kind.update(cloud, change.found, properties, frozenset(change.after))
+        result = updated or replace(change.found, properties={**change.found.properties, **properties})
     if not settle or not kind.settle:
         return result
     try:

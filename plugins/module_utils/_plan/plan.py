@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -17,6 +17,7 @@ class Policy(Enum):
     """What a change of one property means."""
 
     IN_PLACE = "in_place"
+    REPLACE = "replace"
     FORBIDDEN = "forbidden"
 
 
@@ -30,7 +31,7 @@ class ForbiddenChange(Exception):
     """The plan holds changes that would need a resource to be replaced."""
 
 
-def _cannot_update(_cloud: Any, found: Found, *_: Any) -> None:
+def _cannot_update(_cloud: Any, found: Found, *_: Any) -> Found | None:
     raise TypeError(f"A {found.address.kind} has nothing that can be updated")
 
 
@@ -38,22 +39,27 @@ def _cannot_update(_cloud: Any, found: Found, *_: Any) -> None:
 class Kind:
     """How resources of one kind are changed.
 
-    C(create(cloud, address, properties)) returns the new resource; C(update(cloud, found, properties, changed)) and
-    C(delete(cloud, found)) return nothing; C(settle(cloud, found)) waits until others can use it and returns it as it is then.
+    C(create(cloud, address, properties)) returns the new resource; C(update(cloud, found, properties, changed)) may return it as it is
+    then; C(delete(cloud, found)) returns nothing. C(properties) hold the wanted ones and C(Wanted.parameters).
+    C(settle(cloud, found)) waits until others can use it and returns it as it is then.
     """
 
     name: str
     create: Callable[..., Found]
     delete: Callable[..., None]
-    update: Callable[..., None] = _cannot_update
+    update: Callable[..., Found | None] = _cannot_update
     settle: Callable[..., Found] | None = None
     updatable: frozenset[str] = frozenset()
-    """Properties that change in place; a change of any other is forbidden."""
+    """Properties that change in place."""
+    replacing: frozenset[str] = frozenset()
+    """Properties that nodes have to be replaced for; a change of any property that is in neither set is forbidden."""
     deleted_after: tuple[str, ...] = ()
     """Kinds whose resources use this one, so that they have to go first."""
-    advice: str = "Delete the cluster and create it again, or put the old value back."
+    advice: str = "Put the old value back, or delete the cluster, which keeps the data, and create it again."
 
     def policy(self, name: str) -> Policy:
+        if name in self.replacing:
+            return Policy.REPLACE
         return Policy.IN_PLACE if name in self.updatable else Policy.FORBIDDEN
 
 
@@ -68,6 +74,8 @@ class Change:
     after: Mapping[str, Any] = field(default_factory=dict)
     found: Found | None = None
     prerequisites: frozenset[Address] = frozenset()
+    policy: Policy = Policy.IN_PLACE
+    """Of an update: whether it only takes effect with new nodes."""
 
     def describe(self) -> dict[str, Any]:
         """The change as modules return it."""
@@ -75,6 +83,7 @@ class Change:
             "kind": self.address.kind,
             "key": self.address.key,
             "action": self.action.value,
+            "policy": self.policy.value,
             "before": printable(self.before),
             "after": printable(self.after),
         }
@@ -97,7 +106,35 @@ def make_plan(
     deletes = [item for item in known.values() if item.address not in addresses and not item.adopted and not keep(item)]
     _refuse_forbidden(changes.values(), kinds)
     ordered = _prerequisites(changes, deletes, kinds)
-    return _sorted(ordered)
+    return _sorted([_with_policy(change, kinds[change.address.kind]) for change in ordered])
+
+
+def split_replacing(plan: Iterable[Change], kinds: Mapping[str, Kind]) -> tuple[list[Change], list[Change]]:
+    """The plan without what nodes have to be replaced for, and that alone."""
+    now, later = [], []
+    for change in plan:
+        if change.policy is not Policy.REPLACE:
+            now.append(change)
+            continue
+        replacing = kinds[change.address.kind].replacing
+        parts = _only(change, change.after.keys() - replacing), _only(change, change.after.keys() & replacing)
+        now += [replace(part, policy=Policy.IN_PLACE) for part in parts[:1] if part.after]
+        later.append(parts[1])
+    remaining = {change.address for change in now}
+    return [replace(change, prerequisites=change.prerequisites & remaining) for change in now], later
+
+
+def _only(change: Change, names: Collection[str]) -> Change:
+    return replace(
+        change,
+        before={name: value for name, value in change.before.items() if name in names},
+        after={name: value for name, value in change.after.items() if name in names},
+    )
+
+
+def _with_policy(change: Change, kind: Kind) -> Change:
+    replacing = change.action is Action.UPDATE and change.after.keys() & kind.replacing
+    return replace(change, policy=Policy.REPLACE) if replacing else change
 
 
 def _compare(wanted: Wanted, known: Mapping[Address, Found]) -> Change | None:

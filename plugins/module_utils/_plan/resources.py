@@ -62,6 +62,8 @@ class Wanted:
     properties: Mapping[str, Any] = field(default_factory=dict)
     after: tuple[Address, ...] = ()
     """Resources that must be finished first, beyond those that the properties refer to."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What creating or changing it has to know besides; never compared."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,23 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a unit or a module declares about its calls to AWS. Policies for operators are made from it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Tuple
+
+Actions = Tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """IAM actions by when they are needed.
+
+    C(reads) always; C(present) to create and to change, which may take something away again; C(absent) to delete.
+    """
+
+    reads: Actions = ()
+    present: Actions = ()
+    absent: Actions = ()

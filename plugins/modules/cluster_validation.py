@@ -1,0 +1,74 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_validation
+version_added: 0.2.0
+short_description: Whether the definition of a training cluster is right for its account
+description:
+  - Asks every validator about a definition and the account that it is for, and reports all findings at once.
+  - Takes the options of M(deeplearning.cluster.cluster), which asks the same before it changes anything. This module only reads.
+  - Fails when there is an error, with one line for each. Warnings are shown.
+extends_documentation_fragment:
+  - deeplearning.cluster.provisioning
+  - deeplearning.cluster.provisioning.adopted_network
+  - deeplearning.cluster.provisioning.network
+  - deeplearning.cluster.provisioning.storage
+  - deeplearning.cluster.provisioning.file_system
+  - deeplearning.cluster.provisioning.lustre
+  - deeplearning.cluster.provisioning.adopted_role
+  - deeplearning.cluster.provisioning.instance_role
+  - deeplearning.cluster.provisioning.nodes
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Check the definition of a cluster
+  deeplearning.cluster.cluster_validation:
+    cluster: bert
+    region: us-east-1
+    instance_type: p4d.24xlarge
+    worker_count: 3
+    image_parameter: /aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id
+    key_name: my-key
+    ssh_cidrs: [203.0.113.0/24]
+    suppress_validators: [quotas_readable]
+"""
+
+RETURN = r"""
+valid:
+  description: Whether there is no error.
+  returned: always
+  type: bool
+findings:
+  description: What the validators found, errors first.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    validator:
+      description: Name of the validator, by which O(suppress_validators) silences it.
+      type: str
+      sample: vcpu_quota
+    level:
+      description: C(error) or C(warning).
+      type: str
+      sample: error
+    message:
+      description: What is wrong, and what to do.
+      type: str
+"""
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils import options, provisioning
+
+
+def main() -> None:
+    provisioning.run(options.CLUSTER, provisioning.ALL_UNITS, only_validate=True)
+
+
+if __name__ == "__main__":
+    main()
