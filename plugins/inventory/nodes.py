@@ -11,8 +11,8 @@ description:
   - Hosts of one cluster, found by its tag with one paginated describe call; only nodes that run.
   - Groups are C(master), C(workers), and C(trainers) for all nodes, since the master trains too.
   - Nodes have numbers that stay with their instances. The master is 1.
-  - Workers are reached through the master. Host keys are always checked, under the instance's id, so that a new instance at an old
-    address is not mistaken for the old one.
+  - Workers are reached through the master, or all nodes alike from inside the VPC or by Session Manager. Host keys are always checked,
+    under the instance's id, so that a new instance at an old address is not mistaken for the old one.
   - The file's name has to end in C(nodes.yml) or C(nodes.yaml).
 options:
   plugin:
@@ -40,10 +40,16 @@ options:
       - Where the known host keys of the cluster are kept.
       - By default C(~/.ssh/deeplearning/CLUSTER).
     type: path
-  jump_through_master:
-    description: Whether workers are reached through the master. Not needed on a controller inside the VPC.
-    type: bool
-    default: true
+  connection_path:
+    description:
+      - How nodes are reached by SSH.
+      - V(jump) goes to the master, and to workers through it. The default when the master has a public address.
+      - V(direct) goes to the private addresses, from inside the VPC, over a VPN or a peering. The default otherwise.
+      - V(session_manager) goes through AWS Systems Manager, for which nodes need no address that can be reached. The AWS CLI and its
+        Session Manager plugin have to be installed here, and the cluster needs O(ignore:session_manager=true) or a role of your own that
+        allows it. The AWS CLI finds its credentials as always; the region and O(profile) are passed on.
+    type: str
+    choices: [jump, direct, session_manager]
 extends_documentation_fragment:
   - inventory_cache
   - amazon.aws.boto3
@@ -57,6 +63,12 @@ EXAMPLES = r"""
 plugin: deeplearning.cluster.nodes
 cluster: bert
 region: us-east-1
+---
+# Nodes without public addresses, from anywhere
+plugin: deeplearning.cluster.nodes
+cluster: bert
+region: us-east-1
+connection_path: session_manager
 """
 
 import os
@@ -68,13 +80,18 @@ from ansible.errors import AnsibleParserError
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import Node, nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 except ImportError:
     pass  # AWSInventoryBase reports it
 
+CALLS = Calls(reads=("ec2:DescribeInstances",))
 TRAINERS = "trainers"
+JUMP = "jump"
+DIRECT = "direct"
+SESSION_MANAGER = "session_manager"
 
 
 class InventoryModule(AWSInventoryBase):
@@ -126,6 +143,7 @@ class InventoryModule(AWSInventoryBase):
                 self.inventory.set_variable(node.name, name, value)
 
     def _variables(self, node: Node, master: Node | None) -> dict[str, Any]:
+        path = self._connection_path(master)
         variables = {
             "deeplearning_number": node.number,
             "deeplearning_hostname": node.hostname,
@@ -133,29 +151,46 @@ class InventoryModule(AWSInventoryBase):
             "deeplearning_instance_id": node.instance_id,
             "deeplearning_instance_type": node.instance_type,
             "deeplearning_zone": node.zone,
-            "ansible_host": node.public_ip or node.private_ip,
+            "deeplearning_has_efa": node.efa,
+            "ansible_host": (node.public_ip if path == JUMP else None) or node.private_ip,
             "ansible_user": self.get_option("user"),
             "ansible_ssh_common_args": shlex.join(self._ssh_arguments(node, master)),
             # sshd may start a little later than the instance is in service
             "ansible_ssh_retries": 5,
         }
-        if node.file_system_id:
-            variables["deeplearning_file_system_id"] = node.file_system_id
+        for name in ("file_system_id", "file_system_address", "lustre_file_system_id", "lustre_source"):
+            if getattr(node, name):
+                variables[f"deeplearning_{name}"] = getattr(node, name)
         if node.public_ip:
             variables["deeplearning_public_ip"] = node.public_ip
+        if path == SESSION_MANAGER:
+            variables["deeplearning_proxy_command"] = self._session(node)
         if self.get_option("private_key_file"):
             variables["ansible_ssh_private_key_file"] = self._private_key_file()
         return variables
 
+    def _connection_path(self, master: Node | None) -> str:
+        return self.get_option("connection_path") or (JUMP if master and master.public_ip else DIRECT)
+
     def _ssh_arguments(self, node: Node, master: Node | None) -> list[str]:
-        arguments = self._host_key_arguments(node)
-        if master and node is not master and self.get_option("jump_through_master"):
+        arguments, path = self._host_key_arguments(node), self._connection_path(master)
+        if path == SESSION_MANAGER:
+            arguments += ["-o", f"ProxyCommand={self._session(node)}"]
+        elif path == JUMP and master and node is not master:
             jump = ["ssh", "-W", "%h:%p", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *self._host_key_arguments(master)]
             if self.get_option("private_key_file"):
                 jump += ["-i", self._private_key_file()]
             jump += ["-l", self.get_option("user"), master.public_ip or master.private_ip]
             arguments += ["-o", f"ProxyCommand={shlex.join(jump)}"]
         return arguments
+
+    def _session(self, node: Node) -> str:
+        """The command that carries an SSH connection to a node through AWS Systems Manager."""
+        session = ["aws", "ssm", "start-session", "--target", node.instance_id, "--document-name", "AWS-StartSSHSession"]
+        session += ["--parameters", "portNumber=%p", "--region", self.get_option("region")]
+        if self.get_option("profile"):
+            session += ["--profile", self.get_option("profile")]
+        return shlex.join(session)
 
     def _host_key_arguments(self, node: Node) -> list[str]:
         options = {

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._plan.resources import Address, Ref, Wanted
@@ -18,14 +18,23 @@ TRUST_POLICY = {
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
 }
 
+# AWS: the custom role with the least permissions for Session Manager
+SESSION_MANAGER_ACTIONS = [
+    "ssm:UpdateInstanceInformation",
+    "ssmmessages:CreateControlChannel",
+    "ssmmessages:CreateDataChannel",
+    "ssmmessages:OpenControlChannel",
+    "ssmmessages:OpenDataChannel",
+]
+
 
 def name(cluster: str, region: str) -> str:
     """Roles are global, clusters are not: the name holds the region."""
     return f"{cluster}-nodes-{region}"
 
 
-def policy(region: str, read_buckets: Sequence[str], write_buckets: Sequence[str]) -> dict[str, Any]:
-    """The least that nodes need: to see their own groups and instances, and the buckets that the user names."""
+def policy(region: str, read_buckets: Sequence[str], write_buckets: Sequence[str], *, session_manager: bool = False) -> dict[str, Any]:
+    """The least that nodes need: to see their own groups and instances, the buckets that the user names, and Session Manager."""
     partition = "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
     statements: list[dict[str, Any]] = [
         {
@@ -45,6 +54,8 @@ def policy(region: str, read_buckets: Sequence[str], write_buckets: Sequence[str
     if write_buckets:
         actions = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
         statements.append(_statement("WriteObjects", actions, [f"arn:{partition}:s3:::{bucket}/*" for bucket in sorted(write_buckets)]))
+    if session_manager:
+        statements.append(_statement("SessionManager", SESSION_MANAGER_ACTIONS, ["*"]))
     return {"Version": "2012-10-17", "Statement": statements}
 
 
@@ -52,15 +63,10 @@ def _statement(sid: str, actions: list[str], resources: list[str]) -> dict[str, 
     return {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources}
 
 
-def wanted(
-    cluster: str, region: str, read_buckets: Sequence[str], write_buckets: Sequence[str], tags: Callable[[Address], dict[str, str]]
-) -> list[Wanted]:
+def wanted(cluster: str, region: str, nodes_policy: Mapping[str, Any], tags: Callable[[Address], dict[str, str]]) -> list[Wanted]:
     """The role and the instance profile that carries it."""
     role_name = name(cluster, region)
     return [
-        Wanted(
-            ROLE,
-            {"name": role_name, "trust": TRUST_POLICY, "policy": policy(region, read_buckets, write_buckets), "tags": tags(ROLE)},
-        ),
+        Wanted(ROLE, {"name": role_name, "trust": TRUST_POLICY, "policy": nodes_policy, "tags": tags(ROLE)}),
         Wanted(INSTANCE_PROFILE, {"name": role_name, "role": Ref(ROLE), "tags": tags(INSTANCE_PROFILE)}),
     ]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Mapping
 
-from .._aws import CLUSTER_TAG, Cloud, CloudError, is_missing, tag_dict, tag_list, together
+from .._aws import CLUSTER_TAG, Cloud, CloudError, error_code, is_missing, tag_dict, tag_list, together
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
 from .definition import INSTANCE_PROFILE, ROLE, name
@@ -60,19 +61,31 @@ def _policy(cloud: Cloud, role_name: str) -> dict[str, Any] | None:
 
 
 def _profile(cloud: Cloud) -> Iterator[Found]:
-    profile_name = name(cloud.cluster, cloud.region)
+    for profile in _described_profile(cloud, name(cloud.cluster, cloud.region)):
+        _refuse_foreign(cloud, f"instance profile {profile['InstanceProfileName']}", profile.get("Tags", []))
+        yield _found_profile(cloud, profile)
+
+
+def read_adopted(cloud: Cloud, profile_name: str) -> list[Found]:
+    """The instance profile that a definition names, if there is one."""
+    return [replace(_found_profile(cloud, profile), adopted=True) for profile in _described_profile(cloud, profile_name)]
+
+
+def _described_profile(cloud: Cloud, profile_name: str) -> list[dict[str, Any]]:
     try:
-        profile = cloud.iam.get_instance_profile(InstanceProfileName=profile_name)["InstanceProfile"]
+        return [cloud.iam.get_instance_profile(InstanceProfileName=profile_name)["InstanceProfile"]]
     except ClientError as error:
-        if is_missing(error):
-            return
+        if is_missing(error) or error_code(error) == "ValidationError":
+            return []
         raise
-    _refuse_foreign(cloud, f"instance profile {profile_name}", profile.get("Tags", []))
-    yield Found(
+
+
+def _found_profile(cloud: Cloud, profile: Mapping[str, Any]) -> Found:
+    return Found(
         INSTANCE_PROFILE,
-        profile_name,
+        profile["InstanceProfileName"],
         {
-            "name": profile_name,
+            "name": profile["InstanceProfileName"],
             "role": next((role["RoleName"] for role in profile["Roles"]), None),
             "tags": cloud.comparable_tags(profile.get("Tags", [])),
         },
@@ -88,7 +101,9 @@ def _refuse_foreign(cloud: Cloud, what: str, tags: list[dict[str, str]]) -> None
 
 
 def _create_role(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    cloud.iam.create_role(
+    cloud.create(
+        "iam",
+        "create_role",
         RoleName=properties["name"],
         AssumeRolePolicyDocument=json.dumps(properties["trust"]),
         Description=f"Nodes of the training cluster {cloud.cluster}",
@@ -117,7 +132,7 @@ def _delete_role(cloud: Cloud, found: Found) -> None:
 
 
 def _create_profile(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    created = cloud.iam.create_instance_profile(InstanceProfileName=properties["name"], Tags=tag_list(properties["tags"]))[
+    created = cloud.create("iam", "create_instance_profile", InstanceProfileName=properties["name"], Tags=tag_list(properties["tags"]))[
         "InstanceProfile"
     ]
     found = Found(address, properties["name"], {**properties, "role": None}, {"arn": created["Arn"]})

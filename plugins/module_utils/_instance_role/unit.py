@@ -10,17 +10,21 @@ from collections.abc import Iterable, Sequence
 from .._plan.resources import Found, Wanted
 from ..unit import Request, Unit
 from . import definition, resources
+from .calls import CALLS
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
-    return resources.read(request.cloud)
+    # A role of the cluster's own stays until the cluster goes: nodes that were launched with it still use it
+    adopted = request.options.get("instance_profile") if request.present else None
+    return resources.read_adopted(request.cloud, adopted) if adopted else resources.read(request.cloud)
 
 
 def _wanted(request: Request, _found: Sequence[Found]) -> Iterable[Wanted]:
     cloud, options = request.cloud, request.options
-    return definition.wanted(
-        cloud.cluster, cloud.region, options["read_buckets"], options["write_buckets"], request.tags(resources.COMPONENT)
-    )
+    if options["instance_profile"]:
+        return []
+    policy = definition.policy(cloud.region, options["read_buckets"], options["write_buckets"], session_manager=options["session_manager"])
+    return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(resources.COMPONENT))
 
 
-UNIT = Unit(resources.COMPONENT, resources.KINDS, _read, _wanted)
+UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted)

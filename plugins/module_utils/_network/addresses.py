@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 SMALLEST_SUBNET = 28  # AWS: VPC and subnet masks lie between /16 and /28
 LARGEST_NETWORK = 16
 MOST_BLOCKS = 8  # four zones with a public and a private subnet each
+RESERVED = 5  # addresses of each subnet that AWS keeps for itself
 
 
 class AddressPlanError(ValueError):
@@ -30,6 +31,15 @@ def network(cidr: str) -> ipaddress.IPv4Network:
     return parsed
 
 
+def room(mask: int, zones: int) -> int:
+    """How many addresses the subnets of one side have for hosts, in all zones, by the mask of the network."""
+    return int(zones * (2 ** (32 - _subnet_mask(mask)) - RESERVED))
+
+
+def _subnet_mask(mask: int) -> int:
+    return min(mask + MOST_BLOCKS.bit_length() - 1, SMALLEST_SUBNET)
+
+
 def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dict[str, str]:
     """CIDR by subnet key (C(public-ZONE), C(private-ZONE)).
 
@@ -37,8 +47,7 @@ def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dic
     in C(existing) (key to CIDR) keeps its block, so that zones can be added and taken away. Raises AddressPlanError.
     """
     parsed = network(cidr)
-    bits = min(MOST_BLOCKS.bit_length() - 1, SMALLEST_SUBNET - parsed.prefixlen)
-    blocks = [str(block) for block in parsed.subnets(prefixlen_diff=bits)]
+    blocks = [str(block) for block in parsed.subnets(new_prefix=_subnet_mask(parsed.prefixlen))]
     half = len(blocks) // 2
     taken = set(existing.values())
     result = {}

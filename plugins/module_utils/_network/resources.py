@@ -60,23 +60,27 @@ def _update_tags_only(cloud: Cloud, found: Found, properties: Properties, _chang
 
 
 def _vpcs(cloud: Cloud) -> Iterator[Found]:
-    def attribute(vpc_id: str, name: str) -> bool:
-        field = name[0].upper() + name[1:]
-        return bool(cloud.ec2.describe_vpc_attribute(VpcId=vpc_id, Attribute=name)[field]["Value"])
-
     for key, vpc in _described(cloud, "describe_vpcs", "Vpcs"):
-        vpc_id = vpc["VpcId"]
-        with ThreadPoolExecutor(2) as pool:
-            support, hostnames = pool.map(lambda name, vpc_id=vpc_id: attribute(vpc_id, name), ("enableDnsSupport", "enableDnsHostnames"))
-        yield Found(
-            Address("vpc", key),
-            vpc_id,
-            {"cidr": vpc["CidrBlock"], "dns_support": support, "dns_hostnames": hostnames, "tags": cloud.comparable_tags(vpc["Tags"])},
-        )
+        yield Found(Address("vpc", key), vpc["VpcId"], vpc_properties(cloud, vpc))
+
+
+def vpc_properties(cloud: Cloud, vpc: Mapping[str, Any]) -> Properties:
+    """A VPC as AWS describes it, in comparable form."""
+
+    def attribute(name: str) -> bool:
+        field = name[0].upper() + name[1:]
+        return bool(cloud.ec2.describe_vpc_attribute(VpcId=vpc["VpcId"], Attribute=name)[field]["Value"])
+
+    with ThreadPoolExecutor(2) as pool:
+        support, hostnames = pool.map(attribute, ("enableDnsSupport", "enableDnsHostnames"))
+    tags = cloud.comparable_tags(vpc.get("Tags", []))
+    return {"cidr": vpc["CidrBlock"], "dns_support": support, "dns_hostnames": hostnames, "tags": tags}
 
 
 def _create_vpc(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    vpc = cloud.ec2.create_vpc(CidrBlock=properties["cidr"], TagSpecifications=_specification("vpc", properties["tags"]))["Vpc"]
+    vpc = cloud.create("ec2", "create_vpc", CidrBlock=properties["cidr"], TagSpecifications=_specification("vpc", properties["tags"]))[
+        "Vpc"
+    ]
     found = Found(address, vpc["VpcId"], properties)
     _update_vpc(cloud, found, properties, frozenset({"dns_support", "dns_hostnames"}))
     return found
@@ -107,7 +111,9 @@ def _internet_gateways(cloud: Cloud) -> Iterator[Found]:
 
 
 def _create_internet_gateway(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    gateway = cloud.ec2.create_internet_gateway(TagSpecifications=_specification("internet-gateway", properties["tags"]))["InternetGateway"]
+    gateway = cloud.create("ec2", "create_internet_gateway", TagSpecifications=_specification("internet-gateway", properties["tags"]))[
+        "InternetGateway"
+    ]
     found = Found(address, gateway["InternetGatewayId"], {**properties, "vpc": None})
     _update_internet_gateway(cloud, found, properties, frozenset({"vpc"}))
     return found
@@ -133,21 +139,23 @@ def _delete_internet_gateway(cloud: Cloud, found: Found) -> None:
 
 def _subnets(cloud: Cloud) -> Iterator[Found]:
     for key, subnet in _described(cloud, "describe_subnets", "Subnets"):
-        yield Found(
-            Address("subnet", key),
-            subnet["SubnetId"],
-            {
-                "vpc": subnet["VpcId"],
-                "cidr": subnet["CidrBlock"],
-                "zone": subnet["AvailabilityZone"],
-                "tags": cloud.comparable_tags(subnet["Tags"]),
-            },
-        )
+        yield Found(Address("subnet", key), subnet["SubnetId"], subnet_properties(cloud, subnet))
+
+
+def subnet_properties(cloud: Cloud, subnet: Mapping[str, Any]) -> Properties:
+    """A subnet as AWS describes it, in comparable form."""
+    return {
+        "vpc": subnet["VpcId"],
+        "cidr": subnet["CidrBlock"],
+        "zone": subnet["AvailabilityZone"],
+        "tags": cloud.comparable_tags(subnet.get("Tags", [])),
+    }
 
 
 def _create_subnet(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    subnet = cloud.once_visible(
-        cloud.ec2.create_subnet,
+    subnet = cloud.create(
+        "ec2",
+        "create_subnet",
         VpcId=properties["vpc"],
         CidrBlock=properties["cidr"],
         AvailabilityZone=properties["zone"],
@@ -174,7 +182,7 @@ def _elastic_ips(cloud: Cloud) -> Iterator[Found]:
 
 
 def _create_elastic_ip(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    allocated = cloud.ec2.allocate_address(Domain="vpc", TagSpecifications=_specification("elastic-ip", properties["tags"]))
+    allocated = cloud.create("ec2", "allocate_address", Domain="vpc", TagSpecifications=_specification("elastic-ip", properties["tags"]))
     return Found(address, allocated["AllocationId"], properties, {"address": allocated["PublicIp"]})
 
 
@@ -288,9 +296,21 @@ def _update_route_table(cloud: Cloud, found: Found, properties: Properties, chan
         for subnet in found.properties["subnets"] - properties["subnets"]:
             cloud.ec2.disassociate_route_table(AssociationId=found.attributes["associations"][subnet])
         for subnet in properties["subnets"] - found.properties["subnets"]:
-            cloud.once_visible(cloud.ec2.associate_route_table, SubnetId=subnet, **table)
+            _associate(cloud, subnet, found.id)
     if "tags" in changed:
         _update_tags(cloud, found, properties)
+
+
+def _associate(cloud: Cloud, subnet: str, table: str) -> None:
+    """Moves a subnet that another table routes in one step, so that it is never without a way out."""
+    routed = [{"Name": "association.subnet-id", "Values": [subnet]}]
+    tables = cloud.retrieve("ec2", "describe_route_tables", "RouteTables", Filters=routed)
+    associations = (item for each in tables for item in each["Associations"])
+    before = next((item["RouteTableAssociationId"] for item in associations if item.get("SubnetId") == subnet), None)
+    if before:
+        cloud.once_visible(cloud.ec2.replace_route_table_association, AssociationId=before, RouteTableId=table)
+    else:
+        cloud.once_visible(cloud.ec2.associate_route_table, SubnetId=subnet, RouteTableId=table)
 
 
 def _delete_route_table(cloud: Cloud, found: Found) -> None:
@@ -304,18 +324,18 @@ def _delete_route_table(cloud: Cloud, found: Found) -> None:
 
 def _security_groups(cloud: Cloud) -> Iterator[Found]:
     for key, group in _described(cloud, "describe_security_groups", "SecurityGroups"):
-        group_id = group["GroupId"]
-        yield Found(
-            Address("security_group", key),
-            group_id,
-            {
-                "vpc": group["VpcId"],
-                "description": group["Description"],
-                "ingress": frozenset(_rules(group_id, group["IpPermissions"])),
-                "egress": frozenset(_rules(group_id, group["IpPermissionsEgress"])),
-                "tags": cloud.comparable_tags(group["Tags"]),
-            },
-        )
+        yield Found(Address("security_group", key), group["GroupId"], security_group_properties(cloud, group))
+
+
+def security_group_properties(cloud: Cloud, group: Mapping[str, Any]) -> Properties:
+    """A security group as AWS describes it, in comparable form."""
+    return {
+        "vpc": group["VpcId"],
+        "description": group["Description"],
+        "ingress": frozenset(_rules(group["GroupId"], group["IpPermissions"])),
+        "egress": frozenset(_rules(group["GroupId"], group["IpPermissionsEgress"])),
+        "tags": cloud.comparable_tags(group.get("Tags", [])),
+    }
 
 
 def _rules(group_id: str, permissions: Iterable[Mapping[str, Any]]) -> Iterator[Rule]:
@@ -327,6 +347,8 @@ def _rules(group_id: str, permissions: Iterable[Mapping[str, Any]]) -> Iterator[
             yield (*ports, ip_range["CidrIpv6"])
         for pair in item.get("UserIdGroupPairs", []):
             yield (*ports, SELF if pair["GroupId"] == group_id else pair["GroupId"])
+        for prefix_list in item.get("PrefixListIds", []):
+            yield (*ports, prefix_list["PrefixListId"])
 
 
 def _permission(group_id: str, rule: Rule) -> dict[str, Any]:
@@ -336,14 +358,17 @@ def _permission(group_id: str, rule: Rule) -> dict[str, Any]:
         permission |= {"FromPort": first, "ToPort": last}
     if source == SELF or source.startswith("sg-"):
         return {**permission, "UserIdGroupPairs": [{"GroupId": group_id if source == SELF else source}]}
+    if source.startswith("pl-"):
+        return {**permission, "PrefixListIds": [{"PrefixListId": source}]}
     if ":" in source:
         return {**permission, "Ipv6Ranges": [{"CidrIpv6": source}]}
     return {**permission, "IpRanges": [{"CidrIp": source}]}
 
 
 def _create_security_group(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    group_id = cloud.once_visible(
-        cloud.ec2.create_security_group,
+    group_id = cloud.create(
+        "ec2",
+        "create_security_group",
         GroupName=properties["tags"]["Name"],
         Description=properties["description"],
         VpcId=properties["vpc"],
@@ -385,33 +410,67 @@ def _vpc_endpoints(cloud: Cloud) -> Iterator[Found]:
             Address("vpc_endpoint", key),
             endpoint["VpcEndpointId"],
             {
+                "type": endpoint["VpcEndpointType"],
                 "vpc": endpoint["VpcId"],
                 "service": endpoint["ServiceName"],
-                "route_tables": frozenset(endpoint["RouteTableIds"]),
+                "route_tables": frozenset(endpoint.get("RouteTableIds", [])),
+                "subnets": frozenset(endpoint.get("SubnetIds", [])),
+                "security_groups": frozenset(group["GroupId"] for group in endpoint.get("Groups", [])),
+                "private_dns": endpoint.get("PrivateDnsEnabled", False),
+                "state": endpoint["State"].lower(),
                 "tags": cloud.comparable_tags(endpoint["Tags"]),
             },
         )
 
 
 def _create_vpc_endpoint(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    endpoint = cloud.once_visible(
-        cloud.ec2.create_vpc_endpoint,
-        VpcEndpointType="Gateway",
+    arguments: dict[str, Any]
+    if properties["type"] == "Gateway":
+        arguments = {"RouteTableIds": sorted(properties["route_tables"])}
+    else:
+        arguments = {
+            "SubnetIds": sorted(properties["subnets"]),
+            "SecurityGroupIds": sorted(properties["security_groups"]),
+            "PrivateDnsEnabled": properties["private_dns"],
+        }
+    endpoint = cloud.create(
+        "ec2",
+        "create_vpc_endpoint",
+        VpcEndpointType=properties["type"],
         VpcId=properties["vpc"],
         ServiceName=properties["service"],
-        RouteTableIds=sorted(properties["route_tables"]),
         TagSpecifications=_specification("vpc-endpoint", properties["tags"]),
+        **arguments,
     )["VpcEndpoint"]
     return Found(address, endpoint["VpcEndpointId"], properties)
 
 
 def _update_vpc_endpoint(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    if "route_tables" in changed:
-        before, after = found.properties["route_tables"], properties["route_tables"]
-        change = {"AddRouteTableIds": sorted(after - before), "RemoveRouteTableIds": sorted(before - after)}
-        cloud.ec2.modify_vpc_endpoint(VpcEndpointId=found.id, **{name: ids for name, ids in change.items() if ids})
+    """An endpoint that an earlier run left pending needs no call: it is waited for."""
+    change: dict[str, Any] = {}
+    for name, field in (("route_tables", "RouteTableIds"), ("subnets", "SubnetIds"), ("security_groups", "SecurityGroupIds")):
+        if name in changed:
+            before, after = found.properties[name], properties[name]
+            change.update({f"Add{field}": sorted(after - before), f"Remove{field}": sorted(before - after)})
+    if "private_dns" in changed:
+        change["PrivateDnsEnabled"] = properties["private_dns"]
+    if change:
+        cloud.once_visible(
+            cloud.ec2.modify_vpc_endpoint, VpcEndpointId=found.id, **{name: value for name, value in change.items() if value != []}
+        )
     if "tags" in changed:
         _update_tags(cloud, found, properties)
+
+
+def _settle_vpc_endpoint(cloud: Cloud, found: Found) -> Found:
+    def available() -> Found | None:
+        endpoint = cloud.once_visible(cloud.ec2.describe_vpc_endpoints, VpcEndpointIds=[found.id])["VpcEndpoints"][0]
+        state = endpoint["State"].lower()
+        if state not in ("pending", "available"):
+            raise CloudError(f"The endpoint {found.id} is {state}: {endpoint.get('LastError', {}).get('Message', 'AWS gives no reason')}")
+        return found if state == "available" else None
+
+    return cloud.wait_until(f"Endpoint {found.id}", available)
 
 
 def _delete_vpc_endpoint(cloud: Cloud, found: Found) -> None:
@@ -419,6 +478,13 @@ def _delete_vpc_endpoint(cloud: Cloud, found: Found) -> None:
     errors = [item["Error"] for item in failed if not item["Error"]["Code"].endswith("NotFound")]
     if errors:
         raise CloudError(f"{found.address}: {errors[0]['Message']}")
+
+    def gone() -> bool:
+        filters = [{"Name": "vpc-endpoint-id", "Values": [found.id]}]
+        endpoints = cloud.retrieve("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=filters)
+        return all(endpoint["State"].lower() == "deleted" for endpoint in endpoints)
+
+    cloud.wait_until(f"Deletion of endpoint {found.id}", gone)
 
 
 def _kind(name: str, create: Callable[..., Found], delete: Callable[..., None], **more: Any) -> Kind:
@@ -444,7 +510,12 @@ KINDS = (
         updatable=("vpc",),
         deleted_after=("auto_scaling_group", "elastic_ip", "nat_gateway"),
     ),
-    _kind("subnet", _create_subnet, _delete_subnet, deleted_after=("auto_scaling_group", "mount_target", "nat_gateway")),
+    _kind(
+        "subnet",
+        _create_subnet,
+        _delete_subnet,
+        deleted_after=("auto_scaling_group", "mount_target", "lustre_file_system", "nat_gateway", "vpc_endpoint"),
+    ),
     _kind("elastic_ip", _create_elastic_ip, _delete_elastic_ip, deleted_after=("nat_gateway",)),
     _kind(
         "nat_gateway",
@@ -468,7 +539,14 @@ KINDS = (
         _delete_security_group,
         update=_update_security_group,
         updatable=("ingress", "egress"),
-        deleted_after=("auto_scaling_group", "mount_target"),
+        deleted_after=("auto_scaling_group", "mount_target", "lustre_file_system", "vpc_endpoint"),
     ),
-    _kind("vpc_endpoint", _create_vpc_endpoint, _delete_vpc_endpoint, update=_update_vpc_endpoint, updatable=("route_tables",)),
+    _kind(
+        "vpc_endpoint",
+        _create_vpc_endpoint,
+        _delete_vpc_endpoint,
+        update=_update_vpc_endpoint,
+        settle=_settle_vpc_endpoint,
+        updatable=("route_tables", "subnets", "security_groups", "private_dns", "state"),
+    ),
 )

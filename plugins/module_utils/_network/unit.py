@@ -12,22 +12,45 @@ from .._plan.plan import Action, Change
 from .._plan.resources import Found, Wanted
 from ..unit import Request, Unit
 from ..validation import normal_cidr
-from . import addresses, definition, resources
+from . import addresses, adopted, definition, endpoint_services, resources
+from .calls import CALLS
 from .zones import zones
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
-    return resources.read(request.cloud)
+    own = resources.read(request.cloud)
+    known = {item.address for item in own}
+    if definition.VPC in known:
+        return own
+    return own + [item for item in adopted.read(request, own) if item.address not in known]
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
+    options, tags, places = request.options, request.tags(resources.COMPONENT), zones(request, found)
+    ssh_cidrs = [normal_cidr(cidr) for cidr in options["ssh_cidrs"]]
+    offered = endpoint_services.offered(request.cloud) if options["interface_endpoints"] else {}
+    endpoints = {name: offered[name]["ServiceName"] for name in options["interface_endpoints"] if name in offered}
+    if options["vpc_id"]:
+        private = [definition.subnet("private", zone) for zone in places]
+        cidrs = [item.properties["cidr"] for item in found if item.address in private]
+        return definition.access(places, cidrs, ssh_cidrs, endpoints, tags)
+    cidr = normal_cidr(options["network_cidr"])
+    own = definition.own_network(
+        cidr, own_subnets(request, found), request.cloud.region, tags, nat=options["nat"], nat_subnet=_nat_subnet(found)
+    )
+    return [*own, *definition.access(places, [cidr], ssh_cidrs, endpoints, tags)]
+
+
+def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
+    """CIDR by key of the subnets in a VPC of the cluster's own. Raises AddressPlanError.
+
+    Public ones are there for the master's address and for NAT gateways; their blocks stay free when neither is wanted.
+    """
     options = request.options
     existing = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
-    network_cidr = normal_cidr(options["network_cidr"])
-    subnets = addresses.subnets(network_cidr, zones(request, found), existing)
-    ssh_cidrs = [normal_cidr(cidr) for cidr in options["ssh_cidrs"]]
-    tags = request.tags(resources.COMPONENT)
-    return definition.wanted(network_cidr, subnets, ssh_cidrs, request.cloud.region, tags, nat_subnet=_nat_subnet(found))
+    planned = addresses.subnets(normal_cidr(options["network_cidr"]), zones(request, found), existing)
+    public = options["master_public_address"] or options["nat"] != "none"
+    return {key: cidr for key, cidr in planned.items() if public or not key.startswith("public-")}
 
 
 def _nat_subnet(found: Sequence[Found]) -> str | None:
@@ -37,17 +60,38 @@ def _nat_subnet(found: Sequence[Found]) -> str | None:
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """A zone goes only without nodes: they keep its subnets from going, and would lose the file system first."""
+    """A subnet goes only without nodes: they keep it from going, and would lose the file system first."""
     if not request.present:
         return
-    inhabited = {subnet for item in found if item.address.kind == "nodes" for subnet in item.attributes["subnets"]}
+    _refuse_lost_zones(request, found)
+    inhabited = _inhabited(found)
     subnets = sorted(
         change.address.key for change in plan if change.action is Action.DELETE and change.found and change.found.id in inhabited
     )
-    if subnets:
+    if not subnets:
+        return
+    option = "zones" if any(key.startswith("private-") for key in subnets) else "master_public_address"
+    kept = "Keep their zones" if option == "zones" else "Keep it true, or keep a NAT gateway"
+    raise CloudError(
+        f"{option}: nodes run in {', '.join(subnets)}. {kept}, or delete the cluster, which keeps the data, and create it again."
+    )
+
+
+def _refuse_lost_zones(request: Request, found: Sequence[Found]) -> None:
+    """Adopted subnets stay, but the mount targets in them go with their zones."""
+    if not request.options["vpc_id"]:
+        return
+    inhabited = {item["AvailabilityZone"] for item in adopted.subnets(request.cloud, _inhabited(found))}
+    lost = inhabited - set(zones(request, found))
+    if lost:
         raise CloudError(
-            f"zones: nodes run in {', '.join(subnets)}. Keep their zones, or delete the cluster, which keeps the data, and create it again."
+            f"private_subnet_ids: nodes run in {', '.join(sorted(lost))}. Keep a subnet there, "
+            "or delete the cluster, which keeps the data, and create it again."
         )
 
 
-UNIT = Unit(resources.COMPONENT, resources.KINDS, _read, _wanted, refuse=_refuse)
+def _inhabited(found: Sequence[Found]) -> set[str]:
+    return {subnet for item in found if item.address.kind == "nodes" for subnet in item.attributes["subnets"]}
+
+
+UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted, refuse=_refuse)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .._aws import Cloud, CloudError
 from .._plan.resources import Found
@@ -13,20 +14,38 @@ from ..unit import Request
 
 
 def zones(request: Request, found: Sequence[Found]) -> list[str]:
-    """The zones that the user names, else those that the network has, else one that offers the instance type."""
+    """The zones that the user names, else those that the network has or one that offers the instance type, and those of alternatives."""
     cloud, instance_type = request.cloud, request.options.get("instance_type")
     named = request.options.get("zones")
     if named:
         return sorted(set(named))
     existing = {item.properties["zone"] for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")}
+    asked = _of_alternatives(request)
     if existing:
-        return sorted(existing)
+        return sorted(existing | asked)
+    if request.options.get("capacity_reservation_id") and asked:
+        return sorted(asked)
     offered = available(cloud)
     if instance_type:
         offered &= offering(cloud, instance_type)
     if not offered:
         raise CloudError(f"instance_type: {instance_type} is not offered in {cloud.region}.")
-    return [min(offered)]
+    return sorted({min(offered)} | asked)
+
+
+def _of_alternatives(request: Request) -> set[str]:
+    """Where the nodes may have to be launched: in zones that alternatives name, and where reservations are."""
+    options = request.options
+    ways = [options, *options.get("alternatives", [])]
+    reservations = {way["capacity_reservation_id"] for way in ways if way.get("capacity_reservation_id")}
+    reserved = [described_reservation(request.cloud, reservation) for reservation in sorted(reservations)]
+    return {way["zone"] for way in ways if way.get("zone")} | {item["AvailabilityZone"] for item in reserved if item}
+
+
+def described_reservation(cloud: Cloud, reservation: str) -> dict[str, Any] | None:
+    """A capacity reservation or block as EC2 describes it, if there is one."""
+    filters = [{"Name": "capacity-reservation-id", "Values": [reservation]}]
+    return next(iter(cloud.facts("ec2", "describe_capacity_reservations", "CapacityReservations", Filters=filters)), None)
 
 
 def available(cloud: Cloud) -> set[str]:

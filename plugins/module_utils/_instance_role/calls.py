@@ -1,0 +1,36 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The calls to AWS for the nodes' role and instance profile."""
+
+from __future__ import annotations
+
+from ..calls import Calls
+
+# A definition may go over to an instance profile that exists already
+REMOVALS = (
+    "iam:DeleteInstanceProfile",
+    "iam:DeleteRole",
+    "iam:DeleteRolePolicy",
+    "iam:ListRolePolicies",
+    "iam:RemoveRoleFromInstanceProfile",
+)
+
+CALLS = Calls(
+    reads=(
+        "iam:GetInstanceProfile",
+        "iam:GetRole",
+        "iam:GetRolePolicy",
+    ),
+    present=(
+        "iam:AddRoleToInstanceProfile",
+        "iam:CreateInstanceProfile",
+        "iam:CreateRole",
+        "iam:PutRolePolicy",
+        "iam:TagInstanceProfile",
+        "iam:TagRole",
+        "iam:UpdateAssumeRolePolicy",
+        *REMOVALS,
+    ),
+    absent=REMOVALS,
+)

@@ -1,0 +1,452 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Networks of all shapes: NAT gateways, endpoints, private ones, and those that somebody else owns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import jinja2
+import pytest
+import yaml
+
+from .conftest import KEY_NAME, ModuleFailed
+from .test_cluster import instances, steps
+from .test_units import inventory
+
+ZONES = ["us-east-1a", "us-east-1b", "us-east-1c"]
+
+
+@dataclass
+class Landlord:
+    """The owner of a VPC: makes it, and can tell whether anything in it has been changed."""
+
+    ec2: object
+    vpc: str
+    private: list[str] = field(default_factory=list)
+    public: list[str] = field(default_factory=list)
+
+    def options(self, **more):
+        adopted = {"vpc_id": self.vpc, "private_subnet_ids": self.private, "public_subnet_ids": self.public}
+        return {**adopted, "master_public_address": bool(self.public), **more}
+
+    def group(self, name, *rules):
+        group = self.ec2.create_security_group(GroupName=name, Description=name, VpcId=self.vpc)["GroupId"]
+        for protocol, first, last, source in rules:
+            who = {"UserIdGroupPairs": [{"GroupId": source or group}]} if "." not in source else {"IpRanges": [{"CidrIp": source}]}
+            permission = {"IpProtocol": protocol, "FromPort": first, "ToPort": last, **who}
+            self.ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[permission])
+        return group
+
+    def s3_endpoint(self):
+        self.ec2.create_vpc_endpoint(
+            VpcId=self.vpc, ServiceName="com.amazonaws.us-east-1.s3", RouteTableIds=[_main_table(self.ec2, self.vpc)]
+        )
+
+    def state(self, *groups):
+        """What AWS says of everything that the owner made."""
+        here = [{"Name": "vpc-id", "Values": [self.vpc]}]
+        subnets = self.ec2.describe_subnets(SubnetIds=[*self.private, *self.public])["Subnets"]
+        described = [
+            self.ec2.describe_vpcs(VpcIds=[self.vpc])["Vpcs"],
+            [{key: value for key, value in item.items() if key != "AvailableIpAddressCount"} for item in subnets],
+            self.ec2.describe_route_tables(Filters=here)["RouteTables"],
+            self.ec2.describe_security_groups(GroupIds=list(groups))["SecurityGroups"] if groups else [],
+            self.ec2.describe_nat_gateways(Filters=here)["NatGateways"],
+        ]
+        return json.dumps(described, default=str)
+
+
+@pytest.fixture
+def landlord(cloud):
+    """Makes a VPC with a private and a public subnet in each zone; private ones are routed by the VPC's main table."""
+    ec2 = cloud.client("ec2")
+
+    def make(zones=("us-east-1a",), *, internet=True, nat=True, dns=True, mask=24):
+        vpc = ec2.create_vpc(CidrBlock="10.20.0.0/16")["Vpc"]["VpcId"]
+        ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": dns})
+        owner = Landlord(ec2, vpc)
+        for number, zone in enumerate(zones):
+            owner.private.append(_subnet(ec2, vpc, f"10.20.{number}.0/{mask}", zone))
+            if internet:
+                owner.public.append(_subnet(ec2, vpc, f"10.20.{100 + number}.0/24", zone))
+        if internet:
+            gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+            ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+            table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+            ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+            for subnet in owner.public:
+                ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
+        if nat and internet:
+            address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+            nat_gateway = ec2.create_nat_gateway(SubnetId=owner.public[0], AllocationId=address)["NatGateway"]["NatGatewayId"]
+            ec2.get_waiter("nat_gateway_available").wait(NatGatewayIds=[nat_gateway], WaiterConfig={"Delay": 0.2})
+            ec2.create_route(RouteTableId=_main_table(ec2, vpc), DestinationCidrBlock="0.0.0.0/0", NatGatewayId=nat_gateway)
+        return owner
+
+    return make
+
+
+def _subnet(ec2, vpc, cidr, zone):
+    return ec2.create_subnet(VpcId=vpc, CidrBlock=cidr, AvailabilityZone=zone)["Subnet"]["SubnetId"]
+
+
+def _main_table(ec2, vpc):
+    filters = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]
+    return ec2.describe_route_tables(Filters=filters)["RouteTables"][0]["RouteTableId"]
+
+
+def _writes(cloud):
+    return [call["action"] for call in cloud.control.calls() if not call["read_only"]]
+
+
+def _exits(cloud, result):
+    """The NAT gateway by which each private subnet gets out."""
+    tables = cloud.client("ec2").describe_route_tables(RouteTableIds=list(result["resources"]["route_table"].values()))["RouteTables"]
+    names = {resource_id: key for key, resource_id in result["resources"].get("nat_gateway", {}).items()}
+    zones = {subnet: key.removeprefix("private-") for key, subnet in result["resources"]["subnet"].items() if key.startswith("private-")}
+    return {
+        zones[item["SubnetId"]]: next((names[route["NatGatewayId"]] for route in table["Routes"] if "NatGatewayId" in route), None)
+        for table in tables
+        for item in table["Associations"]
+        if item.get("SubnetId") in zones
+    }
+
+
+def test_nat_gateways_change_in_place(cloud, run, name):
+    options = {"cluster": name, "zones": ZONES, "ssh_cidrs": ["203.0.113.0/24"]}
+    run("network", **options)
+    for nat, exits in (
+        ("per_zone", {zone: zone for zone in ZONES}),
+        ("none", dict.fromkeys(ZONES)),
+        ("single", dict.fromkeys(ZONES, "main")),
+    ):
+        predicted = run("network", **options, nat=nat, check=True)
+        cloud.control.forget_calls()
+        applied = run("network", **options, nat=nat)
+        assert steps(predicted) == steps(applied)
+        assert _exits(cloud, applied) == exits
+        assert not run("network", **options, nat=nat)["changed"]
+        calls = _writes(cloud)
+        if "CreateNatGateway" in calls and "DeleteNatGateway" in calls:
+            last_made = len(calls) - 1 - calls[::-1].index("CreateNatGateway")
+            moved = calls.index("ReplaceRouteTableAssociation")
+            assert last_made < moved < calls.index("DeleteNatGateway"), "no subnet is without a way out"
+            assert "AssociateRouteTable" not in calls
+
+
+def test_a_network_without_any_way_out_has_no_public_side(cloud, run, name):
+    options = {"cluster": name, "master_public_address": False, "nat": "none", "interface_endpoints": ["ssm", "ssmmessages"]}
+    made = steps(run("network", **options))
+    assert not [item for _action, item in made if "public" in item or "gateway" in item or "elastic_ip" in item]
+    assert {("create", "vpc_endpoint s3"), ("create", "vpc_endpoint ssm"), ("create", "security_group endpoints")} < made
+    assert not run("network", **options)["changed"]
+
+    more = {**options, "zones": ZONES[:2], "interface_endpoints": ["ssm", "logs"]}
+    predicted = run("network", **more, check=True)
+    applied = run("network", **more)
+    assert steps(predicted) == steps(applied)
+    assert {("update", "vpc_endpoint ssm"), ("create", "vpc_endpoint logs"), ("delete", "vpc_endpoint ssmmessages")} < steps(applied)
+    assert not run("network", **more)["changed"]
+    endpoint = cloud.client("ec2").describe_vpc_endpoints(VpcEndpointIds=[applied["resources"]["vpc_endpoint"]["ssm"]])["VpcEndpoints"][0]
+    assert len(endpoint["SubnetIds"]) == 2
+    assert endpoint["PrivateDnsEnabled"]
+
+    none = {**more, "interface_endpoints": []}
+    assert {("delete", "vpc_endpoint ssm"), ("delete", "vpc_endpoint logs"), ("delete", "security_group endpoints")} == steps(
+        run("network", **none)
+    )
+
+
+def test_life_in_a_network_of_somebody_else(cloud, run, definition, landlord, name):
+    owner = landlord(ZONES[:2])
+    before = owner.state()
+    definition |= owner.options()
+    predicted = run("cluster", **definition, check=True)
+    applied = run("cluster", **definition)
+    assert steps(predicted) == steps(applied)
+    kinds = {item.split()[0] for _action, item in steps(applied)}
+    assert not kinds & {"vpc", "subnet", "internet_gateway", "nat_gateway", "elastic_ip", "route_table", "vpc_endpoint"}
+    assert {("create", "security_group nodes"), ("create", "mount_target us-east-1b")} < steps(applied)
+    assert applied["resources"]["vpc"]["main"] == owner.vpc
+    groups = cloud.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[f"{name}-master", f"{name}-workers"])
+    subnets = {group["AutoScalingGroupName"]: set(group["VPCZoneIdentifier"].split(",")) for group in groups["AutoScalingGroups"]}
+    assert subnets == {f"{name}-master": set(owner.public), f"{name}-workers": set(owner.private)}
+    cloud.control.forget_calls()
+    assert not run("cluster", **definition)["changed"]
+    assert not _writes(cloud)
+
+    gone = run("cluster", cluster=name, state="absent", delete_data=True)
+    assert {item for _action, item in steps(gone)} >= {"mount_target us-east-1a", "mount_target us-east-1b", "security_group storage"}
+    assert owner.state() == before
+    assert not run("cluster", cluster=name, state="absent")["changed"]
+
+
+def test_a_zone_of_somebody_else_with_nodes_is_not_taken_away(cloud, run, definition, landlord):
+    owner = landlord(ZONES[:2])
+    run("cluster", **{**definition, **owner.options()})
+    cloud.control.forget_calls()
+    fewer = owner.options(private_subnet_ids=owner.private[:1])
+    with pytest.raises(ModuleFailed, match=r"private_subnet_ids: nodes run in us-east-1b. Keep a subnet there"):
+        run("cluster", **{**definition, **fewer})
+    assert not _writes(cloud)
+
+
+def test_security_groups_of_somebody_else_are_used_and_left_alone(cloud, run, definition, landlord, name):
+    owner = landlord()
+    nodes = owner.group("their-nodes", ("tcp", 0, 65535, ""))
+    groups = {
+        "nodes": nodes,
+        "ssh": owner.group("their-ssh", ("tcp", 22, 22, "203.0.113.0/24")),
+        "storage": owner.group("their-storage", ("tcp", 2049, 2049, nodes)),
+    }
+    before = owner.state(*groups.values())
+    definition |= owner.options(security_group_ids=groups)
+    del definition["ssh_cidrs"]
+    applied = run("cluster", **definition)
+    assert not [item for _action, item in steps(applied) if item.startswith("security_group")]
+    assert applied["resources"]["security_group"] == groups
+    assert not run("cluster", **definition)["changed"]
+    launched = [
+        {group["GroupId"] for group in instance["SecurityGroups"]}
+        for reservation in cloud.client("ec2").describe_instances(InstanceIds=list(instances(cloud, name)))["Reservations"]
+        for instance in reservation["Instances"]
+    ]
+    assert sorted(launched, key=len) == [{nodes}, {nodes}, {nodes, groups["ssh"]}]
+    with pytest.raises(ModuleFailed, match=r"security_group_ids: the nodes are in a group that is not the cluster's own"):
+        run("cluster", **{**definition, "security_group_ids": None, "ssh_cidrs": ["203.0.113.0/24"]})
+    run("cluster", **definition, state="absent", delete_data=True)
+    assert owner.state(*groups.values()) == before
+
+
+def test_units_one_by_one_in_a_network_of_somebody_else(run, definition, landlord, name):
+    owner = landlord()
+    common = {"cluster": name, **owner.options()}
+    run("network", **common, ssh_cidrs=definition["ssh_cidrs"])
+    run("file_system", **common)
+    run("instance_role", cluster=name)
+    nodes = {key: definition[key] for key in ("instance_type", "worker_count", "image_parameter", "key_name")}
+    for group in ("workers", "master"):
+        run("node_group", **common, **nodes, group=group)
+    assert not run("cluster", **definition, **owner.options())["changed"]
+    with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster lies in {owner.vpc} and cannot get a VPC of its own"):
+        run("node_group", cluster=name, **nodes, group="workers")
+
+
+def test_a_private_cluster_has_no_public_address(cloud, run, definition, name, repository, tmp_path):
+    definition |= {"master_public_address": False, "session_manager": True}
+    del definition["ssh_cidrs"]
+    result = run("cluster", **definition)
+    assert not run("cluster", **definition)["changed"]
+    described = cloud.client("ec2").describe_instances(InstanceIds=list(instances(cloud, name)))["Reservations"]
+    found = [instance for reservation in described for instance in reservation["Instances"]]
+    assert {instance["SubnetId"] for instance in found} == {result["resources"]["subnet"]["private-us-east-1a"]}
+    assert not [instance for instance in found if "PublicIpAddress" in instance]
+    ssh = result["resources"]["security_group"]["ssh"]
+    assert all(ssh in {group["GroupId"] for group in instance["SecurityGroups"]} for instance in found), "there is none to jump through"
+    policy = cloud.client("iam").get_role_policy(RoleName=result["resources"]["role"]["nodes"], PolicyName="nodes")["PolicyDocument"]
+    assert "ssmmessages:OpenDataChannel" in str(policy)
+
+    listed, _errors = inventory(cloud, tmp_path, name)
+    hosts = listed["_meta"]["hostvars"]
+    assert {host["ansible_host"] for host in hosts.values()} == {host["deeplearning_private_ip"] for host in hosts.values()}
+    assert "ProxyCommand" not in str(listed)
+    listed, _errors = inventory(cloud, tmp_path, name, connection_path="session_manager")
+    for host in listed["_meta"]["hostvars"].values():
+        assert f"ssm start-session --target {host['deeplearning_instance_id']} " in host["deeplearning_proxy_command"]
+        assert "--parameters portNumber=%p --region us-east-1" in host["deeplearning_proxy_command"]
+        assert host["deeplearning_proxy_command"] in host["ansible_ssh_common_args"]
+        assert "StrictHostKeyChecking=yes" in host["ansible_ssh_common_args"]
+
+    template = jinja2.Template((repository / "roles" / "ssh_trust" / "templates" / "config.j2").read_text(), trim_blocks=True)
+    hosts = listed["_meta"]["hostvars"]
+    config = template.render(ssh_trust_hosts=sorted(hosts), hostvars=hosts, ssh_trust_jump_host=f"{name}-master")
+    assert [line.strip() for line in config.splitlines() if "Proxy" in line] == [
+        f"ProxyCommand {hosts[host]['deeplearning_proxy_command']}" for host in sorted(hosts)
+    ]
+
+
+def test_the_public_side_stays_while_the_master_is_there(cloud, run, definition):
+    run("cluster", **definition)
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=r"master_public_address: nodes run in public-us-east-1a. Keep it true, or keep a NAT"):
+        run("cluster", **definition, master_public_address=False, nat="none")
+    assert not _writes(cloud)
+
+
+def test_a_cluster_stays_in_its_vpc(cloud, run, definition, landlord, name):
+    owner, other = landlord(), landlord()
+    own = run("cluster", **definition)["resources"]["vpc"]["main"]
+    with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster has {own} of its own and cannot move to {owner.vpc}"):
+        run("cluster", **definition, **owner.options())
+    second = {**definition, "cluster": f"{name}-b"}
+    run("network", cluster=second["cluster"], ssh_cidrs=["203.0.113.0/24"], **owner.options())
+    for options, wish in ((other.options(), f"cannot move to {other.vpc}"), ({}, "cannot get a VPC of its own")):
+        cloud.control.forget_calls()
+        with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster lies in {owner.vpc} and {wish}"):
+            run("cluster", **second, **options)
+        assert not _writes(cloud)
+
+
+BAD = {
+    "no such vpc": (lambda owner: {"vpc_id": "vpc-0123456789abcdef0"}, "vpc_id: there is no VPC 'vpc-0123456789abcdef0'"),
+    "no such subnets": (
+        lambda owner: {"private_subnet_ids": ["subnet-0123456789abcdef0"], "public_subnet_ids": ["nonsense"]},
+        "public_subnet_ids: there is no subnet 'nonsense'.*private_subnet_ids: there is no subnet 'subnet-0123456789abcdef0'",
+    ),
+    "no such group": (lambda owner: {"security_group_ids": {"ssh": "sg-0123456789abcdef0"}}, "there is no security group 'sg-0123456789"),
+    "no vpc": (lambda owner: {"vpc_id": None}, r"public_subnet_ids: what it names lies in a VPC. Give that in vpc_id"),
+    "no private subnets": (lambda owner: {"private_subnet_ids": []}, "private_subnet_ids: missing"),
+    "no public subnets": (lambda owner: {"public_subnet_ids": []}, "public_subnet_ids: missing.*set master_public_address: false"),
+    "two in a zone": (
+        lambda owner: {"private_subnet_ids": [*owner.private, _subnet(owner.ec2, owner.vpc, "10.20.50.0/24", "us-east-1a")]},
+        r"private_subnet_ids: subnet-\w+ and subnet-\w+ both lie in us-east-1a",
+    ),
+    "other zones": (lambda owner: {"zones": ["us-east-1b"]}, "us-east-1b has no subnet.*lies in us-east-1a, which zones does not"),
+    "sides apart": (
+        lambda owner: {"public_subnet_ids": [_subnet(owner.ec2, owner.vpc, "10.20.51.0/24", "us-east-1b")]},
+        "public_subnet_ids: none lies in us-east-1a, where a private subnet is",
+    ),
+    "sides exchanged": (
+        lambda owner: {"public_subnet_ids": owner.private, "private_subnet_ids": owner.public},
+        r"public_subnet_ids: subnet-\w+ has no route to an internet gateway",
+    ),
+    "nodes apart": (
+        lambda owner: {"security_group_ids": {"nodes": owner.group("n", ("tcp", 22, 22, ""))}},
+        r"sg-\w+ \(nodes\) does not let in all TCP ports from itself",
+    ),
+    "no nfs": (lambda owner: {"security_group_ids": {"storage": owner.group("s", ("tcp", 22, 22, ""))}}, "does not let in TCP port 2049"),
+    "no ssh": (lambda owner: {"security_group_ids": {"ssh": owner.group("x")}}, r"\(ssh\) lets in no TCP port 22"),
+    "session manager out of reach": (
+        lambda owner: {"vpc_id": None, "private_subnet_ids": [], "public_subnet_ids": [], "nat": "none", "session_manager": True},
+        r"session_manager: nodes in private subnets have no way to ssm, ssmmessages",
+    ),
+    "no such endpoint": (lambda owner: {"interface_endpoints": ["nonsense", "s3"]}, "no interface endpoint for 'nonsense'.*s3 has a"),
+    "too many nodes": (lambda owner: {"worker_count": 300}, r"\d+ addresses are free in subnet-\w+, and 301 are needed"),
+    "no such profile": (lambda owner: {"instance_profile": "nobody"}, "instance_profile: there is no instance profile 'nobody'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_adopted_is_told(cloud, run, definition, landlord, case):
+    owner = landlord()
+    change, message = BAD[case]
+    options = {**definition, **owner.options(), **change(owner)}
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=f"(?s){message}"):
+        run("cluster", **options, check=True)
+    assert not _writes(cloud)
+
+
+def test_all_that_is_wrong_with_another_network_is_told_at_once(run, definition, landlord):
+    owner, other = landlord(nat=False, dns=False), landlord()
+    groups = {"nodes": other.group("elsewhere", ("-1", -1, -1, ""))}
+    options = owner.options(private_subnet_ids=other.private, security_group_ids=groups, instance_profile="nobody")
+    with pytest.raises(ModuleFailed) as failed:
+        run("cluster", **{**definition, **options}, check=True)
+    found = {finding["validator"] for finding in failed.value.result["findings"]}
+    assert {"adopted_subnets", "adopted_dns", "adopted_groups", "instance_profile"} <= found
+
+
+def test_a_private_subnet_without_a_way_out_is_warned_of(run, definition, landlord):
+    bare, furnished = landlord(internet=False), landlord(internet=False)
+    warnings = str(run("cluster", **definition, **bare.options(), check=True)["warnings"])
+    assert f"{bare.private[0]} has no default route" in warnings
+    assert "no endpoint for s3, ec2, autoscaling, which nodes there cannot reach. (validator private_routes)" in warnings
+    with pytest.raises(ModuleFailed, match=r"session_manager: .* no way to ssm, ssmmessages"):
+        run("cluster", **definition, **bare.options(session_manager=True), check=True)
+    furnished.s3_endpoint()
+    endpoints = ["ssm", "ssmmessages", "ec2", "autoscaling"]
+    fine = run("cluster", **definition, **furnished.options(session_manager=True, interface_endpoints=endpoints), check=True)
+    assert furnished.private[0] not in str(fine.get("warnings"))
+
+
+def test_an_endpoint_that_is_there_is_not_made_again(run, definition, landlord):
+    owner = landlord()
+    owner.ec2.create_vpc_endpoint(
+        VpcEndpointType="Interface",
+        VpcId=owner.vpc,
+        ServiceName="com.amazonaws.us-east-1.ssm",
+        SubnetIds=owner.private,
+        PrivateDnsEnabled=True,
+    )
+    with pytest.raises(ModuleFailed, match=r"interface_endpoints: vpc-\w+ has vpce-\w+ for ssm. Leave it out"):
+        run("cluster", **definition, **owner.options(interface_endpoints=["ssm"]), check=True)
+
+
+def test_the_range_holds_the_nodes(run, definition):
+    with pytest.raises(ModuleFailed, match=r"network_cidr: 192.168.0.0/26 leaves 11 addresses .* and 41 are needed. Take a mask of /23"):
+        run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/26", check=True)
+    run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/23", check=True)
+
+
+def test_efa_needs_a_group_for_all_protocols(run, definition, landlord):
+    owner = landlord()
+    options = owner.options(security_group_ids={"nodes": owner.group("tcp-only", ("tcp", 0, 65535, ""))})
+    definition |= {"instance_type": "c5n.18xlarge", "efa": True}
+    with pytest.raises(ModuleFailed, match=r"\(nodes\) does not let through all protocols from itself and to itself, which efa needs"):
+        run("cluster", **definition, **options, check=True)
+
+
+def test_an_instance_profile_of_somebody_else_is_used_and_left_alone(cloud, run, definition, name):
+    iam = cloud.client("iam")
+    profile = f"{name}-theirs"
+    iam.create_instance_profile(InstanceProfileName=profile)
+    with pytest.raises(ModuleFailed, match=rf"instance_profile: {profile} holds no role"):
+        run("cluster", **definition, instance_profile=profile)
+    iam.create_role(RoleName=profile, AssumeRolePolicyDocument="{}")
+    iam.add_role_to_instance_profile(InstanceProfileName=profile, RoleName=profile)
+    options = {**definition, "instance_profile": profile, "read_buckets": ["data"]}
+    applied = run("cluster", **options)
+    assert not [item for _action, item in steps(applied) if item.startswith(("role", "instance_profile"))]
+    assert "read_buckets have no effect" in str(applied["warnings"])
+    assert not run("cluster", **options)["changed"]
+    described = cloud.client("ec2").describe_instances(InstanceIds=list(instances(cloud, name)))["Reservations"]
+    assert {each["IamInstanceProfile"]["Arn"].split("/")[-1] for item in described for each in item["Instances"]} == {profile}
+    run("cluster", cluster=name, state="absent")
+    assert iam.get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"]
+
+
+def _example(repository, file, **replaced):
+    """The options of the module from a file of variables, with the ids that this account has."""
+    variables = yaml.safe_load((repository / "examples" / "definitions" / file).read_text())
+    assert all(name.startswith("deeplearning_") for name in variables)
+    named = {name.removeprefix("deeplearning_"): value for name, value in variables.items()}
+    named["file_system_id"] = named.pop("file_system", None)
+    assert replaced.keys() <= named.keys(), "what the test replaces is in the file"
+    return {**named, "key_name": KEY_NAME, "wait_timeout": 30, **replaced}
+
+
+def test_example_of_one_zone(cloud, run, repository, name):
+    options = _example(repository, "single_zone.yml")
+    run("cluster", cluster=name, **options)
+    assert not run("cluster", cluster=name, **options)["changed"]
+    assert len(instances(cloud, name)) == options["worker_count"] + 1
+    run("cluster", cluster=name, state="absent", delete_data=True)
+
+
+def test_example_of_a_private_cluster_in_an_existing_network(cloud, run, repository, landlord, name):
+    owner = landlord(internet=False)
+    owner.s3_endpoint()
+    shared = cloud.client("efs").create_file_system(CreationToken=name)["FileSystemId"]
+    options = _example(
+        repository, "private_existing_network.yml", vpc_id=owner.vpc, private_subnet_ids=owner.private, file_system_id=shared
+    )
+    before = owner.state()
+    applied = run("cluster", cluster=name, **options)
+    assert applied["resources"]["file_system"]["main"] == shared
+    assert not run("cluster", cluster=name, **options)["changed"]
+    assert len(instances(cloud, name)) == options["worker_count"] + 1
+    run("cluster", cluster=name, **options, state="absent", delete_data=True)
+    assert owner.state() == before
+    assert cloud.client("efs").describe_file_systems(FileSystemId=shared)["FileSystems"]
+
+
+def test_example_of_three_zones(cloud, run, repository, name):
+    options = _example(repository, "three_zones.yml")
+    applied = run("cluster", cluster=name, **options)
+    assert _exits(cloud, applied) == {zone: zone for zone in ZONES}
+    assert not run("cluster", cluster=name, **options)["changed"]
+    run("cluster", cluster=name, state="absent", delete_data=True)

@@ -1,0 +1,82 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What routes and security groups of other people let through, in all the forms that AWS describes them."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition as role
+from ansible_collections.deeplearning.cluster.plugins.module_utils._network import adopted, endpoint_services
+from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.network import ALL_TCP, _lets_in
+
+LOCAL = {"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local", "State": "active"}
+DEFAULT = {"DestinationCidrBlock": "0.0.0.0/0", "State": "active"}
+NFS = ("tcp", 2049, 2049)
+
+
+@pytest.mark.parametrize(
+    ("route", "out", "internet"),
+    [
+        ({}, False, False),
+        ({**DEFAULT, "NatGatewayId": "nat-1"}, True, False),
+        ({**DEFAULT, "TransitGatewayId": "tgw-1"}, True, False),
+        ({**DEFAULT, "GatewayId": "vgw-1"}, True, False),
+        ({**DEFAULT, "InstanceId": "i-1", "NetworkInterfaceId": "eni-1"}, True, False),
+        ({**DEFAULT, "GatewayId": "igw-1"}, False, True),
+        ({**DEFAULT, "GatewayId": "vpce-firewall"}, True, True),
+        ({**DEFAULT, "NatGatewayId": "nat-1", "State": "blackhole"}, False, False),
+        ({**DEFAULT, "VpcPeeringConnectionId": "pcx-1"}, False, False),
+        ({"DestinationCidrBlock": "192.168.0.0/16", "TransitGatewayId": "tgw-1", "State": "active"}, False, False),
+        ({"DestinationPrefixListId": "pl-1", "TransitGatewayId": "tgw-1", "State": "active"}, True, False),
+        ({"DestinationPrefixListId": "pl-63a5400a", "GatewayId": "vpce-1", "State": "active"}, False, False),
+        ({"DestinationIpv6CidrBlock": "::/0", "EgressOnlyInternetGatewayId": "eigw-1", "State": "active"}, False, False),
+    ],
+)
+def test_where_routes_lead(route, out, internet):
+    table = {"RouteTableId": "rtb-1", "Routes": [LOCAL, *([route] if route else [])]}
+    assert (adopted.leads_out(table), adopted.leads_to_the_internet(table)) == (out, internet)
+
+
+@pytest.mark.parametrize(
+    ("rule", "ports", "lets_in"),
+    [
+        (("tcp", 2049, 2049, "sg-nodes"), NFS, True),
+        (("tcp", 2000, 3000, "sg-nodes"), NFS, True),
+        (("-1", -1, -1, "sg-nodes"), NFS, True),
+        (("udp", 2049, 2049, "sg-nodes"), NFS, False),
+        (("tcp", 2050, 2100, "sg-nodes"), NFS, False),
+        (("tcp", 2049, 2049, "sg-others"), NFS, False),
+        (("tcp", 2049, 2049, "10.0.0.0/16"), NFS, True),
+        (("tcp", 2049, 2049, "10.0.0.0/24"), NFS, False),
+        (("tcp", 2049, 2049, "::/0"), NFS, False),
+        (("tcp", 2049, 2049, "pl-1"), NFS, True),
+        (("tcp", 0, 65535, "sg-nodes"), ALL_TCP, True),
+        (("tcp", 1024, 65535, "sg-nodes"), ALL_TCP, False),
+    ],
+)
+def test_what_a_group_lets_in(rule, ports, lets_in):
+    group = Found(Address("security_group", "storage"), "sg-storage", {"ingress": frozenset({rule})})
+    assert _lets_in(group, ports, {"sg-nodes"}, ["10.0.0.0/24", "10.0.1.0/24"]) == lets_in
+
+
+@pytest.mark.parametrize(
+    ("service", "region", "name"),
+    [
+        ("com.amazonaws.us-east-1.ssm", "us-east-1", "ssm"),
+        ("cn.com.amazonaws.cn-north-1.ec2", "cn-north-1", "ec2"),
+        ("com.amazonaws.us-east-1.ecr.api", "us-east-1", "ecr.api"),
+    ],
+)
+def test_names_of_services(service, region, name):
+    assert endpoint_services.short_name(service, region) == name
+
+
+def test_session_manager_is_let_in_only_when_asked_for():
+    def actions(**more):
+        return {action for statement in role.policy("us-east-1", [], [], **more)["Statement"] for action in statement["Action"]}
+
+    gained = actions(session_manager=True) - actions()
+    assert gained == set(role.SESSION_MANAGER_ACTIONS)
+    assert "ssmmessages:OpenDataChannel" in gained
