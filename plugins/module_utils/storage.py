@@ -1,22 +1,84 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How hosts mount the shared file system: the fstab entry, what cloud-init does with it at boot, and what the mount table says."""
+"""How hosts mount shared storage: the fstab entry, what cloud-init does with it at boot, and what the mount table says."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-#: Recommended by https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-nfs-mount-settings.html; a boot goes on without the storage.
-EFS_OPTIONS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,_netdev,nofail"
+#: Recommended by https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-nfs-mount-settings.html
+NFS_OPTIONS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport"
+#: Of https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html
+LUSTRE_OPTIONS = "noatime,flock"
+#: A boot goes on without the storage.
+BOOT_OPTIONS = "_netdev,nofail"
 
 #: Seconds that the boot service goes on trying: DNS names of new mount targets take up to 90 s to appear.
 BOOT_TIMEOUT = 900
 
 SCRIPT_PATH = "/usr/local/sbin/deeplearning-shared-storage"
 UNIT = "deeplearning-shared-storage.service"
+
+#: What the mount helper of EFS leaves in the mount table of an encrypted mount: its own end of the tunnel.
+TUNNEL = "127.0.0.1:/"
+
+
+class Client(NamedTuple):
+    """What a host needs to mount one kind of file system.
+
+    C(packages) are those that distributions have in their own repositories, by distribution or family as Ansible names them.
+    """
+
+    helper: str
+    packages: dict[str, str]
+    advice: str
+    ports: str
+
+
+CLIENTS = {
+    "nfs4": Client(
+        "mount.nfs4",
+        {"Debian": "nfs-common", "RedHat": "nfs-utils"},
+        "this host has no NFS client: install the package nfs-common (Debian, Ubuntu) or nfs-utils (Amazon Linux)",
+        "TCP port 2049",
+    ),
+    "efs": Client(
+        "mount.efs",
+        {"Amazon": "amazon-efs-utils"},
+        "this host has no amazon-efs-utils, which encrypts in transit: install it in the image as "
+        "https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html says, or switch encrypt_in_transit off",
+        "TCP port 2049",
+    ),
+    "lustre": Client(
+        "mount.lustre",
+        {"Amazon": "lustre-client"},
+        "this host has no Lustre client: install the one for its kernel in the image as "
+        "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html says",
+        "TCP ports 988 and 1018 to 1023",
+    ),
+}
+
+
+class Storage(NamedTuple):
+    """Shared storage as fstab names it: what mount(8) calls it, the kind of file system, the options, and where it is mounted."""
+
+    source: str
+    kind: str
+    options: str
+    mount_point: str
+
+    @property
+    def entry(self) -> str:
+        """The line of /etc/fstab, without its end."""
+        return f"{self.source} {self.mount_point} {self.kind} {self.options},{BOOT_OPTIONS} 0 0"
+
+    @property
+    def client(self) -> Client:
+        return CLIENTS[self.kind]
 
 
 class Mount(NamedTuple):
@@ -27,17 +89,40 @@ class Mount(NamedTuple):
     root: str
 
 
-def efs_source(file_system_id: str, region: str) -> str:
-    """Return what mount(8) calls the file system: its DNS name, which finds the mount target of the host's own zone, and the root."""
-    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    return f"{file_system_id}.efs.{region}.{suffix}:/"
-
-
-def fstab_entry(file_system_id: str, region: str, mount_point: str) -> str:
-    """Return the line of /etc/fstab, without its end. Raises ValueError when the mount point is not a plain absolute path."""
+def check_mount_point(mount_point: str) -> None:
+    """Raise ValueError when the mount point is not a plain absolute path."""
     if not re.match(r"^(/[A-Za-z0-9._-]+)+$", mount_point):
         raise ValueError(f"mount point {mount_point!r}: must be an absolute path of letters, digits, '.', '_' and '-'")
-    return f"{efs_source(file_system_id, region)} {mount_point} nfs4 {EFS_OPTIONS} 0 0"
+
+
+def efs(file_system_id: str, region: str, mount_point: str, *, address: str | None = None, encrypted: bool = False) -> Storage:
+    """Return how hosts mount an EFS file system, through TLS if I(encrypted).
+
+    Its DNS name finds the mount target of the host's own zone. Hosts to whom the name says nothing mount an I(address).
+    Raises ValueError when the mount point is not a plain absolute path.
+    """
+    check_mount_point(mount_point)
+    if encrypted:
+        target = f",mounttargetip={address}" if address else ""
+        return Storage(f"{file_system_id}:/", "efs", f"tls,noresvport{target}", mount_point)
+    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return Storage(f"{address or f'{file_system_id}.efs.{region}.{suffix}'}:/", "nfs4", NFS_OPTIONS, mount_point)
+
+
+def lustre(source: str, mount_point: str) -> Storage:
+    """Return how hosts mount an FSx for Lustre file system. Raises ValueError when the mount point is not a plain absolute path."""
+    check_mount_point(mount_point)
+    return Storage(source, "lustre", LUSTRE_OPTIONS, mount_point)
+
+
+def lustre_source(server: str, mount_name: str) -> str:
+    """Return what mount(8) calls a Lustre file system."""
+    return f"{server}@tcp:/{mount_name}"
+
+
+def is_shared(kind: str) -> bool:
+    """Return whether /etc/fstab or the mount table speak of shared storage, and not of somebody's disk."""
+    return kind.startswith("nfs") or kind in CLIENTS
 
 
 def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
@@ -52,7 +137,7 @@ def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
         if len(fields) < 3 or fields[1] != mount_point:
             lines.append(line)
             continue
-        if not fields[2].startswith("nfs"):
+        if not is_shared(fields[2]):
             raise ValueError(f"/etc/fstab already has {fields[0]} at {mount_point}: choose another mount point, or remove that line")
         if not placed:
             lines.append(entry)
@@ -77,64 +162,103 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
-def is_mount_of(mount: Mount, source: str) -> bool:
-    """Return whether that is the file system I(source).
+def is_mount_of(mount: Mount, storage: Storage) -> bool:
+    """Return whether that is the shared storage.
 
     The kernel names a bind mount after the file system that holds the folder, so its source says nothing: somebody made it on
-    purpose, and it is taken for what it should be.
+    purpose, and it is taken for what it should be. Lustre's client puts addresses for names.
     """
+    if mount.kind == "lustre":
+        return storage.kind == "lustre" and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
     if mount.kind.startswith("nfs"):
-        return mount.source == source
+        return mount.source == (TUNNEL if storage.kind == "efs" else storage.source)
     return mount.root != "/"
 
 
-def explain(output: str, source: str) -> str:
+def tunnel_state(storage: Storage) -> str:
+    """Return the pattern of the file in which the mount helper of EFS remembers which file system a tunnel at the mount point leads to."""
+    return "/var/run/efs/{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
+
+
+def explain(output: str, storage: Storage) -> str:
     """Return what to do about a mount command that failed with I(output)."""
-    server = source.split(":", 1)[0]
-    if re.search(r"resolve|Name or service not known|Temporary failure in name", output):
+    server = re.split("[:@]", storage.source)[0]
+    if re.search(r"resolve|Name or service not known|Temporary failure in name|Can't parse NID", output):
         return (
-            f"{server} has no address here: the file system has no mount target in its zone and VPC yet, its id or region is wrong, "
+            f"{server} has no address here: an EFS file system has no mount target in this zone and VPC yet, its id or region is wrong, "
             "or the VPC has DNS support or DNS host names switched off"
         )
-    if re.search(r"timed? ?out|status 124", output, re.IGNORECASE):
-        return f"{server} does not answer: the mount target's security group must let this host in on TCP port 2049"
+    if re.search(r"timed? ?out|status 124|Input/output error", output, re.IGNORECASE):
+        return f"{server} does not answer: the storage's security group must let this host in on {storage.client.ports}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
         return f"{server} refuses this host: see the file system's policy (plain NFS is anonymous and not encrypted in transit)"
     if re.search(r"No such device|unknown filesystem type|bad option; for several filesystems", output):
-        return "this host has no NFS client: install the package nfs-common (Debian, Ubuntu) or nfs-utils (Amazon Linux)"
+        return storage.client.advice
     return "mount says: {0}".format(output.strip() or "nothing")
 
 
-def boot_script(file_system_id: str, region: str, mount_point: str, user: str) -> str:
-    """Return the shell script that mounts at boot, trying again with growing pauses for BOOT_TIMEOUT seconds."""
-    entry = fstab_entry(file_system_id, region, mount_point)
+def boot_script(storages: Sequence[Storage], user: str) -> str:
+    """Return the shell script that mounts at boot, trying again with growing pauses for BOOT_TIMEOUT seconds.
+
+    It gives up at once where a client is missing that the distribution does not have: trying again would not help.
+    """
+    attempts = "\n".join(f"  {_attempt(storage)} || status=1" for storage in storages)
+    entries = "\n".join(f"add {shlex.quote(storage.entry)} {shlex.quote(storage.mount_point)}" for storage in storages)
     return f"""#!/bin/sh
 # Mounts the cluster's shared storage; safe to run again.
-mount_point={shlex.quote(mount_point)}
-entry={shlex.quote(entry)}
-grep -qxF "$entry" /etc/fstab || printf '%s\\n' "$entry" >>/etc/fstab
-mkdir -p "$mount_point"
+missing=
+add() {{
+  grep -qxF "$1" /etc/fstab || printf '%s\\n' "$1" >>/etc/fstab
+  mkdir -p "$2"
+}}
 # A private subnet may not reach the package servers yet: installing is tried again like mounting.
-has_client() {{
-  command -v mount.nfs4 >/dev/null && return
+install_client() {{ # package of apt, package of dnf
   if command -v apt-get >/dev/null; then
-    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q nfs-common
+    [ -n "$1" ] || return 2
+    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$1"
   else
-    dnf install -y -q nfs-utils
+    dnf install -y -q "$2"
   fi
 }}
+attempt() {{ # mount point, mount helper, package of apt, package of dnf, advice
+  case " $missing " in *" $1 "*) return 0 ;; esac
+  if ! mountpoint -q "$1"; then
+    if ! command -v "$2" >/dev/null; then
+      install_client "$3" "$4"
+      case $? in
+        0) ;;
+        2) echo "nothing is mounted at $1: $5" >&2; missing="$missing $1"; return 0 ;;
+        *) return 1 ;;
+      esac
+    fi
+    timeout 60 mount "$1" || return 1
+  fi
+  chown {shlex.quote(user)}: "$1"
+}}
+attempt_all() {{
+  status=0
+{attempts}
+  return $status
+}}
+{entries}
 end=$(($(date +%s) + {BOOT_TIMEOUT}))
 pause=1
-until mountpoint -q "$mount_point" || {{ has_client && timeout 60 mount "$mount_point"; }}; do
+until attempt_all; do
   if [ "$(date +%s)" -ge "$end" ]; then
-    echo "no shared storage at $mount_point after {BOOT_TIMEOUT} s" >&2
+    echo "not all shared storage is mounted after {BOOT_TIMEOUT} s" >&2
     exit 1
   fi
   sleep "$pause"
   pause=$((pause < 30 ? pause * 2 : 30))
 done
-chown {shlex.quote(user)}: "$mount_point"
+[ -z "$missing" ]
 """
+
+
+def _attempt(storage: Storage) -> str:
+    helper, packages, advice, _ports = storage.client
+    amazon = packages.get("Amazon") or packages.get("RedHat", "")
+    return shlex.join(["attempt", storage.mount_point, helper, packages.get("Debian", ""), amazon, advice])
 
 
 def boot_unit() -> str:
@@ -155,11 +279,13 @@ WantedBy=multi-user.target
 """
 
 
-def cloud_config(file_system_id: str, region: str, mount_point: str, user: str) -> dict[str, Any]:
-    """Return the part of a cloud-config that mounts the file system at boot, in the background, with the role's own fstab entry."""
+def cloud_config(storages: Sequence[Storage], user: str) -> dict[str, Any]:
+    """Return the part of a cloud-config that mounts shared storage at boot, in the background, with the role's own fstab entries."""
+    if not storages:
+        return {}
     return {
         "write_files": [
-            {"path": SCRIPT_PATH, "permissions": "0755", "content": boot_script(file_system_id, region, mount_point, user)},
+            {"path": SCRIPT_PATH, "permissions": "0755", "content": boot_script(storages, user)},
             {"path": "/etc/systemd/system/" + UNIT, "permissions": "0644", "content": boot_unit()},
         ],
         "runcmd": [

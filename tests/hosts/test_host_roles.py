@@ -25,7 +25,10 @@ COLLECTION = Path(__file__).resolve().parents[2]
 CLUSTER = "trust"
 REGION = "us-east-1"
 FILE_SYSTEM = "fs-0123456789abcdef0"
-SOURCE = storage.efs_source(FILE_SYSTEM, REGION)
+EFS = storage.efs(FILE_SYSTEM, REGION, "/efs")
+SOURCE = EFS.source
+LUSTRE = "fs-0123456789abcdef1"
+LUSTRE_SERVER = f"{LUSTRE}.fsx.{REGION}.amazonaws.com"
 ROLES = ("ssh_trust", "shared_storage", "worker_metadata")
 
 
@@ -121,7 +124,7 @@ def changes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     folder = tmp_path_factory.mktemp("roles")
-    config = storage.cloud_config(FILE_SYSTEM, REGION, "/efs", "ubuntu")
+    config = storage.cloud_config([EFS], "ubuntu")
     with bare_hosts(folder, count=3, user_data=b"#cloud-config\n" + json.dumps(config).encode()) as (runtime, hosts):
         yield Project(folder, runtime, hosts)
 
@@ -149,7 +152,7 @@ def test_boot_mounts_by_itself_once_there_is_a_mount_target(project: Project) ->
     project.runtime.export(FILE_SYSTEM, [SOURCE.split(":", maxsplit=1)[0]])
     wait_for(lambda: host.ssh("systemctl is-active deeplearning-shared-storage", check=False).stdout.strip() == "active")
     host.ssh("mountpoint -q /efs && touch /efs/by-worker3")
-    assert host.ssh("cat /etc/fstab").stdout.splitlines()[-1] == storage.fstab_entry(FILE_SYSTEM, REGION, "/efs")
+    assert host.ssh("cat /etc/fstab").stdout.splitlines()[-1] == EFS.entry
     assert host.ssh("systemctl is-system-running --wait", check=False).stdout.strip() == "running"
 
 
@@ -286,6 +289,33 @@ def test_broken_sshd_configuration_keeps_the_old_file(cluster: Project) -> None:
     assert host.ssh(f"cat {drop_in}").stdout == "# old\n"
     host.ssh("sudo rm /etc/ssh/sshd_config.d/99-broken.conf")
     assert changes(cluster.play("ssh_trust"))[cluster.name(2)] == 1
+
+
+def test_tls_and_lustre(cluster: Project) -> None:
+    host, only_first = cluster.hosts[0], ("--limit", cluster.name(1))
+    cluster.runtime.export(LUSTRE, [f"{LUSTRE_SERVER}@tcp:abcdefgh"])
+    other = {
+        "shared_storage_encrypt_in_transit": True,
+        "shared_storage_path": "/tls",
+        "shared_storage_lustre_source": f"{LUSTRE_SERVER}@tcp:/abcdefgh",
+    }
+    cluster.write(1, **other)
+    host.ssh("sudo mv /sbin/mount.lustre /sbin/mount.away")
+    done = cluster.play("shared_storage", arguments=only_first, check=False)
+    host.ssh("sudo mv /sbin/mount.away /sbin/mount.lustre")
+    assert "this host has no Lustre client: install the one for its kernel" in done.stdout
+    assert host.ssh("stat -c %U /tls").stdout.strip() == "ubuntu", "what there is a client for is mounted all the same"
+
+    assert changes(cluster.play("shared_storage", arguments=only_first)) == {cluster.name(1): 1}
+    assert changes(cluster.play("shared_storage", arguments=only_first)) == {cluster.name(1): 0}
+    host.ssh("touch /tls/shared /fsx/fast && test -e /efs/shared")
+    fstab = host.ssh("cat /etc/fstab").stdout.splitlines()
+    assert [line.split()[1:3] for line in fstab if line.startswith("fs-")] == [["/efs", "nfs4"], ["/tls", "efs"], ["/fsx", "lustre"]]
+
+    cluster.write(1, **other, shared_storage_state="absent")
+    cluster.play("shared_storage", arguments=only_first)
+    assert host.ssh("mountpoint -q /tls || mountpoint -q /fsx || grep -E 'tls|fsx' /etc/fstab", check=False).returncode != 0
+    cluster.write(2)
 
 
 def test_metadata_goes_away(cluster: Project) -> None:

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, Mapping
 
-from .._aws import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, Cloud, CloudError, error_code, is_missing, tag_dict, tag_list
-from .._network.definition import STORAGE_GROUP
+from .._aws import CLUSTER_TAG, COMPONENT_TAG, Cloud, CloudError, error_code, is_missing, tag_dict, tag_list
+from .._network.definition import STORAGE_GROUP, VPC
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
-from .definition import FILE_SYSTEM
+from ..unit import Request
+from .definition import FILE_SYSTEM, FORMER, host_address, mount_target, stale_mount_target
 
 try:
     from botocore.exceptions import ClientError
@@ -28,56 +30,58 @@ MOUNT_TARGET_INTERFACE = re.compile(r"EFS mount target for (fs-[0-9a-f]+) ")
 Properties = Mapping[str, Any]
 
 
-def read(cloud: Cloud, adopted_id: str | None, network: Iterable[Found], *, search: bool = False) -> list[Found]:
-    """The cluster's file system, or the one it adopts, and the mount targets through which this cluster uses it.
+def read(request: Request, network: Iterable[Found]) -> list[Found]:
+    """The cluster's file system, or the one it adopts, and the mount targets that this cluster uses or has left over.
 
-    With C(search) an adopted one is found by its mount targets, too, without being named.
-
-    Mount targets have no tags: those of an adopted file system are the cluster's own if they lie in its subnets behind its
-    security group. The attribute C(elsewhere) lists other VPCs in which the file system has mount targets. Raises CloudError
-    if the adopted file system does not exist.
+    Mount targets have no tags. Those behind the cluster's own security group are its own; of a file system of its own also those
+    behind a group that it adopts. The file system's attributes tell what hosts mount in place of its name (C(address)), in which VPC its
+    mount targets are (C(vpc), None without any), their C(addresses), and the zone of one that is only in that (C(one_zone)).
     """
-    network = list(network)
-    file_system = _adopted(cloud, adopted_id) if adopted_id else _owned(cloud)
-    if not file_system and search:
-        file_system = _in_use(cloud, network)
-    if not file_system:
-        return []
-    targets = [
-        target
-        for target in cloud.retrieve("efs", "describe_mount_targets", "MountTargets", FileSystemId=file_system.id)
-        if target["LifeCycleState"] not in GONE
-    ]
-    vpc = next((item.id for item in network if item.address.kind == "vpc"), None)
-    elsewhere = sorted({target["VpcId"] for target in targets} - {vpc})
-    own_groups = {item.id for item in network if item.address.kind == "security_group"}
-    here = [target for target in targets if target["VpcId"] == vpc]
-    return [replace(file_system, attributes={"elsewhere": elsewhere}), *_mount_targets(cloud, file_system.id, here, own_groups)]
+    cloud, options, network = request.cloud, request.options, list(network)
+    group = next((item for item in network if item.address == STORAGE_GROUP), None)
+    behind = _behind(cloud, group) if group and not group.adopted else []
+    own, adopted_id = _owned(cloud), options.get("file_system_id")
+    description = describe(cloud, adopted_id) if adopted_id else own
+    if behind and not adopted_id and not _defines(request) and not _is_main(description, behind, present=request.present):
+        description = describe(cloud, behind[0])
+    found = _used(request, description, network, group) if description else []
+    main = description["FileSystemId"] if description else None
+    if own and own["FileSystemId"] != main:
+        found.append(replace(_found(request, own), address=FORMER))
+    left_over = [_left_over(cloud, group, file_system_id) for file_system_id in behind if group and file_system_id != main]
+    return [*found, *(target for targets in left_over for target in targets)]
 
 
-def _adopted(cloud: Cloud, file_system_id: str) -> Found:
+def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: bool) -> bool:
+    """Whether the cluster's own file system is what it uses, or what is to be deleted: without a definition, its mount targets tell."""
+    return own is not None and (not present or own["FileSystemId"] in behind)
+
+
+def _defines(request: Request) -> bool:
+    """Whether the options say which file system there is to be."""
+    return request.present and request.manages(COMPONENT)
+
+
+def describe(cloud: Cloud, file_system_id: str) -> dict[str, Any] | None:
+    """A file system as AWS describes it; none if there is no such one."""
     try:
-        description = cloud.efs.describe_file_systems(FileSystemId=file_system_id)["FileSystems"][0]
+        found = cloud.retrieve("efs", "describe_file_systems", "FileSystems", FileSystemId=file_system_id)
     except ClientError as error:
         if is_missing(error) or error_code(error) in ("BadRequest", "ValidationException"):
-            raise CloudError(
-                f"file_system_id: {file_system_id} does not exist in {cloud.region}. "
-                "Give the id of a file system there, or none to have one created."
-            ) from error
+            return None
         raise
-    owner = tag_dict(description.get("Tags", [])).get(CLUSTER_TAG)
-    return _found(cloud, FILE_SYSTEM.key, description, adopted=owner != cloud.cluster)
+    return next((dict(item) for item in found if item["LifeCycleState"] not in GONE), None)
 
 
-def _owned(cloud: Cloud) -> Found | None:
+def _owned(cloud: Cloud) -> dict[str, Any] | None:
     matches = [
-        _found(cloud, tags[KEY_TAG], description)
+        description
         for description in cloud.retrieve("efs", "describe_file_systems", "FileSystems")
         for tags in [tag_dict(description.get("Tags", []))]
         if tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == COMPONENT and description["LifeCycleState"] not in GONE
     ]
     if len(matches) > 1:
-        ids = " and ".join(item.id for item in matches)
+        ids = " and ".join(item["FileSystemId"] for item in matches)
         raise CloudError(
             f"{ids} are all tagged as the file system of {cloud.cluster}. "
             "Name the right one in file_system_id, or take the tags off the other."
@@ -85,63 +89,98 @@ def _owned(cloud: Cloud) -> Found | None:
     return matches[0] if matches else None
 
 
-def _in_use(cloud: Cloud, network: Iterable[Found]) -> Found | None:
-    """The file system that has a mount target behind this cluster's security group; its interface names it."""
-    group = next((item.id for item in network if item.address == STORAGE_GROUP), None)
-    if not group:
-        return None
+def _behind(cloud: Cloud, group: Found) -> list[str]:
+    """The file systems that have a mount target behind the cluster's security group; its interface names them."""
     interfaces = cloud.retrieve(
-        "ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=[{"Name": "group-id", "Values": [group]}]
+        "ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=[{"Name": "group-id", "Values": [group.id]}]
     )
     names = [MOUNT_TARGET_INTERFACE.match(interface.get("Description", "")) for interface in interfaces]
-    return next((_adopted(cloud, name.group(1)) for name in names if name), None)
+    return sorted({name.group(1) for name in names if name})
 
 
-def _found(cloud: Cloud, key: str, description: Mapping[str, Any], *, adopted: bool = False) -> Found:
+def _left_over(cloud: Cloud, group: Found, file_system_id: str) -> list[Found]:
+    """The mount targets behind the cluster's security group of a file system that it does not use any more."""
+    targets = [_mount_target(cloud, target) for target in _targets(cloud, file_system_id)]
+    return [
+        replace(target, address=stale_mount_target(target.address.key, file_system_id))
+        for target in targets
+        if group.id in target.properties["security_groups"]
+    ]
+
+
+def _used(request: Request, description: Mapping[str, Any], network: Sequence[Found], group: Found | None) -> list[Found]:
+    """The file system, and its mount targets in the cluster's VPC."""
+    cloud = request.cloud
+    targets = _targets(cloud, description["FileSystemId"])
+    vpc = next((item.id for item in network if item.address == VPC), None)
+    same_vpc = all(target["VpcId"] == vpc for target in targets)
+    zones = request.options.get("zones") or sorted(
+        item.properties["zone"] for item in network if item.address.kind == "subnet" and item.address.key.startswith("private-")
+    )
+    addresses = {target["AvailabilityZoneName"]: target["IpAddress"] for target in targets if target.get("IpAddress")}
+    one_zone = description.get("AvailabilityZoneName")
+    file_system = _found(request, description)
+    attributes = {
+        "address": host_address(addresses, zones, same_vpc=same_vpc, one_zone=one_zone),
+        "addresses": addresses,
+        "vpc": targets[0]["VpcId"] if targets else None,
+        "one_zone": one_zone,
+    }
+    own = {group.id} if group and not (group.adopted and file_system.adopted) else set()
+    with ThreadPoolExecutor(8) as pool:
+        here = pool.map(partial(_mount_target, cloud), [target for target in targets if target["VpcId"] == vpc])
+        mount_targets = [replace(item, adopted=not own & item.properties["security_groups"]) for item in here]
+    return [replace(file_system, attributes=attributes), *mount_targets]
+
+
+def _found(request: Request, description: Mapping[str, Any]) -> Found:
+    cloud, tags = request.cloud, description.get("Tags", [])
+    key, wanted_key = description.get("KmsKeyId"), request.options.get("kms_key_id")
     return Found(
-        Address("file_system", key),
+        FILE_SYSTEM,
         description["FileSystemId"],
         {
             "encrypted": description["Encrypted"],
+            "kms_key": wanted_key if same_key(wanted_key, key) else key,
             "performance_mode": description["PerformanceMode"],
-            "tags": cloud.comparable_tags(description.get("Tags", [])),
+            "throughput_mode": description["ThroughputMode"],
+            "provisioned_throughput": description.get("ProvisionedThroughputInMibps"),
+            "tags": cloud.comparable_tags(tags),
         },
-        adopted=adopted,
+        adopted=tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster,
     )
 
 
-def refuse_elsewhere(found: Iterable[Found]) -> None:
-    """Raises CloudError if the file system can only be mounted in another VPC."""
-    for item in found:
-        if item.address == FILE_SYSTEM and item.attributes["elsewhere"]:
-            raise CloudError(
-                f"file_system_id: {item.id} has its mount targets in {item.attributes['elsewhere'][0]}, and a file system can have "
-                "them in one VPC only. Delete those mount targets, or give another file system."
-            )
+def same_key(wanted: str | None, arn: str | None) -> bool:
+    """Whether a KMS key that is named by its id or its ARN is the one of that ARN."""
+    return bool(wanted and arn) and str(arn).endswith(str(wanted).rpartition("/")[2])
 
 
-def _mount_targets(cloud: Cloud, file_system_id: str, targets: list[dict[str, Any]], own_groups: set[str]) -> Iterator[Found]:
-    with ThreadPoolExecutor(8) as pool:
-        groups = pool.map(
-            lambda target: cloud.efs.describe_mount_target_security_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"], targets
-        )
-        for target, group_ids in zip(targets, groups):
-            yield Found(
-                Address("mount_target", target["AvailabilityZoneName"]),
-                target["MountTargetId"],
-                {"file_system": file_system_id, "subnet": target["SubnetId"], "security_groups": frozenset(group_ids)},
-                {"address": target["IpAddress"]},
-                adopted=not own_groups & set(group_ids),
-            )
+def _targets(cloud: Cloud, file_system_id: str) -> list[dict[str, Any]]:
+    targets = cloud.retrieve("efs", "describe_mount_targets", "MountTargets", FileSystemId=file_system_id)
+    return [target for target in targets if target["LifeCycleState"] not in GONE]
+
+
+def _mount_target(cloud: Cloud, target: Mapping[str, Any]) -> Found:
+    groups = cloud.efs.describe_mount_target_security_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"]
+    return Found(
+        mount_target(target["AvailabilityZoneName"]),
+        target["MountTargetId"],
+        {"file_system": target["FileSystemId"], "subnet": target["SubnetId"], "security_groups": frozenset(groups)},
+        {"vpc": target["VpcId"], "zone": target["AvailabilityZoneName"]},
+    )
 
 
 def _create_file_system(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    key = {"KmsKeyId": properties["kms_key"]} if "kms_key" in properties else {}
     try:
         created = cloud.efs.create_file_system(
             CreationToken=f"{cloud.cluster}-{address.key}",
             Encrypted=properties["encrypted"],
             PerformanceMode=properties["performance_mode"],
             Tags=tag_list(properties["tags"]),
+            **_throughput(properties),
+            **key,
         )
     except ClientError as error:
         if error_code(error) != "FileSystemAlreadyExists":
@@ -153,6 +192,11 @@ def _create_file_system(cloud: Cloud, address: Address, properties: Properties) 
     return Found(address, created["FileSystemId"], properties)
 
 
+def _throughput(properties: Properties) -> dict[str, Any]:
+    provisioned = {"ProvisionedThroughputInMibps": properties["provisioned_throughput"]} if "provisioned_throughput" in properties else {}
+    return {"ThroughputMode": properties["throughput_mode"], **provisioned}
+
+
 def _settle_file_system(cloud: Cloud, found: Found) -> Found:
     def available() -> Found | None:
         state = cloud.once_visible(cloud.efs.describe_file_systems, FileSystemId=found.id)["FileSystems"][0]["LifeCycleState"]
@@ -161,8 +205,11 @@ def _settle_file_system(cloud: Cloud, found: Found) -> Found:
     return cloud.wait_until(f"File system {found.id}", available)
 
 
-def _update_file_system(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
-    cloud.efs.tag_resource(ResourceId=found.id, Tags=tag_list(properties["tags"]))
+def _update_file_system(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    if changed & {"throughput_mode", "provisioned_throughput"}:
+        cloud.efs.update_file_system(FileSystemId=found.id, **_throughput(properties))
+    if "tags" in changed:
+        cloud.efs.tag_resource(ResourceId=found.id, Tags=tag_list(properties["tags"]))
 
 
 def _delete_file_system(cloud: Cloud, found: Found) -> None:
@@ -191,7 +238,7 @@ def _create_mount_target(cloud: Cloud, address: Address, properties: Properties)
         SubnetId=properties["subnet"],
         SecurityGroups=sorted(properties["security_groups"]),
     )
-    return Found(address, created["MountTargetId"], properties, {"address": created.get("IpAddress")})
+    return Found(address, created["MountTargetId"], properties)
 
 
 def _settle_mount_target(cloud: Cloud, found: Found) -> Found:
@@ -223,7 +270,7 @@ KINDS = (
         _delete_file_system,
         update=_update_file_system,
         settle=_settle_file_system,
-        updatable=frozenset({"tags"}),
+        updatable=frozenset({"throughput_mode", "provisioned_throughput", "tags"}),
         deleted_after=("mount_target",),
         advice="A file system keeps this setting for life. Put the old value back, or copy the data to a new file system and adopt that.",
     ),

@@ -7,26 +7,66 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .._network.definition import VPC
 from .._network.zones import zones
+from .._nodes.definition import FILE_SYSTEM_TAG
+from .._plan.plan import Action, Change
 from .._plan.resources import Found, Wanted
 from ..unit import Request, Unit
 from . import definition, resources
+from .calls import CALLS
+from .users import others, refuse_in_use
 
 
 def _read(request: Request, network: Sequence[Found]) -> list[Found]:
-    # Only a definition that speaks of the file system can say that there is to be another one
-    search = not (request.present and request.manages(resources.COMPONENT))
-    return resources.read(request.cloud, request.options.get("file_system_id"), network, search=search)
+    return resources.read(request, network)
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
-    resources.refuse_elsewhere(found)
-    options, tags = request.options, request.tags(resources.COMPONENT)
-    return definition.wanted(zones(request, found), tags, encrypted=options["encrypted"], performance_mode=options["performance_mode"])
+    if not request.options["efs"]:
+        return []
+    file_system, vpc = find(found), next((item.id for item in found if item.address == VPC), None)
+    own = [definition.file_system(request.options, request.tags(resources.COMPONENT))] if not request.options["file_system_id"] else []
+    attributes = file_system.attributes if file_system else {}
+    if attributes.get("vpc", vpc) not in (None, vpc):
+        return own  # mounted by address: a file system has mount targets in one VPC only
+    places = [zone for zone in zones(request, found) if attributes.get("one_zone") in (None, zone)]
+    return [*own, *definition.mount_targets(places)]
 
 
 def _keeps(request: Request, item: Found) -> bool:
-    return item.address == definition.FILE_SYSTEM and not request.options["delete_data"]
+    return item.address.kind == definition.FILE_SYSTEM.kind and (request.present or not request.options["delete_data"])
 
 
-UNIT = Unit(resources.COMPONENT, resources.KINDS, _read, _wanted, _keeps)
+def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -> None:
+    """What other clusters mount stays: the file system, and mount targets in the zones of their nodes or for another VPC."""
+    deleted = [change.found for change in plan if change.action is Action.DELETE and change.found]
+    for item in deleted:
+        if item.address.kind == definition.FILE_SYSTEM.kind:
+            refuse_in_use(item.id, others(request.cloud, FILE_SYSTEM_TAG, item.id))
+        elif item.address.kind == "mount_target":
+            place, file_system_id = (item.attributes["vpc"], item.attributes["zone"]), item.properties["file_system"]
+            users = others(request.cloud, FILE_SYSTEM_TAG, file_system_id)
+            refuse_in_use(file_system_id, [user for user in users if user.vpc != place[0] or (user.vpc, user.zone) == place])
+
+
+UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, _refuse)
+
+
+def find(found: Iterable[Found]) -> Found | None:
+    """The file system of the cluster, if there is one."""
+    return next((item for item in found if item.address == definition.FILE_SYSTEM), None)
+
+
+def is_mounted(request: Request, found: Sequence[Found]) -> bool:
+    """Whether the nodes mount a file system: the definition says so, or, where it is not at hand, there are mount targets."""
+    if request.manages(resources.COMPONENT):
+        return bool(request.options["efs"])
+    adopted = bool(request.options.get("file_system_id"))
+    return find(found) is not None and (adopted or any(item.address.kind == "mount_target" for item in found))
+
+
+def host_address(found: Sequence[Found]) -> str:
+    """What the nodes mount in place of the file system's name; empty for the name."""
+    file_system = find(found)
+    return file_system.attributes["address"] if file_system else ""

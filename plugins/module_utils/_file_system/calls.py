@@ -1,0 +1,30 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The calls to AWS for an EFS file system and its mount targets."""
+
+from __future__ import annotations
+
+from ..calls import Calls
+
+CALLS = Calls(
+    reads=(
+        "ec2:DescribeInstances",
+        "ec2:DescribeNetworkInterfaces",
+        "elasticfilesystem:DescribeFileSystems",
+        "elasticfilesystem:DescribeMountTargetSecurityGroups",
+        "elasticfilesystem:DescribeMountTargets",
+    ),
+    present=(
+        "elasticfilesystem:CreateFileSystem",
+        "elasticfilesystem:CreateMountTarget",
+        "elasticfilesystem:DeleteMountTarget",
+        "elasticfilesystem:ModifyMountTargetSecurityGroups",
+        "elasticfilesystem:TagResource",
+        "elasticfilesystem:UpdateFileSystem",
+    ),
+    absent=(
+        "elasticfilesystem:DeleteFileSystem",
+        "elasticfilesystem:DeleteMountTarget",
+    ),
+)

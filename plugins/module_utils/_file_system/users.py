@@ -1,0 +1,39 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Who else uses shared storage: nodes carry the ids of what they mount on their tags."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from .._aws import CLUSTER_TAG, Cloud, CloudError, tag_dict
+
+
+@dataclass(frozen=True)
+class User:
+    """A node of another cluster."""
+
+    cluster: str
+    vpc: str
+    zone: str
+
+
+def others(cloud: Cloud, tag: str, file_system_id: str) -> list[User]:
+    """The live nodes of other clusters that mount a file system, whose id is their C(tag)."""
+    filters = [{"Name": f"tag:{tag}", "Values": [file_system_id]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
+    users = [
+        User(tag_dict(instance["Tags"]).get(CLUSTER_TAG, ""), instance["VpcId"], instance["Placement"]["AvailabilityZone"])
+        for reservation in reservations
+        for instance in reservation["Instances"]
+    ]
+    return [user for user in users if user.cluster not in ("", cloud.cluster)]
+
+
+def refuse_in_use(file_system_id: str, users: Collection[User]) -> None:
+    """Raises CloudError if there are users."""
+    clusters = sorted({user.cluster for user in users})
+    if clusters:
+        raise CloudError(f"{file_system_id} is used by nodes of cluster {', '.join(clusters)}. Delete those nodes first.")

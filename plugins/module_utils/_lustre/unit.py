@@ -1,0 +1,62 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Shared storage on FSx for Lustre as one lifecycle unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .._file_system.users import others, refuse_in_use
+from .._network.zones import zones
+from .._nodes.definition import LUSTRE_TAG
+from .._plan.plan import Change
+from .._plan.resources import Found, Wanted
+from ..unit import Request, Unit
+from . import definition, resources
+from .calls import CALLS
+
+
+def _read(request: Request, network: Sequence[Found]) -> list[Found]:
+    return resources.read(request, network)
+
+
+def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
+    options, file_system = request.options, find(found)
+    if not options["lustre"] or options["lustre_file_system_id"]:
+        return []
+    subnet = file_system.properties["subnet"] if file_system else None
+    existing = next((item.properties["zone"] for item in found if item.address.kind == "subnet" and item.id == subnet), None)
+    return definition.wanted(options, existing or zones(request, found)[0], request.tags(resources.COMPONENT))
+
+
+def _keeps(request: Request, item: Found) -> bool:
+    """Data stays, and what it is linked to unless the definition has other links."""
+    if not request.present:
+        return not request.options["delete_data"]
+    described = request.options["lustre"] and not request.options["lustre_file_system_id"]
+    return item.address.kind == definition.LUSTRE.kind or not described
+
+
+def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
+    """A file system stays in its place, and reachable, as long as other clusters mount it."""
+    if not plan or request.present:
+        return
+    for item in found:
+        if item.address.kind == definition.LUSTRE.kind and not item.adopted:
+            refuse_in_use(item.id, others(request.cloud, LUSTRE_TAG, item.id))
+
+
+UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, _refuse)
+
+
+def find(found: Iterable[Found]) -> Found | None:
+    """The file system of the cluster, if there is one."""
+    return next((item for item in found if item.address == definition.LUSTRE), None)
+
+
+def is_mounted(request: Request, found: Sequence[Found]) -> bool:
+    """Whether the nodes mount a Lustre file system."""
+    if request.manages(resources.COMPONENT):
+        return bool(request.options["lustre"] or request.options["lustre_file_system_id"])
+    return find(found) is not None

@@ -1,0 +1,415 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Shared storage: modes of EFS, FSx for Lustre, file systems of somebody else, and two clusters on one of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+
+import pytest
+
+from .conftest import ModuleFailed
+from .test_cluster import instances, steps
+
+LUSTRE_PARTS = {"lustre_file_system main"}
+HELD = {"vpc main", "subnet private-us-east-1a", "security_group nodes", "security_group storage"}
+
+
+@pytest.fixture
+def bucket(cloud, name):
+    cloud.client("s3").create_bucket(Bucket=f"{name}-data")
+    return f"{name}-data"
+
+
+def boot_script(cloud, name, group="workers"):
+    ec2 = cloud.client("ec2")
+    versions = ec2.describe_launch_template_versions(LaunchTemplateName=f"{name}-{group}", Versions=["$Latest"])["LaunchTemplateVersions"]
+    data = base64.b64decode(versions[0]["LaunchTemplateData"]["UserData"]).decode()
+    return json.loads(data.split("\n", 1)[1])["write_files"][0]["content"]
+
+
+def writes(cloud):
+    return [call["action"] for call in cloud.control.calls() if not call["read_only"]]
+
+
+def same(run, options, expected):
+    """Runs with what changed: predicted, made, and then nothing more to do."""
+    assert steps(run("cluster", **options, check=True)) == expected
+    result = run("cluster", **options)
+    assert steps(result) == expected
+    assert not run("cluster", **options)["changed"]
+    return result
+
+
+def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
+    links = [{"path": "/train", "s3": f"s3://{bucket}/train/"}]
+    options = {**definition, "lustre": True, "lustre_data_repositories": links}
+    predicted = run("cluster", **options, check=True)
+    made = run("cluster", **options)
+    assert {("create", "lustre_file_system main"), ("create", "data_repository_association /train")} <= steps(made) == steps(predicted)
+    cloud.control.forget_calls()
+    assert not run("cluster", **options)["changed"]
+    assert writes(cloud) == []
+
+    lustre = made["resources"]["lustre_file_system"]["main"]
+    described = cloud.client("fsx").describe_file_systems(FileSystemIds=[lustre])["FileSystems"][0]
+    source = f"{described['DNSName']}@tcp:/{described['LustreConfiguration']['MountName']}"
+    assert f"{source} /fsx lustre noatime,flock,_netdev,nofail 0 0" in boot_script(cloud, name)
+    assert ".efs.us-east-1.amazonaws.com:/ /efs nfs4 " in boot_script(cloud, name)
+    for tags in instances(cloud, name).values():
+        assert (tags["deeplearning:lustre-file-system"], tags["deeplearning:lustre-source"]) == (lustre, source)
+    node = run("cluster_info", cluster=name)["nodes"][0]
+    assert (node["lustre_file_system_id"], node["lustre_source"]) == (lustre, source)
+
+    update = {("update", "lustre_file_system main")}
+    same(run, options := {**options, "lustre_capacity": 2400}, update)
+    same(run, options := {**options, "lustre_throughput": 500, "lustre_compression": "NONE"}, update)
+    other = [{"path": "/test", "s3": f"s3://{bucket}/test", "export_changes": True}]
+    both = {("delete", "data_repository_association /train"), ("create", "data_repository_association /test")}
+    same(run, options := {**options, "lustre_data_repositories": other}, both)
+    with pytest.raises(ModuleFailed, match=rf"lustre_capacity: {lustre} has 2400 GiB and cannot shrink to 1200"):
+        run("cluster", **{**options, "lustre_capacity": 1200})
+    with pytest.raises(ModuleFailed, match=r"deployment is 'PERSISTENT_2' and cannot become 'SCRATCH_2'"):
+        run("cluster", **{**options, "lustre_deployment": "SCRATCH_2"})
+
+    # Data stays, and with it what it lies in
+    predicted = run("cluster", cluster=name, state="absent", check=True)
+    gone = run("cluster", cluster=name, state="absent")
+    assert steps(gone) == steps(predicted)
+    assert sorted(gone["kept"]) == sorted([made["resources"]["file_system"]["main"], lustre])
+    assert not {resource for _action, resource in steps(gone)} & {*HELD, *LUSTRE_PARTS, "data_repository_association /test"}
+    assert not run("cluster", cluster=name, state="absent")["changed"]
+    again = run("cluster", **options)
+    assert again["resources"]["lustre_file_system"] == made["resources"]["lustre_file_system"]
+    assert not {resource for _action, resource in steps(again)} & HELD
+
+    gone = run("cluster", cluster=name, state="absent", delete_data=True)
+    assert {("delete", resource) for resource in {*HELD, *LUSTRE_PARTS}} <= steps(gone)
+    assert gone["kept"] == []
+    assert run("cluster_info", cluster=name)["resources"] == []
+
+
+def test_a_link_changes_its_policy_and_not_its_prefix(run, definition, bucket):
+    link = {"path": "/train", "s3": f"s3://{bucket}/train"}
+    options = {**definition, "lustre": True, "lustre_data_repositories": [link]}
+    run("cluster", **options)
+    changed = {**options, "lustre_data_repositories": [{**link, "export_changes": True}]}
+    assert steps(run("cluster", **changed, check=True)) == {("update", "data_repository_association /train")}
+    with pytest.raises(ModuleFailed, match=r"s3 is .* cannot become .*Take this path out of lustre_data_repositories"):
+        run("cluster", **{**options, "lustre_data_repositories": [{**link, "s3": f"s3://{bucket}/other"}]})
+
+
+def test_a_file_system_that_is_still_growing(cloud, run, definition):
+    run("cluster", **definition, lustre=True)
+    cloud.control.set_delays(file_system=2)
+    more = {**definition, "lustre": True, "lustre_capacity": 2400}
+    assert steps(run("cluster", **more, wait=False)) == {("update", "lustre_file_system main")}
+    assert not run("cluster", **more, wait=False, check=True)["changed"], "AWS is at it"
+    assert steps(run("cluster", **{**more, "lustre_compression": "NONE"})) == {("update", "lustre_file_system main")}
+
+
+def test_units_one_by_one(run, definition, name):
+    own = {"cluster": name, "wait_timeout": 30}
+    run("network", **own, ssh_cidrs=definition["ssh_cidrs"])
+    run("file_system", **own)
+    assert steps(run("lustre_file_system", **own, lustre=True)) == {("create", "lustre_file_system main")}
+    run("instance_role", **own)
+    nodes = {key: definition[key] for key in ("instance_type", "worker_count", "image_parameter", "key_name")}
+    for group in ("workers", "master"):
+        run("node_group", **own, **nodes, group=group)
+    assert not run("cluster", **definition, lustre=True)["changed"]
+    run("cluster", cluster=name, state="absent")
+    assert steps(run("lustre_file_system", cluster=name, state="absent", delete_data=True)) == {("delete", "lustre_file_system main")}
+    assert {("delete", resource) for resource in HELD} == steps(run("network", cluster=name, state="absent"))
+
+
+def test_without_efs(cloud, run, definition, name):
+    with pytest.raises(ModuleFailed, match=r"efs: false leaves the cluster without shared storage"):
+        run("cluster", **definition, efs=False)
+    with pytest.raises(ModuleFailed, match=r"mount_point: /efs is where jobs are, and nothing is mounted there. Make it /fsx"):
+        run("cluster", **definition, efs=False, lustre=True)
+    options = {**definition, "efs": False, "lustre": True, "mount_point": "/fsx", "lustre_deployment": "SCRATCH_2"}
+    made = run("cluster", **options)
+    assert not {resource for _action, resource in steps(made)} & {"file_system main", "mount_target us-east-1a"}
+    assert "nfs" not in boot_script(cloud, name).split("add ", 1)[1].split("\n", 1)[0]
+    assert not run("cluster", **options)["changed"]
+
+
+def test_modes_of_efs_change_in_place(cloud, run, definition):
+    options = {**definition, "throughput_mode": "elastic"}
+    made = run("cluster", **options)["resources"]["file_system"]["main"]
+    for change in (
+        {"throughput_mode": "provisioned", "provisioned_throughput": 64},
+        {"throughput_mode": "provisioned", "provisioned_throughput": 128.5},
+    ):
+        same(run, {**definition, **change}, {("update", "file_system main")})
+        described = cloud.client("efs").describe_file_systems(FileSystemId=made)["FileSystems"][0]
+        assert described["ThroughputMode"] == change["throughput_mode"]
+        assert described["ProvisionedThroughputInMibps"] == change["provisioned_throughput"]
+
+
+def test_the_key_is_chosen_once(cloud, run, definition):
+    keys = [cloud.client("kms").create_key()["KeyMetadata"] for _number in range(2)]
+    made = run("cluster", **definition, kms_key_id=keys[0]["KeyId"])["resources"]["file_system"]["main"]
+    described = cloud.client("efs").describe_file_systems(FileSystemId=made)["FileSystems"][0]
+    assert described["KmsKeyId"].endswith(keys[0]["KeyId"])
+    for same_key in (keys[0]["KeyId"], keys[0]["Arn"], None):
+        assert not run("cluster", **definition, kms_key_id=same_key)["changed"]
+    with pytest.raises(ModuleFailed, match=r"file_system main: kms_key is .* and cannot become"):
+        run("cluster", **definition, kms_key_id=keys[1]["Arn"])
+
+
+def test_tls_is_for_new_nodes(cloud, run, definition, name):
+    made = run("cluster", **definition, encrypt_in_transit=True)["resources"]["file_system"]["main"]
+    assert f"{made}:/ /efs efs tls,noresvport,_netdev,nofail 0 0" in boot_script(cloud, name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"throughput_mode": "provisioned"}, "provisioned_throughput: give at least 1 MiB/s"),
+        ({"provisioned_throughput": 64}, "provisioned_throughput: not possible with throughput_mode: bursting"),
+        ({"throughput_mode": "elastic", "performance_mode": "maxIO"}, "throughput_mode: elastic is not possible with performance_mode"),
+        ({"encrypted": False, "kms_key_id": "0" * 36}, "kms_key_id: not possible with encrypted: false"),
+        ({"kms_key_id": "alias/mine"}, "kms_key_id: 'alias/mine' is not the id or ARN of a KMS key"),
+        ({"efs": False, "file_system_id": "fs-01234567"}, "file_system_id: fs-01234567 is not used with efs: false"),
+        ({"file_system_id": "fs-01234567"}, "file_system_id: fs-01234567 does not exist in us-east-1"),
+        ({"lustre": True, "lustre_capacity": 3600}, "lustre_capacity: 3600 GiB is not possible. Give 1200 or a multiple of 2400"),
+        ({"lustre_file_system_id": "fs-01234567"}, "lustre_file_system_id: fs-01234567 is no file system of FSx for Lustre in us-east-1"),
+        (
+            {"lustre": True, "lustre_mount_point": "/efs/fast"},
+            "lustre_mount_point: /efs/fast and mount_point /efs must not lie in each other",
+        ),
+        ({"lustre": True, "lustre_mount_point": "fsx"}, "lustre_mount_point: mount point 'fsx': must be an absolute path"),
+        ({"lustre": True, "lustre_data_repositories": [{"s3": "bucket"}]}, "lustre_data_repositories: 'bucket' is not a bucket or prefix"),
+        ({"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": "a"}]}, "'a' is not a directory of the file system"),
+        (
+            {"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": path} for path in ("/a", "/a/b")]},
+            "lustre_data_repositories: /a/b/ lies in /a/",
+        ),
+        (
+            {"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": f"/{number}"} for number in range(9)]},
+            "lustre_data_repositories: 9 are too many, 8 are possible",
+        ),
+        (
+            {"lustre_file_system_id": "fs-01234567", "lustre_data_repositories": [{"s3": "s3://data"}]},
+            "lustre_data_repositories: an adopted file system is not changed",
+        ),
+    ],
+)
+def test_bad_input_changes_nothing(cloud, run, definition, change, message):
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster", **{**definition, **change})
+    assert writes(cloud) == []
+
+
+# File systems of somebody else
+
+
+def foreign_file_system(cloud, name, **more):
+    efs = cloud.client("efs")
+    created = efs.create_file_system(CreationToken=f"{name}-theirs", **more)["FileSystemId"]
+    while efs.describe_file_systems(FileSystemId=created)["FileSystems"][0]["LifeCycleState"] != "available":
+        time.sleep(0.02)
+    return created
+
+
+def foreign_target(cloud, file_system, vpc, subnet, cidr=None):
+    """A mount target behind a group of its owner's, which lets a range in."""
+    ec2 = cloud.client("ec2")
+    group = ec2.create_security_group(GroupName=f"{file_system}-{cidr}", Description="theirs", VpcId=vpc)["GroupId"]
+    if cidr:
+        allowed = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, "IpRanges": [{"CidrIp": cidr}]}
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[allowed])
+    target = cloud.client("efs").create_mount_target(FileSystemId=file_system, SubnetId=subnet, SecurityGroups=[group])
+    return target["MountTargetId"], target["IpAddress"], group
+
+
+def made_network(run, definition, **more):
+    options = {key: definition[key] for key in ("cluster", "ssh_cidrs", "wait_timeout")}
+    return run("network", **options, **more)["resources"]
+
+
+def test_mount_targets_of_the_owner_are_used_as_they_are(cloud, run, definition, name):
+    network = made_network(run, definition)
+    theirs = foreign_file_system(cloud, name)
+    subnet = network["subnet"]["private-us-east-1a"]
+    target, _address, group = foreign_target(cloud, theirs, network["vpc"]["main"], subnet)
+    options = {**definition, "file_system_id": theirs}
+    with pytest.raises(
+        ModuleFailed, match=rf"file_system_id: {target} does not let the nodes in on TCP port 2049. Allow it in {group} from sg-"
+    ):
+        run("cluster", **options)
+    nodes = {"IpProtocol": "tcp", "FromPort": 2000, "ToPort": 2100, "UserIdGroupPairs": [{"GroupId": network["security_group"]["nodes"]}]}
+    cloud.client("ec2").authorize_security_group_ingress(GroupId=group, IpPermissions=[nodes])
+    assert "mount_target us-east-1a" not in {resource for _action, resource in steps(run("cluster", **options))}
+    more = run("cluster", **options, zones=["us-east-1a", "us-east-1b"])
+    assert ("create", "mount_target us-east-1b") in steps(more), "another zone gets one of the cluster's own"
+    for nodes_of in ("workers", "master"):
+        run("node_group", cluster=name, state="absent", group=nodes_of)
+    gone = run("file_system", cluster=name, state="absent")
+    assert steps(gone) == {("delete", "mount_target us-east-1b")}
+    left = cloud.client("efs").describe_mount_targets(FileSystemId=theirs)["MountTargets"]
+    assert target in {item["MountTargetId"] for item in left}
+
+
+@pytest.fixture
+def owner(run, definition, name):
+    """Another cluster, with both kinds of shared storage, in a network of its own."""
+    return run("cluster", **{**definition, "cluster": f"{name}-owner", "network_cidr": "10.9.0.0/16", "worker_count": 1}, lustre=True)
+
+
+def peer(cloud, first, second, cidr):
+    ec2 = cloud.client("ec2")
+    peering = ec2.create_vpc_peering_connection(VpcId=first["vpc"]["main"], PeerVpcId=second["vpc"]["main"])["VpcPeeringConnection"]
+    identifier = peering["VpcPeeringConnectionId"]
+    ec2.accept_vpc_peering_connection(VpcPeeringConnectionId=identifier)
+    ec2.create_route(RouteTableId=first["route_table"]["private"], DestinationCidrBlock=cidr, VpcPeeringConnectionId=identifier)
+
+
+def test_two_clusters_on_the_same_file_systems(cloud, run, definition, name, owner):
+    efs, lustre = owner["resources"]["file_system"]["main"], owner["resources"]["lustre_file_system"]["main"]
+    options = {**definition, "file_system_id": efs, "lustre_file_system_id": lustre}
+    network = made_network(run, definition)
+    with pytest.raises(ModuleFailed) as failure:
+        run("cluster", **options)
+    message = str(failure.value)
+    assert f"file_system_id: {efs} has its mount targets in {owner['resources']['vpc']['main']}, and a file system can" in message
+    assert f"lustre_file_system_id: {lustre} is in {owner['resources']['vpc']['main']}. Peer that VPC" in message
+
+    peer(cloud, network, owner["resources"], "10.9.0.0/16")
+    made = run("cluster", **options)
+    assert not {kind for _action, kind in steps(made)} & {"file_system main", "mount_target us-east-1a", *LUSTRE_PARTS}
+    assert not run("cluster", **options)["changed"]
+    target = cloud.client("efs").describe_mount_targets(FileSystemId=efs)["MountTargets"][0]
+    node = run("cluster_info", cluster=name)["nodes"][0]
+    assert (node["file_system_id"], node["file_system_address"]) == (efs, target["IpAddress"])
+    assert node["lustre_source"].startswith("10.9.")
+    assert f"{target['IpAddress']}:/ /efs nfs4 " in boot_script(cloud, name)
+    assert f"{node['lustre_source']} /fsx lustre " in boot_script(cloud, name)
+
+    # The owner cannot take them away from under the other's nodes
+    cloud.control.forget_calls()
+    for more in ({}, {"delete_data": True}):
+        with pytest.raises(ModuleFailed, match=rf"fs-\w+ is used by nodes of cluster {name}. Delete those nodes first"):
+            run("cluster", cluster=f"{name}-owner", state="absent", **more)
+    assert writes(cloud) == []
+
+    # A module of the nodes alone has to be told what cannot be found by the cluster's own parts
+    nodes = {key: definition[key] for key in ("cluster", "instance_type", "worker_count", "image_parameter", "key_name", "wait_timeout")}
+    assert not run("node_group", **nodes, group="workers", file_system_id=efs, lustre_file_system_id=lustre)["changed"]
+
+    # And the other leaves without a trace
+    gone = run("cluster", cluster=name, state="absent", delete_data=True)
+    assert gone["kept"] == []
+    assert not run("cluster", **{**definition, "cluster": f"{name}-owner", "network_cidr": "10.9.0.0/16", "worker_count": 1}, lustre=True)[
+        "changed"
+    ]
+    run("cluster", cluster=f"{name}-owner", state="absent", delete_data=True)
+
+
+def test_what_another_vpc_has_taken_over_is_not_mounted_in_vain(run, definition, name):
+    own = run("cluster", **definition)["resources"]["file_system"]["main"]
+    run("cluster", cluster=name, state="absent")
+    run("cluster", **{**definition, "cluster": f"{name}-b", "file_system_id": own})
+    with pytest.raises(ModuleFailed, match=rf"file_system_id: {own} has its mount targets in vpc-\w+, and a file system can"):
+        run("cluster", **definition)
+
+
+def test_two_clusters_in_one_vpc(run, definition, name, owner):
+    parts = owner["resources"]
+    efs = parts["file_system"]["main"]
+    inside = {
+        "vpc_id": parts["vpc"]["main"],
+        "public_subnet_ids": [parts["subnet"]["public-us-east-1a"]],
+        "private_subnet_ids": [parts["subnet"]["private-us-east-1a"]],
+    }
+    nodes = {"nodes": parts["security_group"]["nodes"]}
+    with pytest.raises(ModuleFailed, match=r"file_system_id: fsmt-\w+ does not let the nodes in on TCP port 2049"):
+        run("cluster", **definition, **inside, file_system_id=efs)
+    options = {**definition, **inside, "file_system_id": efs, "security_group_ids": nodes}
+    assert "mount_target us-east-1a" not in {resource for _action, resource in steps(run("cluster", **options))}
+    assert not run("cluster", **options)["changed"]
+    for unit, more in (("cluster", {}), ("file_system", {}), ("file_system", {"delete_data": True})):
+        with pytest.raises(ModuleFailed, match=rf"{efs} is used by nodes of cluster {name}|Still in use by auto_scaling_group"):
+            run(unit, cluster=f"{name}-owner", state="absent", **more)
+    gone = run("cluster", cluster=name, state="absent", delete_data=True)
+    assert gone["kept"] == []
+    assert not {resource for _action, resource in steps(gone)} & {*HELD, "file_system main", "mount_target us-east-1a"} - {
+        "security_group storage"
+    }
+
+
+def test_an_adopted_group_needs_mount_targets(cloud, run, definition, name, owner):
+    parts = owner["resources"]
+    groups = {key: parts["security_group"][key] for key in ("nodes", "storage")}
+    inside = {
+        "vpc_id": parts["vpc"]["main"],
+        "public_subnet_ids": [parts["subnet"]["public-us-east-1a"]],
+        "private_subnet_ids": [parts["subnet"]["private-us-east-1a"]],
+        "security_group_ids": groups,
+    }
+    theirs = foreign_file_system(cloud, name)
+    with pytest.raises(ModuleFailed, match=rf"file_system_id: {theirs} has no mount target in us-east-1a. With an adopted security group"):
+        run("cluster", **definition, **inside, file_system_id=theirs)
+    own = run("cluster", **definition, **inside)["resources"]["file_system"]["main"]
+    assert not run("cluster", **definition, **inside)["changed"]
+    gone = run("cluster", **definition, **inside, state="absent")
+    assert ("delete", "mount_target us-east-1a") in steps(gone)
+    assert gone["kept"] == [own]
+    assert cloud.client("efs").describe_mount_targets(FileSystemId=parts["file_system"]["main"])["MountTargets"]
+
+
+def test_another_file_system_is_not_put_under_running_nodes(cloud, run, definition, name):
+    own = run("cluster", **definition)["resources"]["file_system"]["main"]
+    theirs = foreign_file_system(cloud, name)
+    cloud.control.forget_calls()
+    for change, now in (({"file_system_id": theirs}, theirs), ({"efs": False, "lustre": True, "mount_point": "/fsx"}, "none")):
+        with pytest.raises(ModuleFailed, match=rf"file_system_id: nodes run that mount {own}, so it cannot be changed to {now}"):
+            run("cluster", **{**definition, **change})
+    assert writes(cloud) == []
+
+    # Without nodes it can, and what is left of the other's goes
+    for group in ("workers", "master"):
+        run("node_group", cluster=name, state="absent", group=group)
+    changed = run("cluster", **definition, file_system_id=theirs)
+    assert {("create", "mount_target us-east-1a"), ("delete", f"mount_target us-east-1a-{own}")} <= steps(changed)
+    assert not run("cluster", **definition, file_system_id=theirs)["changed"]
+    gone = run("cluster", cluster=name, state="absent")
+    assert ("delete", f"mount_target us-east-1a-{theirs}") in steps(gone)
+    assert gone["kept"] == [own]
+
+
+def test_what_was_left_for_an_adopted_one_is_still_the_clusters(cloud, run, definition, name, owner):
+    made = run("cluster", **definition, lustre=True)["resources"]
+    own = [made["file_system"]["main"], made["lustre_file_system"]["main"]]
+    for group in ("workers", "master"):
+        run("node_group", cluster=name, state="absent", group=group)
+    peer(cloud, made, owner["resources"], "10.9.0.0/16")
+    theirs = {
+        "file_system_id": owner["resources"]["file_system"]["main"],
+        "lustre_file_system_id": owner["resources"]["lustre_file_system"]["main"],
+    }
+    options = {**definition, **theirs, "lustre": True}
+    run("cluster", **options)
+    assert not run("cluster", **options)["changed"]
+    gone = run("cluster", **options, state="absent")
+    assert gone["kept"] == own
+    assert not {resource for _action, resource in steps(gone)} & HELD
+    gone = run("cluster", **options, state="absent", delete_data=True)
+    assert {("delete", "file_system former"), ("delete", "lustre_file_system former")} <= steps(gone)
+    assert gone["kept"] == []
+
+
+def test_a_one_zone_file_system(cloud, run, definition, name):
+    network = made_network(run, definition, zones=["us-east-1a", "us-east-1b"])
+    theirs = foreign_file_system(cloud, name, AvailabilityZoneName="us-east-1b")
+    options = {**definition, "file_system_id": theirs, "zones": ["us-east-1a", "us-east-1b"]}
+    with pytest.raises(ModuleFailed, match=rf"file_system_id: {theirs} is only in us-east-1b, without a mount target"):
+        run("cluster", **options)
+    address = foreign_target(cloud, theirs, network["vpc"]["main"], network["subnet"]["private-us-east-1b"], "10.0.0.0/16")[1]
+    assert not {resource for _action, resource in steps(run("cluster", **options)) if "mount_target" in resource}
+    assert f"{address}:/ /efs nfs4 " in boot_script(cloud, name)
