@@ -30,6 +30,8 @@ class ActionModule(ActionBase):
         state = arguments.get("state", "started")
         if state != "stopped" and not arguments.get("generation"):
             arguments["generation"] = inventory_generation(variables)
+        if state == "prepared" and arguments.get("efa") is None:
+            arguments["efa"] = variables.get("deeplearning_has_efa", False)
         if state == "prepared" and is_first(variables):
             root, names = code_to_send(arguments, [os.getcwd(), self._loader.get_basedir()])
             if not self._task.check_mode:

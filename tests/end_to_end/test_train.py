@@ -151,6 +151,8 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
     while "0" in on_master(on_all).split():
         assert time.monotonic() < deadline, "the job never ran everywhere"
     assert "endless running" in playbook("status.yml").output
+    refused = playbook("provision.yml", "-e", "provision_replace_nodes=true", "-e", "deeplearning_root_volume_size=120", status=2)
+    assert "Nodes cannot be replaced while endless runs" in refused.output
     playbook("stop.yml", "-e", "training_job_name=endless")
     # pgrep -f finds the shell that ssh starts for it, too
     assert set(on_master(on_all.replace("endless.py", "[e]ndless.py")).split()) == {"0"}

@@ -9,13 +9,17 @@ from typing import Callable, List, NamedTuple, Sequence
 
 
 class Host(NamedTuple):
-    """A host as a launcher sees it. C(name) is what the hosts call each other, C(interface) carries C(address)."""
+    """A host as a launcher sees it. C(name) is what the hosts call each other, C(interface) carries C(address).
+
+    C(efa) tells whether it has Elastic Fabric Adapters.
+    """
 
     name: str
     address: str
     number: int
     gpu_count: int
     interface: str
+    efa: bool = False
 
 
 class Program(NamedTuple):

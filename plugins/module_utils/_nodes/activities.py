@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -44,10 +44,12 @@ ADVICE: tuple[tuple[tuple[str, ...], str, bool], ...] = (
 
 @dataclass
 class Launches:
-    """What has been seen of a group's launches since C(since)."""
+    """What has been seen of a group's launches since C(since), the activities whose ids are in C(past) left out."""
 
     since: datetime
     wanted: int
+    past: Collection[str] = ()
+    alternative: str = ""
     ready: int = 0
     reasons: list[str] = field(default_factory=list)
 
@@ -55,13 +57,24 @@ class Launches:
         """Takes in how many nodes are ready and the group's newest activities as AWS describes them."""
         self.ready = ready
         recent = self.since - timedelta(seconds=60)  # the group may have tried just before we looked
-        failed = [activity for activity in activities if activity["StatusCode"] in FAILED and activity["StartTime"] >= recent]
+        failed = [
+            activity
+            for activity in activities
+            if activity["StatusCode"] in FAILED and activity["StartTime"] >= recent and activity["ActivityId"] not in self.past
+        ]
         self.reasons = list(dict.fromkeys(_reason(activity) for activity in failed))
 
     @property
     def hopeless(self) -> bool:
         """Whether the newest reason is one that waiting does not mend."""
         return bool(self.reasons) and not _advice(self.reasons[0])[1]
+
+    def newest_reason(self) -> str:
+        """What AWS's newest reason means, as the end of a sentence, or nothing."""
+        if not self.reasons:
+            return ""
+        meaning = _advice(self.reasons[0])[0] or self.reasons[0]
+        return f"; {meaning.split('. ')[0].rstrip('.')}"
 
 
 def _reason(activity: Mapping[str, Any]) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Tuple
 
 from .. import storage
 from .._file_system.definition import FILE_SYSTEM
 from .._instance_role.definition import INSTANCE_PROFILE
+from .._lustre.definition import LUSTRE
 from .._network.definition import NODES_GROUP, SSH_GROUP, subnet
 from .._plan.resources import Address, Computed, Ref, Wanted
 
@@ -22,8 +23,15 @@ WORKERS = "workers"
 NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
 MASTER_NUMBER = 1  # the master trains too and is worker 1
 NUMBER_TAG = "deeplearning:number"
+WANTED_TAG = "deeplearning:wanted"  # of a group: the worker count that it was last made for, also when fewer were accepted
 FILE_SYSTEM_TAG = "deeplearning:file-system"
+FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # where its name says nothing to the nodes
+LUSTRE_TAG = "deeplearning:lustre-file-system"
+LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # what mount(8) calls it
+STORAGE_TAGS = (FILE_SYSTEM_TAG, FILE_SYSTEM_ADDRESS_TAG, LUSTRE_TAG, LUSTRE_SOURCE_TAG)
 NODE_TYPE_TAG = "NodeType"
+PLACEMENT_GROUP = Address("placement_group", "main")
+MASTER_ADDRESS = Address("master_address", MASTER)
 
 
 @dataclass(frozen=True)
@@ -35,17 +43,68 @@ class Image:
     source: str
 
 
+PLAIN, EFA, EFA_ONLY = "interface", "efa", "efa-only"  # types of network interfaces
+Interface = Tuple[int, int, str]
+"""A network interface: the index of its network card, that of its device on the card, and its type."""
+
+
+@dataclass(frozen=True)
+class RootVolume:
+    """Size in GiB, throughput in MiB/s; 0 and an empty key leave AWS's default."""
+
+    size: int
+    type: str = "gp3"
+    iops: int = 0
+    throughput: int = 0
+    kms_key: str = ""
+
+
 @dataclass(frozen=True)
 class NodeSettings:
-    """What all nodes of a cluster have in common. C(root_volume_size) is in GiB."""
+    """What all nodes of a cluster have in common. C(clustered) nodes are in the placement group."""
 
     instance_type: str
     image: Image
     key_name: str
-    root_volume_size: int
+    root_volume: RootVolume
+    ebs_optimized: bool
+    interfaces: tuple[Interface, ...]
+    clustered: bool
+    market: str
+    spot_max_price: str
+    capacity_reservation: str
     login_user: str
     mount_point: str
     mounts_file_system: bool
+    file_system_address: str = ""
+    """What the nodes mount instead of the file system's name."""
+    encrypt_in_transit: bool = False
+    mounts_lustre: bool = False
+    lustre_mount_point: str = ""
+
+
+def clustered(options: Mapping[str, Any]) -> bool:
+    """Whether the nodes are to be close together, which they can only be in one zone."""
+    placement = options["placement"]
+    return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]))
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How many nodes a run is for, and what it does when AWS has fewer."""
+
+    workers: int
+    wanted_workers: int
+    """More than C(workers) when fewer were accepted before, and this run does not try for more."""
+    least_workers: int
+    zones: Sequence[str] | None
+    """Where new nodes are launched; None leaves that as it is."""
+    timeout: float
+    """Seconds until C(least_workers) are enough."""
+    past_activities: frozenset[str] = frozenset()
+    """Ids of scaling activities that belong to an earlier alternative."""
+    alternative: str = ""
+    """What is being tried, in words."""
 
 
 def launch_template(group: str) -> Address:
@@ -85,19 +144,20 @@ def user_data(config: Mapping[str, Any]) -> str:
 def wanted(
     group: str,
     settings: NodeSettings,
-    worker_count: int,
-    zones: Sequence[str],
+    capacity: Capacity,
     cluster: str,
     region: str,
     tags: Callable[[Address], dict[str, str]],
     *,
+    public_master: bool,
     wait: bool,
 ) -> list[Wanted]:
     """The resources of one group, C(master) or C(workers). Nodes get their numbers once they are up, so only if C(wait)."""
     is_master = group == MASTER
+    is_public = is_master and public_master
+    by_ssh = is_master or not public_master  # without a public master there is none to jump through: all nodes are reached alike
     template, scaling_group = launch_template(group), auto_scaling_group(group)
-    size = len(numbers(group, worker_count))
-    file_system_tag = {FILE_SYSTEM_TAG: Ref(FILE_SYSTEM)} if settings.mounts_file_system else {}
+    own_numbers = numbers(group, capacity.workers)
     result = [
         Wanted(
             template,
@@ -106,12 +166,23 @@ def wanted(
                 "instance_type": settings.instance_type,
                 "image_id": settings.image.image_id,
                 "root_device": settings.image.root_device,
-                "root_volume_size": settings.root_volume_size,
+                "root_volume_size": settings.root_volume.size,
+                "root_volume_type": settings.root_volume.type,
+                "root_volume_iops": settings.root_volume.iops,
+                "root_volume_throughput": settings.root_volume.throughput,
+                "root_volume_kms_key": settings.root_volume.kms_key,
+                "ebs_optimized": settings.ebs_optimized,
                 "key_name": settings.key_name,
                 "instance_profile": Ref(INSTANCE_PROFILE),
-                "security_groups": frozenset({Ref(NODES_GROUP), Ref(SSH_GROUP)} if is_master else {Ref(NODES_GROUP)}),
-                "public_address": is_master,
+                "security_groups": frozenset({Ref(NODES_GROUP), Ref(SSH_GROUP)} if by_ssh else {Ref(NODES_GROUP)}),
+                "interfaces": settings.interfaces,
+                "public_address": is_public and len(settings.interfaces) == 1,
+                "placement_group": Ref(PLACEMENT_GROUP) if settings.clustered else "",
+                "market": settings.market,
+                "spot_max_price": settings.spot_max_price,
+                "capacity_reservation": settings.capacity_reservation,
                 "user_data": _user_data(settings, region),
+                "volume_tags": tags(Address("volume", group)),
                 "tags": tags(template),
             },
         ),
@@ -121,29 +192,65 @@ def wanted(
                 "name": f"{cluster}-{group}",
                 "launch_template": Ref(template),
                 "minimum": 1 if is_master else 0,
-                "size": size,
-                "subnets": frozenset(Ref(subnet("public" if is_master else "private", zone)) for zone in zones),
+                "size": len(own_numbers),
+                "subnets": capacity.zones and frozenset(Ref(subnet("public" if is_public else "private", zone)) for zone in capacity.zones),
                 # Never end a node under a job to balance zones
                 "suspended": frozenset({"AZRebalance"}),
                 "tags": {
                     **tags(scaling_group),
-                    **file_system_tag,
+                    **_storage_tags(settings),
                     "Name": f"{cluster}-{NODE_TYPES[group]}",
                     NODE_TYPE_TAG: NODE_TYPES[group],
+                    WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),
                 },
             },
+            # The master launches first: workers are what a cluster can have fewer of
+            after=() if is_master else (auto_scaling_group(MASTER),),
         ),
     ]
     if wait:
-        result.append(Wanted(nodes(group), {"numbers": numbers(group, worker_count), "group": Ref(scaling_group)}))
+        # The master comes last: it is what a run that was killed leaves without number when workers are missing
+        result.append(
+            Wanted(
+                nodes(group),
+                {"numbers": own_numbers, "group": Ref(scaling_group), "outdated": ()},
+                # What replaces a node is launched from the template as it is then, also where the group stays as it is
+                after=(template, nodes(WORKERS)) if is_master else (template,),
+                parameters={
+                    "least": 1 if is_master else capacity.least_workers,
+                    "timeout": capacity.timeout,
+                    "past_activities": capacity.past_activities,
+                    "alternative": capacity.alternative,
+                },
+            )
+        )
     return result
 
 
-def _user_data(settings: NodeSettings, region: str) -> Any:
-    if not settings.mounts_file_system:
-        return user_data({})
+def _storage_tags(settings: NodeSettings) -> dict[str, Any]:
+    tags: dict[str, Any] = {}
+    if settings.mounts_file_system:
+        tags[FILE_SYSTEM_TAG] = Ref(FILE_SYSTEM)
+    if settings.file_system_address:
+        tags[FILE_SYSTEM_ADDRESS_TAG] = settings.file_system_address
+    if settings.mounts_lustre:
+        tags.update({LUSTRE_TAG: Ref(LUSTRE), LUSTRE_SOURCE_TAG: Ref(LUSTRE, "source")})
+    return tags
 
-    def render(file_system_id: str) -> str:
-        return user_data(storage.cloud_config(file_system_id, region, settings.mount_point, settings.login_user))
 
-    return Computed(render, (Ref(FILE_SYSTEM),))
+def _user_data(settings: NodeSettings, region: str) -> Computed:
+    refs = [Ref(FILE_SYSTEM)] if settings.mounts_file_system else []
+    refs += [Ref(LUSTRE, "source")] if settings.mounts_lustre else []
+
+    def render(*values: str) -> str:
+        storages = [_storage(settings, region, ref, value) for ref, value in zip(refs, values)]
+        return user_data(storage.cloud_config(storages, settings.login_user))
+
+    return Computed(render, tuple(refs))
+
+
+def _storage(settings: NodeSettings, region: str, ref: Ref, value: str) -> storage.Storage:
+    if ref.address == LUSTRE:
+        return storage.lustre(value, settings.lustre_mount_point)
+    address, encrypted = settings.file_system_address, settings.encrypt_in_transit
+    return storage.efs(value, region, settings.mount_point, address=address, encrypted=encrypted)

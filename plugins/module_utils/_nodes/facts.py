@@ -9,7 +9,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .definition import FILE_SYSTEM_TAG, MASTER, NODE_TYPE_TAG, NODE_TYPES, NUMBER_TAG, WORKERS, assign_numbers
+from .definition import (
+    EFA,
+    EFA_ONLY,
+    FILE_SYSTEM_ADDRESS_TAG,
+    FILE_SYSTEM_TAG,
+    LUSTRE_SOURCE_TAG,
+    LUSTRE_TAG,
+    MASTER,
+    NODE_TYPE_TAG,
+    NODE_TYPES,
+    NUMBER_TAG,
+    WORKERS,
+    assign_numbers,
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,10 @@ class Node:
     private_ip: str
     public_ip: str | None
     file_system_id: str | None
+    file_system_address: str | None = None
+    lustre_file_system_id: str | None = None
+    lustre_source: str | None = None
+    efa: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -59,6 +76,10 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         private_ip=instance["PrivateIpAddress"],
         public_ip=instance.get("PublicIpAddress") or None,
         file_system_id=_tags(instance).get(FILE_SYSTEM_TAG),
+        file_system_address=_tags(instance).get(FILE_SYSTEM_ADDRESS_TAG),
+        lustre_file_system_id=_tags(instance).get(LUSTRE_TAG),
+        lustre_source=_tags(instance).get(LUSTRE_SOURCE_TAG),
+        efa=any(interface.get("InterfaceType") in (EFA, EFA_ONLY) for interface in instance.get("NetworkInterfaces", [])),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from .._aws import COMPONENT_TAG, KEY_TAG, Cloud, WaitTimeout, error_code, tag_dict, tag_list
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
-from .definition import COMPONENT, FILE_SYSTEM_TAG, NODE_TYPE_TAG
+from .definition import COMPONENT, NODE_TYPE_TAG, STORAGE_TAGS, WANTED_TAG
 from .members import in_group, live_instances, number_of
 
 try:
@@ -41,18 +41,21 @@ def read(cloud: Cloud) -> Iterator[Found]:
                 "suspended": frozenset(process["ProcessName"] for process in group["SuspendedProcesses"]),
                 "tags": _comparable_group_tags(cloud, tags),
             },
-            {"instances": [instance["InstanceId"] for instance in group["Instances"]]},
+            {
+                "instances": {instance["InstanceId"]: instance.get("LaunchTemplate", {}) for instance in group["Instances"]},
+                "wanted": tags.get(WANTED_TAG),
+            },
         )
 
 
 def _comparable_group_tags(cloud: Cloud, tags: Mapping[str, str]) -> dict[str, str]:
-    own = {name: tags[name] for name in (FILE_SYSTEM_TAG, NODE_TYPE_TAG) if name in tags}
+    own = {name: tags[name] for name in (*STORAGE_TAGS, NODE_TYPE_TAG, WANTED_TAG) if name in tags}
     return {**cloud.comparable_tags(tag_list(tags)), **own}
 
 
 def _group_tags(name: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:
     return [
-        {"ResourceId": name, "ResourceType": "auto-scaling-group", "Key": key, "Value": value, "PropagateAtLaunch": True}
+        {"ResourceId": name, "ResourceType": "auto-scaling-group", "Key": key, "Value": value, "PropagateAtLaunch": key != WANTED_TAG}
         for key, value in tags.items()
     ]
 
@@ -63,8 +66,9 @@ def _create_group(cloud: Cloud, address: Address, properties: Properties) -> Fou
 
     def create() -> bool:
         try:
-            cloud.once_visible(
-                cloud.autoscaling.create_auto_scaling_group,
+            cloud.create(
+                "autoscaling",
+                "create_auto_scaling_group",
                 AutoScalingGroupName=name,
                 LaunchTemplate={"LaunchTemplateId": properties["launch_template"], "Version": "$Latest"},
                 MinSize=properties["minimum"],
@@ -126,13 +130,13 @@ def _suspend(cloud: Cloud, name: str, *, before: frozenset[str], after: frozense
 def _remove_highest_numbers(cloud: Cloud, found: Found, properties: Properties) -> None:
     """Ends the surplus nodes with the highest numbers; left to itself AWS would choose by age and zone."""
     in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
+    surplus = max(len(in_group) - properties["size"], 0)
+    # What is not launched yet is not to come any more, while what is there waits for its turn
+    cloud.autoscaling.update_auto_scaling_group(
+        AutoScalingGroupName=found.id, MinSize=min(properties["minimum"], properties["size"]), DesiredCapacity=properties["size"] + surplus
+    )
     # Nodes without a number go first
-    surplus = sorted(in_group, key=lambda instance: number_of(instance) or 10**6, reverse=True)[
-        : max(len(in_group) - properties["size"], 0)
-    ]
-    if found.properties["minimum"] > properties["minimum"] or found.properties["minimum"] > properties["size"]:
-        cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=found.id, MinSize=min(properties["minimum"], properties["size"]))
-    for instance in surplus:
+    for instance in sorted(in_group, key=lambda instance: number_of(instance) or 10**6, reverse=True)[:surplus]:
         cloud.once_unused(
             cloud.autoscaling.terminate_instance_in_auto_scaling_group,
             InstanceId=instance["InstanceId"],

@@ -13,8 +13,11 @@ from typing import Any, Mapping
 from .._aws import COMPONENT_TAG, IMAGE_TAG, KEY_TAG, Cloud, tag_dict, tag_list
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
-from .definition import COMPONENT
+from .capacity import BLOCK, RESERVATION, SPOT
+from .definition import COMPONENT, PLAIN, Interface
 
+ON_DEMAND = "on-demand"
+RESERVATIONS_ONLY = "capacity-reservations-only"
 Properties = Mapping[str, Any]
 
 
@@ -44,22 +47,38 @@ def read(cloud: Cloud) -> Iterator[Found]:
 
 
 def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
-    interface: dict[str, Any] = next(iter(data.get("NetworkInterfaces", [])), {})
-    root: dict[str, Any] = next(iter(data.get("BlockDeviceMappings", [])), {})
+    interfaces: list[dict[str, Any]] = data.get("NetworkInterfaces", [])
+    primary: dict[str, Any] = next(iter(interfaces), {})
+    disk: dict[str, Any] = next(iter(data.get("BlockDeviceMappings", [])), {})
+    volume = disk.get("Ebs", {})
+    market, reservation = _found_market(data)
     return {
         "instance_type": data.get("InstanceType"),
         "image_id": data.get("ImageId"),
-        "root_device": root.get("DeviceName"),
-        "root_volume_size": root.get("Ebs", {}).get("VolumeSize"),
+        "root_device": disk.get("DeviceName"),
+        "root_volume_size": volume.get("VolumeSize"),
+        "root_volume_type": volume.get("VolumeType"),
+        "root_volume_iops": volume.get("Iops", 0),
+        "root_volume_throughput": volume.get("Throughput", 0),
+        "root_volume_kms_key": volume.get("KmsKeyId", ""),
+        "ebs_optimized": data.get("EbsOptimized", False),
         "key_name": data.get("KeyName"),
         "instance_profile": data.get("IamInstanceProfile", {}).get("Name"),
-        "security_groups": frozenset(interface.get("Groups", [])),
-        "public_address": interface.get("AssociatePublicIpAddress", False),
+        "interfaces": tuple(
+            (item.get("NetworkCardIndex", 0), item["DeviceIndex"], item.get("InterfaceType", PLAIN)) for item in interfaces
+        ),
+        "security_groups": frozenset(primary.get("Groups", [])),
+        "public_address": primary.get("AssociatePublicIpAddress", False),
+        "placement_group": data.get("Placement", {}).get("GroupName", ""),
+        "market": market,
+        "spot_max_price": data.get("InstanceMarketOptions", {}).get("SpotOptions", {}).get("MaxPrice", ""),
+        "capacity_reservation": reservation,
         "user_data": base64.b64decode(data.get("UserData", "")).decode(),
+        "volume_tags": next((tag_dict(item["Tags"]) for item in data.get("TagSpecifications", []) if item["ResourceType"] == "volume"), {}),
     }
 
 
-def _template_data(cloud: Cloud, key: str, properties: Properties) -> dict[str, Any]:
+def _template_data(properties: Properties) -> dict[str, Any]:
     return {
         "InstanceType": properties["instance_type"],
         "ImageId": properties["image_id"],
@@ -67,28 +86,71 @@ def _template_data(cloud: Cloud, key: str, properties: Properties) -> dict[str, 
         "IamInstanceProfile": {"Name": properties["instance_profile"]},
         "UserData": base64.b64encode(properties["user_data"].encode()).decode(),
         "MetadataOptions": {"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 2},
-        "BlockDeviceMappings": [
-            {
-                "DeviceName": properties["root_device"],
-                "Ebs": {"VolumeSize": properties["root_volume_size"], "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True},
-            }
-        ],
-        "NetworkInterfaces": [
-            {
-                "DeviceIndex": 0,
-                "AssociatePublicIpAddress": properties["public_address"],
-                "Groups": sorted(properties["security_groups"]),
-                "DeleteOnTermination": True,
-            }
-        ],
-        "TagSpecifications": [{"ResourceType": "volume", "Tags": tag_list(cloud.tags(COMPONENT, key, properties["name"]))}],
+        "BlockDeviceMappings": [{"DeviceName": properties["root_device"], "Ebs": _root_volume(properties)}],
+        "NetworkInterfaces": [_network_interface(interface, properties) for interface in properties["interfaces"]],
+        "TagSpecifications": [{"ResourceType": "volume", "Tags": tag_list(properties["volume_tags"])}],
+        **({"EbsOptimized": True} if properties["ebs_optimized"] else {}),
+        **({"Placement": {"GroupName": properties["placement_group"]}} if properties["placement_group"] else {}),
+        **_market_data(properties["market"], properties["spot_max_price"], properties["capacity_reservation"]),
     }
+
+
+def _root_volume(properties: Properties) -> dict[str, Any]:
+    asked = {
+        "Iops": properties["root_volume_iops"],
+        "Throughput": properties["root_volume_throughput"],
+        "KmsKeyId": properties["root_volume_kms_key"],
+    }
+    return {
+        "VolumeSize": properties["root_volume_size"],
+        "VolumeType": properties["root_volume_type"],
+        "Encrypted": True,
+        "DeleteOnTermination": True,
+        **{name: value for name, value in asked.items() if value},
+    }
+
+
+def _network_interface(interface: Interface, properties: Properties) -> dict[str, Any]:
+    card, device, interface_type = interface
+    result = {
+        "NetworkCardIndex": card,
+        "DeviceIndex": device,
+        "InterfaceType": interface_type,
+        "Groups": sorted(properties["security_groups"]),
+        "DeleteOnTermination": True,
+    }
+    # AWS refuses the very mention of it beside several interfaces
+    if len(properties["interfaces"]) == 1:
+        result["AssociatePublicIpAddress"] = properties["public_address"]
+    return result
+
+
+def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str, Any]:
+    """How the instances are paid; on-demand says nothing, so that an open reservation that matches is used."""
+    target = {"CapacityReservationResourceGroupArn" if reservation.startswith("arn:") else "CapacityReservationId": reservation}
+    reserved = {"CapacityReservationTarget": target} if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
+    if market == SPOT:
+        price = {"MaxPrice": spot_max_price} if spot_max_price else {}
+        options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", **price}
+        return {"InstanceMarketOptions": {"MarketType": SPOT, "SpotOptions": options}}
+    if market == BLOCK:
+        return {"InstanceMarketOptions": {"MarketType": BLOCK}, "CapacityReservationSpecification": reserved}
+    return {"CapacityReservationSpecification": reserved} if market == RESERVATION else {}
+
+
+def _found_market(data: Mapping[str, Any]) -> tuple[str, str]:
+    """The market that launch data speaks of, and the reservation in it."""
+    reserved = data.get("CapacityReservationSpecification", {})
+    target = reserved.get("CapacityReservationTarget", {})
+    reservation = target.get("CapacityReservationId") or target.get("CapacityReservationResourceGroupArn", "")
+    paid = data.get("InstanceMarketOptions", {}).get("MarketType")
+    return paid or (RESERVATION if reserved else ON_DEMAND), reservation
 
 
 def _create_template(cloud: Cloud, address: Address, properties: Properties) -> Found:
     template = cloud.ec2.create_launch_template(
         LaunchTemplateName=properties["name"],
-        LaunchTemplateData=_template_data(cloud, address.key, properties),
+        LaunchTemplateData=_template_data(properties),
         TagSpecifications=[{"ResourceType": "launch-template", "Tags": tag_list(properties["tags"])}],
     )["LaunchTemplate"]
     return Found(address, template["LaunchTemplateId"], properties)
@@ -96,9 +158,9 @@ def _create_template(cloud: Cloud, address: Address, properties: Properties) -> 
 
 def _update_template(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     if changed - {"tags"}:
-        version = cloud.ec2.create_launch_template_version(
-            LaunchTemplateId=found.id, LaunchTemplateData=_template_data(cloud, found.address.key, properties)
-        )["LaunchTemplateVersion"]["VersionNumber"]
+        version = cloud.ec2.create_launch_template_version(LaunchTemplateId=found.id, LaunchTemplateData=_template_data(properties))[
+            "LaunchTemplateVersion"
+        ]["VersionNumber"]
         cloud.ec2.modify_launch_template(LaunchTemplateId=found.id, DefaultVersion=str(version))
     if "tags" in changed:
         cloud.ec2.create_tags(Resources=[found.id], Tags=tag_list(properties["tags"]))
@@ -108,23 +170,58 @@ def _delete_template(cloud: Cloud, found: Found) -> None:
     cloud.once_unused(cloud.ec2.delete_launch_template, LaunchTemplateId=found.id)
 
 
+def outdated(cloud: Cloud, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
+    """The numbers of those nodes that the template as it is now would launch otherwise.
+
+    C(launched_from) holds the launch template specification of each node as its group describes it. Versions may say the same.
+    """
+    current = str(template.attributes["version"])
+    others = {number: item or {} for number, item in launched_from.items() if item and item.get("Version") != current}
+    versions = [int(item["Version"]) for item in others.values() if item.get("LaunchTemplateId") == template.id]
+    same = set()
+    if versions:
+        described = cloud.retrieve(
+            "ec2",
+            "describe_launch_template_versions",
+            "LaunchTemplateVersions",
+            LaunchTemplateId=template.id,
+            MinVersion=str(min(versions)),
+        )
+        for version in described:
+            properties = _template_properties(version["LaunchTemplateData"])
+            if all(template.properties[name] == value for name, value in properties.items()):
+                same.add(str(version["VersionNumber"]))
+    return tuple(sorted(n for n, item in others.items() if item.get("LaunchTemplateId") != template.id or item["Version"] not in same))
+
+
 KIND = Kind(
     "launch_template",
     _create_template,
     _delete_template,
     update=_update_template,
-    updatable=frozenset(
+    updatable=frozenset({"tags"}),
+    replacing=frozenset(
         {
             "instance_type",
             "image_id",
             "root_device",
             "root_volume_size",
+            "root_volume_type",
+            "root_volume_iops",
+            "root_volume_throughput",
+            "root_volume_kms_key",
+            "ebs_optimized",
             "key_name",
             "instance_profile",
+            "interfaces",
             "security_groups",
             "public_address",
+            "placement_group",
+            "market",
+            "spot_max_price",
+            "capacity_reservation",
             "user_data",
-            "tags",
+            "volume_tags",
         }
     ),
     deleted_after=("auto_scaling_group",),

@@ -1,11 +1,12 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Nodes: the live instances of a group and their numbers."""
+"""Nodes: the live instances of a group, their numbers, and what happens when there are too few or old ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from datetime import datetime, timezone
 from typing import Any, Mapping
 
@@ -13,10 +14,14 @@ from .._aws import Cloud, CloudError, WaitTimeout, tag_dict, tag_list
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
 from .activities import Launches, explain
-from .definition import NODE_TYPE_TAG, NODE_TYPES, NUMBER_TAG, assign_numbers, nodes
+from .definition import NODE_TYPE_TAG, NODE_TYPES, NUMBER_TAG, assign_numbers, nodes, numbers
 
 ALIVE = ("pending", "running")
 Properties = Mapping[str, Any]
+
+
+class Shortage(CloudError):
+    """AWS does not launch the nodes that a job needs at least."""
 
 
 def live_instances(cloud: Cloud, *states: str) -> list[dict[str, Any]]:
@@ -42,62 +47,129 @@ def read(cloud: Cloud) -> Iterator[Found]:
     instances = live_instances(cloud)
     for group in NODE_TYPES:
         members = in_group(instances, group)
-        numbers = {number for instance in members if (number := number_of(instance))}
-        yield Found(nodes(group), group, {"numbers": tuple(sorted(numbers))}, {"subnets": {instance["SubnetId"] for instance in members}})
+        numbered = {number: instance["InstanceId"] for instance in members if (number := number_of(instance))}
+        yield Found(
+            nodes(group),
+            group,
+            {"numbers": tuple(sorted(numbered))},
+            {
+                "subnets": {instance["SubnetId"] for instance in members},
+                "instances": numbered,
+                "placement_groups": {instance["Placement"].get("GroupName") for instance in members},
+                "public_addresses": [instance.get("PublicIpAddress") for instance in members],
+            },
+        )
 
 
 def _create_nodes(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    _number_nodes(cloud, address, properties)
-    return Found(address, properties["group"], properties)
+    return _number_nodes(cloud, address, properties)
 
 
-def _update_nodes(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
-    _number_nodes(cloud, found.address, properties)
+def _update_nodes(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
+    if "outdated" in changed:
+        _replace_nodes(cloud, found, properties)
+    return _number_nodes(cloud, found.address, properties)
 
 
-def _number_nodes(cloud: Cloud, address: Address, properties: Properties) -> None:
-    """Waits until the group's nodes are in service and gives a number to each that has none.
-
-    Raises CloudError with AWS's reason when the group cannot launch them.
-    """
-    name, wanted_numbers = properties["group"], properties["numbers"]
-    launches = Launches(since=datetime.now(timezone.utc), wanted=len(wanted_numbers))
-
-    def in_service() -> list[dict[str, Any]] | None:
-        group = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])[0]
-        members = {item["InstanceId"] for item in group["Instances"]}
-        ready = {
-            item["InstanceId"] for item in group["Instances"] if item["LifecycleState"] == "InService" and item["HealthStatus"] == "Healthy"
-        }
-        alive = [instance for instance in live_instances(cloud) if instance["InstanceId"] in members]
-        # The group notices minutes later that an instance has died, and EC2 shows one for a while that the group ends
-        if len(ready) == len(wanted_numbers) and ready == {instance["InstanceId"] for instance in alive}:
-            return alive
-        activities = cloud.autoscaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=20)["Activities"]
-        launches.observe(len(ready & {instance["InstanceId"] for instance in alive}), activities)
-        if launches.hopeless:
-            raise CloudError(explain(name, launches))
-        return None
-
-    try:
-        instances = cloud.wait_until(f"Nodes of {name}", in_service)
-    except WaitTimeout as error:
-        raise WaitTimeout(explain(name, launches, f"{error} ")) from error
+def _number_nodes(cloud: Cloud, address: Address, properties: Properties, gone: Collection[str] = ()) -> Found:
+    """Waits until the group's nodes are in service and gives a number to each that has none. Raises Shortage."""
+    name, wanted = properties["group"], len(properties["numbers"])
+    launches = Launches(
+        since=datetime.now(timezone.utc), wanted=wanted, past=properties["past_activities"], alternative=properties["alternative"]
+    )
+    instances, explanation = _in_service(cloud, name, launches, properties["least"], properties["timeout"], gone)
+    if len(instances) < wanted:
+        _settle_for(cloud, name, len(instances))
+    possible = numbers(address.key, len(instances))
     numbered: dict[str, int] = {}
     for instance in instances:
         number = number_of(instance)
-        if number and number in wanted_numbers and number not in numbered.values():
+        if number in possible and number not in numbered.values():
             numbered[instance["InstanceId"]] = number
     unnumbered = [instance["InstanceId"] for instance in instances if instance["InstanceId"] not in numbered]
-    for instance_id, number in assign_numbers(address.key, numbered, unnumbered, len(wanted_numbers)).items():
+    for instance_id, number in assign_numbers(address.key, numbered, unnumbered, len(instances)).items():
         if instance_id not in numbered:
             cloud.once_visible(
                 cloud.ec2.create_tags, "InvalidInstanceID.NotFound", Resources=[instance_id], Tags=tag_list({NUMBER_TAG: str(number)})
             )
+    return Found(address, name, {**properties, "numbers": possible}, {"shortage": explanation})
+
+
+def _in_service(
+    cloud: Cloud, name: str, launches: Launches, least: int, timeout: float, gone: Collection[str]
+) -> tuple[list[dict[str, Any]], str | None]:
+    """The group's healthy instances without C(gone), once it has as many as wanted.
+
+    After C(timeout) seconds, or as soon as waiting is of no use, C(least) are enough, and the reason for it comes along. Raises Shortage.
+    """
+    wanted, began = launches.wanted, time.monotonic()
+
+    def look() -> tuple[list[dict[str, Any]], str | None] | None:
+        group = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])[0]
+        members = {item["InstanceId"]: item for item in group["Instances"] if item["InstanceId"] not in gone}
+        alive = [instance for instance in live_instances(cloud) if instance["InstanceId"] in members]
+        ready = [instance for instance in alive if _is_in_service(members[instance["InstanceId"]])]
+        # The group notices minutes later that an instance has died, and EC2 shows one for a while that the group ends
+        if len(ready) == len(alive) == len(members) == wanted:
+            return ready, None
+        launches.observe(len(ready), activities(cloud, name))
+        elapsed = time.monotonic() - began
+        cloud.progress(f"{name}: {len(ready)} of {wanted} nodes in service, {launches.alternative}{launches.newest_reason()}", elapsed)
+        on_their_way = any(item["LifecycleState"].startswith("Pending") for item in members.values())
+        if (elapsed < timeout and not launches.hopeless) or (on_their_way and elapsed < 2 * timeout):
+            return None
+        if least <= len(ready) < wanted:
+            return ready, explain(name, launches)
+        if len(ready) < least:
+            raise Shortage(explain(name, launches))
+        return None  # more than wanted: the surplus is still leaving
+
+    try:
+        return cloud.wait_until(f"Nodes of {name}", look, timeout=2 * timeout + cloud.wait_timeout)
+    except WaitTimeout as error:
+        raise WaitTimeout(explain(name, launches, f"{error} ")) from error
+
+
+def activities(cloud: Cloud, name: str) -> list[dict[str, Any]]:
+    """The newest of a group's scaling activities, newest first."""
+    return list(cloud.autoscaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=20)["Activities"])
+
+
+def _is_in_service(member: Mapping[str, Any]) -> bool:
+    return bool(member["LifecycleState"] == "InService" and member["HealthStatus"] == "Healthy")
+
+
+def _settle_for(cloud: Cloud, name: str, size: int) -> None:
+    """Has the group stop trying for more; its tag still says how many are wanted."""
+    cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=size, DesiredCapacity=size)
+
+
+def _replace_nodes(cloud: Cloud, found: Found, properties: Properties) -> None:
+    """Ends the outdated nodes one by one, each once its predecessor's successor is in service with its number.
+
+    The first that does not come back ends the run, so that a template that cannot be launched costs one node.
+    """
+    group = properties["group"]
+    # Those that were too many have gone with the group's size
+    outdated = [number for number in found.properties["outdated"] if number in properties["numbers"]]
+    for count, number in enumerate(outdated, start=1):
+        cloud.progress(f"{group}: replacing node {number}, {count} of {len(outdated)}")
+        instance_id = found.attributes["instances"][number]
+        cloud.once_unused(
+            cloud.autoscaling.terminate_instance_in_auto_scaling_group, InstanceId=instance_id, ShouldDecrementDesiredCapacity=False
+        )
+        _number_nodes(cloud, found.address, {**properties, "least": len(properties["numbers"])}, gone={instance_id})
 
 
 def _delete_nodes(_cloud: Cloud, _found: Found) -> None:
     """Nodes go with their group."""
 
 
-KIND = Kind("nodes", _create_nodes, _delete_nodes, update=_update_nodes, updatable=frozenset({"numbers", "group"}))
+KIND = Kind(
+    "nodes",
+    _create_nodes,
+    _delete_nodes,
+    update=_update_nodes,
+    updatable=frozenset({"numbers", "group"}),
+    replacing=frozenset({"outdated"}),
+)

@@ -6,18 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from .._aws import IMAGE_TAG
-from .._file_system.definition import FILE_SYSTEM
-from .._file_system.resources import COMPONENT as FILE_SYSTEM_COMPONENT
-from .._network.zones import zones
+from .._plan.plan import Change, Policy
 from .._plan.resources import Address, Found, Wanted
 from ..unit import Request, Unit
-from . import definition, images, resources
+from . import capacity, definition, master_address, placement, resources
+from .calls import CALLS
+from .settings import node_settings
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
-    return resources.read(request.cloud)
+    return resources.read(request.cloud, request.options.get("placement_group"))
 
 
 def _groups(request: Request) -> list[str]:
@@ -27,31 +28,51 @@ def _groups(request: Request) -> list[str]:
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
-    options = request.options
-    image = images.choose(request, found)
-    settings = definition.NodeSettings(
-        instance_type=options["instance_type"],
-        image=image,
-        key_name=options["key_name"],
-        root_volume_size=options["root_volume_size"],
-        login_user=options["login_user"],
-        mount_point=options["mount_point"],
-        mounts_file_system=request.manages(FILE_SYSTEM_COMPONENT) or any(item.address == FILE_SYSTEM for item in found),
-    )
+    options, alternative = request.options, request.alternative
+    public_master = options["master_public_address"]
+    settings = node_settings(request, alternative, found)
 
     def tags(address: Address) -> dict[str, str]:
         own = request.tags(definition.COMPONENT)(address)
-        return {**own, IMAGE_TAG: image.source} if address.kind == "launch_template" else own
+        return {**own, IMAGE_TAG: settings.image.source} if address.kind == "launch_template" else own
 
-    cloud, places = request.cloud, zones(request, found)
+    stays = not capacity.is_moving(request, found) and not capacity.is_in_use(alternative, found)
+    wish = definition.Capacity(
+        workers=capacity.worker_count(request, found),
+        wanted_workers=options["worker_count"],
+        least_workers=capacity.least_workers(request),
+        zones=None if stays else alternative.zones,
+        timeout=options["capacity_timeout"],
+        past_activities=request.past_activities,
+        alternative=str(alternative),
+    )
+    if settings.clustered:
+        yield placement.wanted(options["placement_group"] or request.cloud.cluster, tags)
+    if definition.MASTER in _groups(request) and len(settings.interfaces) > 1 and public_master:
+        yield master_address.wanted(tags, wait=options["wait"])
     for group in _groups(request):
         yield from definition.wanted(
-            group, settings, options["worker_count"], places, cloud.cluster, cloud.region, tags, wait=options["wait"]
+            group, settings, wish, request.cloud.cluster, request.cloud.region, tags, public_master=public_master, wait=options["wait"]
         )
 
 
 def _keeps(request: Request, item: Found) -> bool:
-    return item.address.key not in _groups(request) or (request.present and item.address.kind == "nodes")
+    groups = _groups(request)
+    if item.address.key in definition.NODE_TYPES and item.address.key not in groups:
+        return True
+    if request.present:
+        return item.address.kind == "nodes" or bool(item.attributes.get("used_by_nodes"))
+    return bool(item.attributes.get("used_by_templates", set()) - set(groups))
 
 
-UNIT = Unit(definition.COMPONENT, resources.KINDS, _read, _wanted, _keeps)
+def _foresee(plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
+    changing = {change.address.key for change in plan if change.address.kind == "launch_template" and change.policy is Policy.REPLACE}
+    return [
+        replace(item, properties={**item.properties, "outdated": item.properties["numbers"]})
+        if item.address.kind == "nodes" and item.address.key in changing
+        else item
+        for item in found
+    ]
+
+
+UNIT = Unit(definition.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, foresee=_foresee)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._network.addresses import AddressPlanError, network, subnets
+from ansible_collections.deeplearning.cluster.plugins.module_utils._network.addresses import AddressPlanError, network, room, subnets
 
 
 def test_default_range_is_cut_into_eight():
@@ -54,3 +54,8 @@ def test_more_zones_than_there_is_room_for():
 def test_ranges_that_are_refused(cidr, message):
     with pytest.raises(AddressPlanError, match=message):
         network(cidr)
+
+
+@pytest.mark.parametrize(("mask", "zones", "expected"), [(16, 1, 8187), (26, 1, 11), (26, 2, 22), (24, 1, 27), (27, 1, 11)])
+def test_room_for_hosts_leaves_out_what_aws_keeps(mask, zones, expected):
+    assert room(mask, zones) == expected

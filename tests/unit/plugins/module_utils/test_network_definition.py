@@ -7,47 +7,106 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._network import definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import Address, Ref
 
 SUBNETS = {"private-a": "10.0.0.0/19", "public-a": "10.0.128.0/19", "private-b": "10.0.32.0/19", "public-b": "10.0.160.0/19"}
-RESOURCES = {
-    item.address: item
-    for item in definition.wanted("10.0.0.0/16", SUBNETS, ["203.0.113.0/24"], "us-east-1", lambda address: {"Name": f"demo-{address.key}"})
-}
+PRIVATE_SUBNETS = {key: cidr for key, cidr in SUBNETS.items() if key.startswith("private")}
+ENDPOINTS = {"ssm": "com.amazonaws.us-east-1.ssm", "logs": "com.amazonaws.us-east-1.logs"}
+
+
+def tags(address):
+    return {"Name": f"demo-{address.key}"}
+
+
+def own_network(subnets=None, **more):
+    return {item.address: item for item in definition.own_network("10.0.0.0/16", subnets or SUBNETS, "us-east-1", tags, **more)}
+
+
+def access(endpoints=None):
+    items = definition.access(["a", "b"], ["10.0.0.0/16"], ["203.0.113.0/24"], endpoints or {}, tags)
+    return {item.address: item.properties for item in items}
+
+
+def of_kind(resources, kind):
+    return {address.key for address in resources if address.kind == kind}
 
 
 def test_descriptions_keep_to_the_characters_of_security_groups():
-    groups = [item.properties["description"] for item in RESOURCES.values() if item.address.kind == "security_group"]
-    assert len(groups) == 3
+    groups = [properties["description"] for address, properties in access(ENDPOINTS).items() if address.kind == "security_group"]
+    assert len(groups) == 4
     assert all(re.fullmatch(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}", text) for text in groups)
 
 
 def test_nodes_reach_each_other_on_all_protocols_both_ways_as_efa_needs():
-    nodes = RESOURCES[definition.NODES_GROUP].properties
+    nodes = access()[definition.NODES_GROUP]
     assert ("-1", -1, -1, "self") in nodes["ingress"]
     assert ("-1", -1, -1, "self") in nodes["egress"]
 
 
 def test_only_named_ranges_reach_the_master_and_only_nodes_the_storage():
-    assert RESOURCES[definition.SSH_GROUP].properties["ingress"] == {("tcp", 22, 22, "203.0.113.0/24")}
-    assert RESOURCES[definition.STORAGE_GROUP].properties["ingress"] == {("tcp", 2049, 2049, Ref(definition.NODES_GROUP))}
+    nodes = Ref(definition.NODES_GROUP)
+    assert access()[definition.SSH_GROUP]["ingress"] == {("tcp", 22, 22, "203.0.113.0/24")}
+    assert access()[definition.STORAGE_GROUP]["ingress"] == {
+        ("tcp", 2049, 2049, nodes),
+        ("tcp", 988, 988, nodes),
+        ("tcp", 988, 988, "self"),
+        ("tcp", 1018, 1023, nodes),
+        ("tcp", 1018, 1023, "self"),
+    }
+
+
+def test_lustre_servers_reach_the_nodes():
+    assert {("tcp", 988, 988, "10.0.0.0/16"), ("tcp", 1018, 1023, "10.0.0.0/16")} < access()[definition.NODES_GROUP]["ingress"]
+
+
+def test_only_nodes_reach_the_interface_endpoints_of_every_zone():
+    resources = access(ENDPOINTS)
+    assert definition.ENDPOINTS_GROUP not in access()
+    assert resources[definition.ENDPOINTS_GROUP]["ingress"] == {("tcp", 443, 443, Ref(definition.NODES_GROUP))}
+    endpoint = resources[Address("vpc_endpoint", "ssm")]
+    assert endpoint["subnets"] == {Ref(Address("subnet", "private-a")), Ref(Address("subnet", "private-b"))}
+    assert (endpoint["type"], endpoint["service"], endpoint["private_dns"]) == ("Interface", ENDPOINTS["ssm"], True)
+
+
+@pytest.mark.parametrize(
+    ("subnets", "nat", "gateways", "addresses", "tables", "internet"),
+    [
+        (SUBNETS, "single", {"main"}, {"nat"}, {"public", "private"}, True),
+        (SUBNETS, "per_zone", {"a", "b"}, {"nat-a", "nat-b"}, {"public", "private-a", "private-b"}, True),
+        (SUBNETS, "none", set(), set(), {"public", "private"}, True),
+        (PRIVATE_SUBNETS, "none", set(), set(), {"private"}, False),
+    ],
+)
+def test_ways_to_the_internet(subnets, nat, gateways, addresses, tables, internet):
+    resources = own_network(subnets, nat=nat)
+    assert of_kind(resources, "nat_gateway") == gateways
+    assert of_kind(resources, "elastic_ip") == addresses
+    assert of_kind(resources, "route_table") == tables
+    assert bool(of_kind(resources, "internet_gateway")) == internet
+    s3 = resources[definition.S3_ENDPOINT].properties
+    assert s3["route_tables"] == {Ref(Address("route_table", key)) for key in tables}, "S3 has a way of its own from every subnet"
+    assert all(definition.INTERNET_GATEWAY in resources[Address("nat_gateway", key)].after for key in gateways)
 
 
 def test_routes_of_both_sides():
-    public, private = RESOURCES[definition.PUBLIC_ROUTES].properties, RESOURCES[definition.PRIVATE_ROUTES].properties
+    resources = own_network()
+    public, private = resources[definition.PUBLIC_ROUTES].properties, resources[definition.PRIVATE_ROUTES].properties
     assert public["routes"] == {("0.0.0.0/0", Ref(definition.INTERNET_GATEWAY))}
     assert private["routes"] == {("0.0.0.0/0", Ref(definition.NAT_GATEWAY))}
     assert private["subnets"] == {Ref(Address("subnet", "private-a")), Ref(Address("subnet", "private-b"))}
 
 
-def test_the_nat_gateway_comes_after_the_internet_gateway():
-    assert definition.INTERNET_GATEWAY in RESOURCES[definition.NAT_GATEWAY].after
+def test_a_zone_with_a_gateway_of_its_own_goes_by_that():
+    resources = own_network(nat="per_zone")
+    routes = resources[Address("route_table", "private-b")].properties
+    assert routes["routes"] == {("0.0.0.0/0", Ref(Address("nat_gateway", "b")))}
+    assert routes["subnets"] == {Ref(Address("subnet", "private-b"))}
+    assert resources[Address("nat_gateway", "b")].properties["subnet"] == Ref(Address("subnet", "public-b"))
 
 
-def test_the_nat_gateway_stays_in_its_subnet_as_long_as_that_is_there():
-    def nat_subnet(before):
-        items = definition.wanted("10.0.0.0/16", SUBNETS, [], "us-east-1", lambda _: {}, nat_subnet=before)
-        return next(item.properties["subnet"].address.key for item in items if item.address == definition.NAT_GATEWAY)
-
-    assert (nat_subnet(None), nat_subnet("public-b"), nat_subnet("public-c")) == ("public-a", "public-b", "public-a")
+@pytest.mark.parametrize(("before", "after"), [(None, "public-a"), ("public-b", "public-b"), ("public-c", "public-a")])
+def test_the_nat_gateway_stays_in_its_subnet_as_long_as_that_is_there(before, after):
+    gateway = own_network(nat_subnet=before)[definition.NAT_GATEWAY]
+    assert gateway.properties["subnet"] == Ref(Address("subnet", after))

@@ -84,6 +84,7 @@ def test_a_block_that_is_not_whole_yet_has_no_keys():
 
 def _activity(seconds, status, message=None):
     return {
+        "ActivityId": f"{status}-{seconds}",
         "StartTime": NOW + timedelta(seconds=seconds),
         "StatusCode": status,
         "StatusMessage": message,

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+from types import SimpleNamespace
 
+import botocore.session
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils import storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._file_system import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._lustre.definition import EVENTS, data_repository
+from ansible_collections.deeplearning.cluster.plugins.module_utils._lustre.resources import KINDS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.storage import leads_to, lets_in
+from botocore.stub import Stubber
 
 SOURCE = "fs-1.efs.us-east-1.amazonaws.com:/"
 ENTRY = f"{SOURCE} /efs nfs4 nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,_netdev,nofail 0 0"
+LUSTRE_SOURCE = "fs-2.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh"
+PLAIN = storage.efs("fs-1", "us-east-1", "/efs")
+TLS = storage.efs("fs-1", "us-east-1", "/efs", encrypted=True)
+LUSTRE = storage.lustre(LUSTRE_SOURCE, "/fsx")
 
 
-def test_fstab_entry():
-    assert storage.fstab_entry("fs-1", "us-east-1", "/efs") == ENTRY
-    assert storage.efs_source("fs-1", "cn-north-1") == "fs-1.efs.cn-north-1.amazonaws.com.cn:/"
+@pytest.mark.parametrize(
+    ("described", "entry"),
+    [
+        (PLAIN, ENTRY),
+        (storage.efs("fs-1", "us-east-1", "/efs", address="10.1.0.4"), ENTRY.replace(SOURCE, "10.1.0.4:/")),
+        (storage.efs("fs-1", "cn-north-1", "/efs"), ENTRY.replace("us-east-1.amazonaws.com", "cn-north-1.amazonaws.com.cn")),
+        (TLS, "fs-1:/ /efs efs tls,noresvport,_netdev,nofail 0 0"),
+        (
+            storage.efs("fs-1", "us-east-1", "/efs", address="10.1.0.4", encrypted=True),
+            "fs-1:/ /efs efs tls,noresvport,mounttargetip=10.1.0.4,_netdev,nofail 0 0",
+        ),
+        (LUSTRE, f"{LUSTRE_SOURCE} /fsx lustre noatime,flock,_netdev,nofail 0 0"),
+    ],
+)
+def test_fstab_entry(described, entry):
+    assert described.entry == entry
 
 
 @pytest.mark.parametrize("path", ["efs", "/", "/a b", "/a;b", ""])
 def test_bad_mount_point(path):
     with pytest.raises(ValueError, match="mount point"):
-        storage.fstab_entry("fs-1", "us-east-1", path)
+        storage.efs("fs-1", "us-east-1", path)
+    with pytest.raises(ValueError, match="mount point"):
+        storage.lustre(LUSTRE_SOURCE, path)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +58,8 @@ def test_bad_mount_point(path):
         ("# /efs\nUUID=1 / ext4 defaults 0 1", f"# /efs\nUUID=1 / ext4 defaults 0 1\n{ENTRY}\n"),
         (f"fs-0:/ /efs nfs4 hard 0 0\nproc /proc proc\n{ENTRY}\n", f"{ENTRY}\nproc /proc proc\n"),
         (f"{ENTRY}\n", f"{ENTRY}\n"),
+        (f"{TLS.entry}\n", f"{ENTRY}\n"),
+        (LUSTRE.entry.replace("/fsx", "/efs"), f"{ENTRY}\n"),
     ],
 )
 def test_replace_entry(before, after):
@@ -47,20 +77,33 @@ MOUNTINFO = f"""\
 90 22 0:45 / /efs rw,relatime shared:50 - nfs4 {SOURCE} rw,vers=4.1
 91 22 0:46 / /my\\040data rw - ext4 /dev/sdb rw
 92 22 259:1 /exports/fs-1 /bound rw - ext4 /dev/root rw
+93 22 0:47 / /tls rw - nfs4 127.0.0.1:/ rw,vers=4.1,port=20049
+94 22 0:48 / /fsx rw - lustre 10.0.1.7@tcp:/abcdefgh rw,flock
 """
 
 
 @pytest.mark.parametrize(
-    ("path", "source", "right"),
+    ("path", "expected", "right"),
     [
-        ("/efs", SOURCE, True),
-        ("/efs", "fs-2.efs.us-east-1.amazonaws.com:/", False),
-        ("/my data", SOURCE, False),
-        ("/bound", SOURCE, True),
+        ("/efs", PLAIN, True),
+        ("/efs", storage.efs("fs-2", "us-east-1", "/efs"), False),
+        ("/efs", TLS, False),
+        ("/my data", PLAIN, False),
+        ("/bound", PLAIN, True),
+        ("/bound", LUSTRE, True),
+        ("/tls", TLS, True),
+        ("/tls", PLAIN, False),
+        ("/fsx", LUSTRE, True),
+        ("/fsx", storage.lustre("fs-2.fsx.us-east-1.amazonaws.com@tcp:/other", "/fsx"), False),
+        ("/fsx", PLAIN, False),
     ],
 )
-def test_is_mount_of(path, source, right):
-    assert storage.is_mount_of(storage.mounted_at(MOUNTINFO, path), source) is right
+def test_is_mount_of(path, expected, right):
+    assert storage.is_mount_of(storage.mounted_at(MOUNTINFO, path), expected) is right
+
+
+def test_the_helper_of_efs_remembers_the_file_system():
+    assert storage.tunnel_state(storage.efs("fs-1", "us-east-1", "/mnt/efs", encrypted=True)) == "/var/run/efs/fs-1.mnt.efs.*"
 
 
 def test_mounted_at_takes_the_topmost():
@@ -69,53 +112,165 @@ def test_mounted_at_takes_the_topmost():
 
 
 @pytest.mark.parametrize(
-    ("output", "expected"),
+    ("output", "described", "expected"),
     [
-        ("mount.nfs4: Failed to resolve server fs-1: Name or service not known", "no mount target"),
-        ("mount.nfs4: Connection timed out", "2049"),
-        (" status 124", "2049"),
-        ("mount.nfs4: access denied by server while mounting", "policy"),
-        ("mount: unknown filesystem type 'nfs4'.", "nfs-common"),
-        ("mount.nfs4: strange", "strange"),
+        ("mount.nfs4: Failed to resolve server fs-1: Name or service not known", PLAIN, "no mount target"),
+        ("mount.nfs4: Connection timed out", PLAIN, "port 2049"),
+        (" status 124", PLAIN, "port 2049"),
+        (" status 124", LUSTRE, "fs-2.fsx.us-east-1.amazonaws.com does not answer.*988"),
+        ("mount.lustre: Can't parse NID 'fs-2'", LUSTRE, "has no address here"),
+        ("mount.nfs4: access denied by server while mounting", PLAIN, "policy"),
+        ("mount: unknown filesystem type 'nfs4'.", PLAIN, "nfs-common"),
+        ("mount: unknown filesystem type 'efs'.", TLS, "install amazon-efs-utils|no amazon-efs-utils"),
+        ("mount.lustre: mount failed: No such device", LUSTRE, "no Lustre client"),
+        ("mount.nfs4: strange", PLAIN, "strange"),
     ],
 )
-def test_explain(output, expected):
-    assert expected in storage.explain(output, SOURCE)
+def test_explain(output, described, expected):
+    assert re.search(expected, storage.explain(output, described))
 
 
-def test_cloud_config_has_the_entry_of_the_role():
-    config = storage.cloud_config("fs-1", "us-east-1", "/efs", "ubuntu")
+def test_cloud_config_has_the_entries_of_the_role():
+    config = storage.cloud_config([TLS, LUSTRE], "ubuntu")
     script, unit = (file["content"] for file in config["write_files"])
-    assert f"entry='{ENTRY}'" in script
+    for described in (TLS, LUSTRE):
+        assert f"add '{described.entry}' {described.mount_point}" in script
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)
     assert config["write_files"][0]["path"] in unit
     assert ["systemctl", "start", "--no-block", storage.UNIT] in config["runcmd"]
+    assert storage.cloud_config([], "ubuntu") == {}
 
 
-def test_boot_tries_again_until_the_client_is_there_and_the_storage_is_mounted(tmp_path):
+class Host:
+    """A folder of tools that write down how they are called, in which the boot script runs."""
+
+    def __init__(self, folder):
+        self.folder, self.tools, self.log = folder, folder / "bin", folder / "log"
+        self.tools.mkdir()
+        for name in ("cat", "date", "ln", "mkdir", "test", "touch"):
+            (self.tools / name).symlink_to(shutil.which(name))
+        self.tool("grep", "exit 1")
+        self.tool("sleep", "")
+        self.tool("chown", "")
+        self.tool("timeout", 'shift; exec "$@"')
+        self.tool("mountpoint", f'[ -e {folder}/mounted-"${{2##*/}}" ]')
+
+    def tool(self, name, body):
+        (self.tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{self.log}\n{body}\n')
+        (self.tools / name).chmod(0o755)
+
+    def fails_first(self, name, then):
+        return f"test -e {self.folder}/{name} && {{ {then}; exit; }}; touch {self.folder}/{name}; exit 1"
+
+    def mounted(self):
+        return f'touch {self.folder}/mounted-"${{1##*/}}"'
+
+    def boot(self, *storages):
+        here = [item._replace(mount_point=f"{self.folder}{item.mount_point}") for item in storages]
+        script = storage.boot_script(here, "ubuntu").replace("/etc/fstab", f"{self.folder}/fstab")
+        done = subprocess.run(
+            ["/bin/sh"], input=script, text=True, check=False, capture_output=True, env={"PATH": str(self.tools)}, timeout=60
+        )
+        calls = [line.replace(str(self.folder), "") for line in self.log.read_text().splitlines()]
+        return done, [call for call in calls if call.split()[0] in ("apt-get", "dnf", "mount", "chown")]
+
+
+@pytest.fixture
+def host(tmp_path):
+    return Host(tmp_path)
+
+
+def test_boot_tries_again_until_the_client_is_there_and_the_storage_is_mounted(host):
     """Neither the package servers nor the mount target answer the first time."""
-    tools, log = tmp_path / "bin", tmp_path / "log"
-    tools.mkdir()
+    install = host.fails_first("install", f"ln {host.tools}/mount {host.tools}/mount.nfs4")
+    host.tool("apt-get", f'[ "$1" = update ] || {{ {install}; }}')
+    host.tool("mount", host.fails_first("mount", host.mounted()))
+    done, calls = host.boot(PLAIN)
+    assert done.returncode == 0
+    assert [call.split()[0] for call in calls] == ["apt-get", "apt-get", "apt-get", "apt-get", "mount", "mount", "chown"]
+    assert (host.folder / "fstab").read_text().startswith(SOURCE)
 
-    def tool(name, body):
-        (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{log}\n{body}\n')
-        (tools / name).chmod(0o755)
 
-    def fails_first(name, then):
-        return f"test -e {tmp_path}/{name} && {{ {then}; exit; }}; touch {tmp_path}/{name}; exit 1"
+def test_boot_goes_on_without_a_client_that_the_distribution_lacks(host):
+    """The other storage is mounted, and nothing is tried for a quarter of an hour."""
+    host.tool("apt-get", "")
+    host.tool("mount", host.mounted())
+    host.tool("mount.nfs4", "")
+    done, calls = host.boot(LUSTRE, PLAIN)
+    assert calls == ["mount /efs", "chown ubuntu: /efs"]
+    assert done.returncode == 1
+    assert "nothing is mounted at" in done.stderr
+    assert "no Lustre client" in done.stderr
 
-    for name in ("cat", "date", "mkdir", "test", "touch"):
-        (tools / name).symlink_to(shutil.which(name))
-    tool("grep", "exit 1")
-    tool("sleep", "")
-    tool("chown", "")
-    tool("timeout", 'shift; exec "$@"')
-    tool("apt-get", f'[ "$1" = update ] || {{ {fails_first("install", f"ln {tools}/mount {tools}/mount.nfs4")}; }}')
-    tool("mount", fails_first("mount", f"touch {tmp_path}/mounted"))
-    tool("mountpoint", f"[ -e {tmp_path}/mounted ]")
-    (tools / "ln").symlink_to(shutil.which("ln"))
-    script = storage.boot_script("fs-1", "us-east-1", f"{tmp_path}/efs", "ubuntu").replace("/etc/fstab", f"{tmp_path}/fstab")
-    subprocess.run(["/bin/sh"], input=script, text=True, check=True, env={"PATH": str(tools)})
-    done = [line.split()[0] for line in log.read_text().splitlines() if line.split()[0] in ("apt-get", "mount", "chown")]
-    assert done == ["apt-get", "apt-get", "apt-get", "apt-get", "mount", "mount", "chown"]
-    assert (tmp_path / "fstab").read_text().startswith(SOURCE)
+
+def test_boot_installs_what_amazon_linux_has(host):
+    host.tool("dnf", f"ln {host.tools}/mount {host.tools}/mount.lustre; ln {host.tools}/mount {host.tools}/mount.efs")
+    host.tool("mount", host.mounted())
+    done, calls = host.boot(TLS, LUSTRE)
+    assert done.returncode == 0
+    assert calls == ["dnf install -y -q amazon-efs-utils", "mount /efs", "chown ubuntu: /efs", "mount /fsx", "chown ubuntu: /fsx"]
+
+
+# Of the controller
+
+
+@pytest.mark.parametrize(
+    ("targets", "same_vpc", "one_zone", "address"),
+    [
+        ({"a": "10.0.0.1", "b": "10.0.0.2"}, True, None, ""),
+        ({}, False, None, ""),
+        ({"a": "10.0.0.1", "b": "10.0.0.2"}, False, None, "10.0.0.2"),
+        ({"c": "10.0.0.3", "a": "10.0.0.1"}, False, None, "10.0.0.1"),
+        ({"a": "10.0.0.1"}, True, "a", "10.0.0.1"),
+        ({"b": "10.0.0.2"}, True, "b", ""),
+    ],
+)
+def test_host_address(targets, same_vpc, one_zone, address):
+    assert definition.host_address(targets, ["b"], same_vpc=same_vpc, one_zone=one_zone) == address
+
+
+GROUP = {"UserIdGroupPairs": [{"GroupId": "sg-nodes"}]}
+RANGES = {"IpRanges": [{"CidrIp": "10.0.0.0/24"}, {"CidrIp": "10.0.1.0/24"}]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"IpProtocol": "-1", **GROUP}, True),
+        ({"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, **GROUP}, True),
+        ({"IpProtocol": "tcp", "FromPort": 2050, "ToPort": 3000, **GROUP}, False),
+        ({"IpProtocol": "udp", "FromPort": 2049, "ToPort": 2049, **GROUP}, False),
+        ({"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535, "UserIdGroupPairs": [{"GroupId": "sg-other"}]}, False),
+        ({"IpProtocol": "-1", **RANGES}, True),
+        ({"IpProtocol": "-1", "IpRanges": RANGES["IpRanges"][:1]}, False),
+        ({"IpProtocol": "-1", "PrefixListIds": [{"PrefixListId": "pl-1"}]}, True),
+    ],
+)
+def test_lets_in(rule, expected):
+    assert lets_in(rule, 2049, "sg-nodes", ["10.0.0.0/24", "10.0.1.128/25"]) is expected
+
+
+@pytest.mark.parametrize(
+    ("route", "expected"),
+    [
+        ({"VpcPeeringConnectionId": "pcx-1"}, True),
+        ({"TransitGatewayId": "tgw-1"}, True),
+        ({"NatGatewayId": "nat-1"}, False),
+        ({"VpcPeeringConnectionId": "pcx-1", "State": "blackhole"}, False),
+        ({"VpcPeeringConnectionId": "pcx-1", "DestinationCidrBlock": "10.8.0.0/16"}, False),
+    ],
+)
+def test_leads_to(route, expected):
+    assert leads_to([{"State": "active", "DestinationCidrBlock": "10.9.0.0/16", **route}], "10.9.1.4") is expected
+
+
+def test_the_policies_of_a_link_change_in_place():
+    """In AWS's own words: the request is checked against the API's model."""
+    client = botocore.session.get_session().create_client("fsx", region_name="us-east-1")
+    found = Found(data_repository("/train"), "dra-0123456789abcdef0", {}, {"arn": "arn:aws:fsx:us-east-1:123456789012:association/a/b"})
+    policies = {"AutoImportPolicy": {"Events": []}, "AutoExportPolicy": {"Events": ["CHANGED", "DELETED", "NEW"]}}
+    properties = {"imports": frozenset(), "exports": EVENTS}
+    with Stubber(client) as stub:
+        stub.add_response("update_data_repository_association", {}, {"AssociationId": found.id, "S3": policies})
+        KINDS[1].update(SimpleNamespace(client=lambda _service: client), found, properties, frozenset({"exports"}))
+        stub.assert_no_pending_responses()

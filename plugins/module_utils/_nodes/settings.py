@@ -1,0 +1,49 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the nodes of this run are launched from: its options, and the facts about its instance type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .._aws import CloudError
+from .._file_system import unit as file_system
+from .._lustre import unit as lustre
+from .._plan.resources import Found
+from ..unit import Alternative, Request
+from . import images, instance_types
+from .definition import NodeSettings, RootVolume, clustered
+
+
+def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:
+    """What all nodes have in common. Raises CloudError for an instance type or an image that does not exist."""
+    options = request.options
+    instance_type = instance_types.find(request.cloud, alternative.instance_type)
+    if instance_type is None:
+        raise CloudError(f"instance_type: there is no {alternative.instance_type} in {request.cloud.region}.")
+    return NodeSettings(
+        instance_type=instance_type.name,
+        image=images.choose(request, found, instance_type.architecture),
+        key_name=options["key_name"],
+        root_volume=RootVolume(
+            size=options["root_volume_size"],
+            type=options["root_volume_type"],
+            iops=options["root_volume_iops"] or 0,
+            throughput=options["root_volume_throughput"] or 0,
+            kms_key=options["root_volume_kms_key"] or "",
+        ),
+        ebs_optimized=instance_type.ebs_optimized,
+        interfaces=instance_types.interfaces(instance_type, efa=options["efa"]),
+        clustered=clustered(options),
+        market=alternative.market,
+        spot_max_price=alternative.spot_max_price or "",
+        capacity_reservation=alternative.capacity_reservation or "",
+        login_user=options["login_user"],
+        mount_point=options["mount_point"],
+        mounts_file_system=file_system.is_mounted(request, found),
+        file_system_address=file_system.host_address(found),
+        encrypt_in_transit=options["encrypt_in_transit"],
+        mounts_lustre=lustre.is_mounted(request, found),
+        lustre_mount_point=options["lustre_mount_point"],
+    )

@@ -1,0 +1,58 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What EBS takes for a root volume. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+
+class Limits(NamedTuple):
+    """The limits of a volume type: GiB, least and most operations per second, operations per GiB, least and most MiB per second."""
+
+    most_size: int
+    iops: tuple[int, int] | None = None
+    iops_per_gib: int = 0
+    throughput: tuple[int, int] | None = None
+
+
+# https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
+LIMITS: Mapping[str, Limits] = {
+    "gp3": Limits(65536, (3000, 80000), 500, (125, 2000)),
+    "gp2": Limits(16384),
+    "io1": Limits(16384, (100, 64000), 50),
+    "io2": Limits(65536, (100, 256000), 1000),
+}
+THROUGHPUT_SHARE = 4  # a quarter of a MiB per second for each operation per second
+
+
+def findings(options: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the root_volume options, a sentence each; the least size is for the image to say."""
+    kind, size = options["root_volume_type"], options["root_volume_size"]
+    iops, throughput = options["root_volume_iops"], options["root_volume_throughput"]
+    limits = LIMITS[kind]
+    if size > limits.most_size:
+        yield f"root_volume_size: {size} GiB are too many for {kind} volumes, {limits.most_size} are possible."
+    yield from _out_of_range("root_volume_iops", iops, kind, limits.iops)
+    yield from _out_of_range("root_volume_throughput", throughput, kind, limits.throughput)
+    if iops is None:
+        if limits.iops and kind != "gp3":
+            yield f"root_volume_iops: missing. {kind} volumes need a number, from {limits.iops[0]} to {limits.iops[1]}."
+    elif limits.iops and iops > max(size * limits.iops_per_gib, limits.iops[0]):
+        yield f"root_volume_iops: {iops} are too many for {size} GiB, {kind} volumes have {limits.iops_per_gib} per GiB at most."
+    if throughput and limits.throughput and limits.iops and throughput * THROUGHPUT_SHARE > (iops or limits.iops[0]):
+        yield (
+            f"root_volume_throughput: {throughput} MiB/s need at least {throughput * THROUGHPUT_SHARE} operations per second. "
+            "Set root_volume_iops to that or more."
+        )
+
+
+def _out_of_range(option: str, value: int | None, kind: str, limits: tuple[int, int] | None) -> Iterator[str]:
+    if value is None:
+        return
+    if limits is None:
+        yield f"{option}: {value} cannot be set for {kind} volumes. Leave it out, or take gp3."
+    elif not limits[0] <= value <= limits[1]:
+        yield f"{option}: {value} is not possible, {kind} volumes take {limits[0]} to {limits[1]}."

@@ -1,0 +1,100 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether the alternatives for getting nodes make sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .._network.zones import available, described_reservation, offering, zones
+from .._nodes.capacity import BLOCK, RESERVATION, SPOT, alternatives
+from .._nodes.definition import COMPONENT as NODES
+from .._plan.resources import Found
+from ..unit import Request
+from .base import Validator
+
+
+class WorkerMinimum(Validator):
+    name = "worker_minimum"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        least, count = request.options["worker_minimum"], request.options["worker_count"]
+        if least is not None and count and not 1 <= least <= count:
+            yield f"worker_minimum: {least} is not possible, give a number from 1 to {count}, which is worker_count."
+
+
+class AlternativesOffered(Validator):
+    """The first choice and its zones are questions of their own."""
+
+    name = "alternatives"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, options = request.cloud, request.options
+        places = set(zones(request, found)) if options["instance_type"] else set()
+        for number, item in enumerate(options["alternatives"], start=1):
+            instance_type, zone = item.get("instance_type") or options["instance_type"], item.get("zone")
+            if zone and places and zone not in places:
+                known = "Add it to zones." if zone in available(cloud) else f"{cloud.region} has {', '.join(sorted(available(cloud)))}."
+                yield f"alternatives: number {number} names the zone {zone}, which the cluster does not have. {known}"
+                continue
+            offered = offering(cloud, instance_type) if instance_type else set()
+            wanted = {zone} if zone else places
+            if item.get("instance_type") and not offered & wanted:
+                where = f"It is offered in {', '.join(sorted(offered))}." if offered else "Check the name."
+                yield f"alternatives: {instance_type} of number {number} is not offered in {', '.join(sorted(wanted))}. {where}"
+
+
+class Market(Validator):
+    """What each way of paying needs."""
+
+    name = "market"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        first = {name: request.options[name] for name in ("market", "spot_max_price", "capacity_reservation_id")}
+        for item in (
+            first,
+            *({**first, **{name: value for name, value in more.items() if value}} for more in request.options["alternatives"]),
+        ):
+            market, price, reservation = item["market"], item["spot_max_price"], item["capacity_reservation_id"]
+            if market == BLOCK and not reservation:
+                yield "capacity_reservation_id: missing. A Capacity Block is launched into by its id."
+            if first["capacity_reservation_id"] and first["market"] not in (RESERVATION, BLOCK) and item is first:
+                yield f"market: {market} does not use capacity_reservation_id. Set market to {RESERVATION} or {BLOCK}."
+            if price and market == SPOT and not _is_price(price):
+                yield f"spot_max_price: '{price}' is not a price. Give US dollars per hour, for example 12.50."
+
+
+class Reservation(Validator):
+    """A type or a zone that there is not is a question of its own."""
+
+    name = "capacity_reservation"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if not request.options["instance_type"]:
+            return
+        for way in alternatives(request, found):
+            if not way.capacity_reservation:
+                continue
+            described = described_reservation(request.cloud, way.capacity_reservation)
+            name = f"capacity_reservation_id: {way.capacity_reservation}"
+            if described is None:
+                yield f"{name} does not exist in {request.cloud.region}. Give the id of a reservation or Capacity Block there."
+            elif described["State"] not in ("active", "scheduled", "pending"):
+                yield f"{name} is {described['State']}. Give one that is active."
+            elif described["InstanceType"] != way.instance_type:
+                yield f"{name} is for {described['InstanceType']}, and the nodes are to be {way.instance_type}. Make them the same."
+            elif (described.get("ReservationType") == "capacity-block") != (way.market == BLOCK):
+                kind = BLOCK if way.market != BLOCK else RESERVATION
+                yield f"{name} is a {kind}, and market is {way.market}. Set market to {kind}."
+
+
+def _is_price(text: str) -> bool:
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False

@@ -1,0 +1,90 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""When AWS has fewer nodes than the definition wants, with real hosts. The tests build on each other."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+TYPE = "c5.large"
+PATIENCE = ("-e", "deeplearning_capacity_timeout=20")
+AT_LEAST_ONE = ("-e", "deeplearning_worker_minimum=1", *PATIENCE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _an_account_with_room_afterwards(cloud, playbook):
+    yield
+    cloud.control.reset()
+    playbook("destroy.yml", "-e", "provision_delete_data=true")
+
+
+@pytest.fixture
+def nodes(cloud):
+    """Instance ids of the cluster's live nodes by number."""
+
+    def nodes():
+        filters = [
+            {"Name": "tag:deeplearning:cluster", "Values": ["demo"]},
+            {"Name": "instance-state-name", "Values": ["pending", "running"]},
+        ]
+        found = cloud.client("ec2").describe_instances(Filters=filters)["Reservations"]
+        tags = {item["InstanceId"]: {tag["Key"]: tag["Value"] for tag in item["Tags"]} for each in found for item in each["Instances"]}
+        return {int(own.get("deeplearning:number", 0)): instance_id for instance_id, own in tags.items()}
+
+    return nodes
+
+
+def test_nothing_is_left_when_there_are_none(cloud, playbook, nodes):
+    cloud.control.set_capacity({TYPE: {"us-east-1a": 1}})
+    failed = playbook("provision.yml", *AT_LEAST_ONE, status=2)
+    assert re.search(r"0 of 2 nodes of demo-workers.*AWS has no such instances there.*The groups of nodes are as they were", failed.output)
+    assert nodes() == {}
+
+
+def test_a_job_runs_on_what_there_is(cloud, playbook, nodes):
+    cloud.control.set_capacity({TYPE: {"us-east-1a": 2}})
+    output = playbook("train.yml", *AT_LEAST_ONE, "-e", '{"training_job_arguments": ["--epochs", "2"]}').output
+    assert re.search(r"demo-workers: [01] of 2 nodes in service, c5.large in us-east-1a \(on-demand\).*, \d+ s", output), (
+        "no progress was shown"
+    )
+    assert "The cluster has 1 of 2 workers, which worker_minimum allows" in re.sub(r"\s+", " ", output)
+    assert "hosts        2 (deeplearning-worker1, deeplearning-worker2)" in output
+    assert set(nodes()) == {1, 2}
+
+
+def test_the_rest_comes_when_it_is_asked_for(cloud, playbook, nodes):
+    before = nodes()
+    cloud.control.set_capacity({TYPE: {"us-east-1a": None}})
+    assert playbook("provision.yml", *AT_LEAST_ONE).recap["localhost"]["changed"] == 0
+    cloud.control.fail_launches({TYPE: 1})
+    playbook("provision.yml", "-e", "provision_grow=true", "-e", "deeplearning_worker_minimum=1")
+    assert set(nodes()) == {1, 2, 3}
+    assert before.items() <= nodes().items()
+
+
+def test_a_cluster_that_cannot_grow_stays_as_it_was(cloud, playbook, nodes):
+    before = nodes()
+    cloud.control.set_capacity({TYPE: {"us-east-1a": 3}})
+    failed = playbook("provision.yml", *PATIENCE, "-e", "deeplearning_worker_count=3", status=2)
+    assert "2 of 3 nodes of demo-workers" in failed.output
+    assert nodes() == before
+    assert playbook("provision.yml", *PATIENCE).recap["localhost"]["changed"] == 0
+
+
+def test_replaced_nodes_keep_their_numbers_and_train(cloud, playbook, nodes):
+    cloud.control.set_capacity({TYPE: {"us-east-1a": None}})
+    before = nodes()
+    bigger = ("-e", "deeplearning_root_volume_size=120")
+    told = playbook("provision.yml", *bigger)
+    assert "which replaces nodes 1, 2, 3" in re.sub(r"\s+", " ", told.output)
+    assert nodes() == before
+    replaced = playbook(
+        "train.yml", *bigger, "-e", "provision_replace_nodes=true", "-e", json.dumps({"training_job_arguments": ["--epochs", "2"]})
+    )
+    assert set(nodes()) == {1, 2, 3}
+    assert not set(nodes().values()) & set(before.values())
+    assert "hosts        3" in replaced.output

@@ -1,0 +1,297 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""When AWS does not have the nodes: alternatives, fewer workers, everything back as it was. And nodes that get old."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+
+import pytest
+
+from .conftest import ModuleFailed
+from .test_cluster import instances, numbers, steps
+
+P4D = "p4d.24xlarge"
+ZONES = ["us-east-1a", "us-east-1b"]
+
+
+@pytest.fixture
+def definition(definition):
+    """Four workers of a scarce type; unless somebody has more patience, a second is enough to see that there are too few."""
+    return {**definition, "instance_type": P4D, "worker_count": 4, "capacity_timeout": 1, "suppress_validators": ["vcpu_quota"]}
+
+
+@pytest.fixture(autouse=True)
+def _room_for_the_next(cloud, run, name):
+    """Instances of one test are not in the way of another's."""
+    yield
+    cloud.control.reset()
+    run("cluster", cluster=name, state="absent", delete_data=True)
+
+
+@pytest.fixture
+def types(cloud, name):
+    """The types of the cluster's live instances, with their zones."""
+
+    def types():
+        found = cloud.client("ec2").describe_instances(
+            Filters=[
+                {"Name": "tag:deeplearning:cluster", "Values": [name]},
+                {"Name": "instance-state-name", "Values": ["pending", "running"]},
+            ]
+        )
+        return sorted(
+            (instance["InstanceType"], instance["Placement"]["AvailabilityZone"], instance.get("InstanceLifecycle", "on-demand"))
+            for reservation in found["Reservations"]
+            for instance in reservation["Instances"]
+        )
+
+    return types
+
+
+def groups(cloud, name):
+    found = cloud.client("autoscaling").describe_auto_scaling_groups(Filters=[{"Name": "tag:deeplearning:cluster", "Values": [name]}])
+    return {group["AutoScalingGroupName"].removeprefix(f"{name}-"): group["DesiredCapacity"] for group in found["AutoScalingGroups"]}
+
+
+def test_exact_or_nothing(cloud, run, definition, name):
+    cloud.control.set_capacity({P4D: {"us-east-1a": 4}})
+    with pytest.raises(
+        ModuleFailed, match=rf"{P4D} in us-east-1a \(on-demand\): 3 of 4 nodes of {name}-workers .*Try another zone.*back|as they were"
+    ) as error:
+        run("cluster", **definition)
+    assert not groups(cloud, name)
+    assert not instances(cloud, name)
+    assert ("create", "vpc main") in steps(error.value.result), "what was done is told"
+    cloud.control.set_capacity({P4D: {"us-east-1a": 5}})
+    assert run("cluster", **definition)["degraded"] is None
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(("room", "workers"), [(5, 4), (4, 3), (3, 2)])
+def test_at_least_the_minimum_is_taken(cloud, run, definition, name, room, workers):
+    definition["worker_minimum"] = 2
+    cloud.control.set_capacity({P4D: {"us-east-1a": room}})
+    result = run("cluster", **definition)
+    assert sorted(numbers(cloud, name).values()) == list(range(1, workers + 2))
+    assert groups(cloud, name) == {"master": 1, "workers": workers}, "AWS is not to launch more behind our back"
+    if workers == 4:
+        assert result["degraded"] is None
+        return
+    assert (result["degraded"]["workers"], result["degraded"]["wanted"]) == (workers, 4)
+    assert "do not have sufficient p4d.24xlarge capacity" in result["degraded"]["reason"]
+
+    # The next run is content with it, also when there is room again, and grows when it is told to
+    cloud.control.set_capacity({P4D: {"us-east-1a": None}})
+    again = run("cluster", **definition)
+    assert not again["changed"]
+    assert again["degraded"]["workers"] == workers
+    grown = run("cluster", **definition, grow=True)
+    assert steps(grown) == {("update", "auto_scaling_group workers"), ("update", "nodes workers")}
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
+    assert not run("cluster", **definition)["changed"]
+
+
+def test_another_count_is_a_new_wish(cloud, run, definition, name):
+    definition["worker_minimum"] = 1
+    cloud.control.set_capacity({P4D: {"us-east-1a": 3}})
+    run("cluster", **definition)
+    cloud.control.set_capacity({P4D: {"us-east-1a": None}})
+    assert run("cluster", **{**definition, "worker_count": 3})["degraded"] is None
+    assert run("cluster", **definition)["degraded"] is None
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
+
+
+def test_below_the_minimum_is_nothing(cloud, run, definition, name):
+    cloud.control.set_capacity({P4D: {"us-east-1a": 2}})
+    with pytest.raises(ModuleFailed, match=r"1 of 4 nodes of .*-workers are in service"):
+        run("cluster", **{**definition, "worker_minimum": 2})
+    assert not groups(cloud, name)
+
+
+@pytest.mark.parametrize(
+    ("more", "capacity", "expected"),
+    [
+        ({"placement": "cluster", "zones": ZONES}, {P4D: {"us-east-1a": 0}}, (P4D, "us-east-1b", "on-demand")),
+        ({"alternatives": [{"instance_type": "g5.48xlarge"}]}, {P4D: {"us-east-1a": 4}}, ("g5.48xlarge", "us-east-1a", "on-demand")),
+        (
+            {"market": "spot", "alternatives": [{"market": "on-demand"}]},
+            {P4D: {"us-east-1a": {"spot": 1}}},
+            (P4D, "us-east-1a", "on-demand"),
+        ),
+        ({"alternatives": [{"market": "spot"}]}, {P4D: {"us-east-1a": 0}}, (P4D, "us-east-1a", "spot")),
+    ],
+    ids=["zone", "type", "spot first", "spot last"],
+)
+def test_alternatives_are_tried_whole_and_in_order(cloud, run, definition, name, types, more, capacity, expected):
+    definition.update(more)
+    cloud.control.set_capacity(capacity)
+    result = run("cluster", **definition)
+    assert types() == [expected] * 5
+    assert result["alternative"] == f"{expected[0]} in {expected[1]} ({expected[2]})"
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
+
+    # With room again for the first choice a cluster stays what it is, and grows by the same
+    cloud.control.set_capacity({P4D: {"us-east-1a": None}})
+    assert not run("cluster", **definition)["changed"]
+    run("cluster", **{**definition, "worker_count": 5})
+    assert types() == [expected] * 6
+
+
+def test_no_alternative_has_enough(cloud, run, definition, name):
+    cloud.control.set_capacity({P4D: {"us-east-1a": 1}, "g5.48xlarge": {"us-east-1a": 0}})
+    with pytest.raises(ModuleFailed, match=rf"does not have the nodes\. {P4D} in us-east-1a .*g5\.48xlarge in us-east-1a .*as they were"):
+        run("cluster", **definition, alternatives=[{"instance_type": "g5.48xlarge"}])
+    assert not groups(cloud, name)
+    assert not instances(cloud, name)
+
+
+def test_a_quota_is_no_reason_to_wait(cloud, run, definition, types):
+    cloud.control.set_quotas({"L-417A185B": 96 * 2})
+    began = time.monotonic()
+    result = run("cluster", **{**definition, "capacity_timeout": 60}, alternatives=[{"instance_type": "c5.large"}])
+    assert time.monotonic() - began < 30
+    assert result["alternative"] == "c5.large in us-east-1a (on-demand)"
+    with pytest.raises(ModuleFailed, match=r"current vCPU limit.*Ask for more in Service Quotas"):
+        run("cluster", **{**definition, "cluster": "test-quota", "capacity_timeout": 60})
+
+
+def test_capacity_that_comes_in_time(cloud, run, definition, name):
+    cloud.control.set_capacity({P4D: {"us-east-1a": 2}})
+    later = threading.Timer(2, cloud.control.set_capacity, [{P4D: {"us-east-1a": None}}])
+    later.start()
+    result = run("cluster", **{**definition, "capacity_timeout": 60})
+    later.join()
+    assert result["degraded"] is None
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
+
+
+def test_instances_that_die_while_they_start(cloud, run, definition, name):
+    cloud.control.fail_launches({P4D: 2})
+    assert run("cluster", **{**definition, "capacity_timeout": 60})["degraded"] is None
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
+
+
+def test_a_cluster_that_cannot_grow_stays_as_it_was(cloud, run, definition, name):
+    run("cluster", **{**definition, "worker_count": 2})
+    before = numbers(cloud, name)
+    cloud.control.set_capacity({P4D: {"us-east-1a": 4}})
+    with pytest.raises(ModuleFailed, match=r"3 of 4 nodes"):
+        run("cluster", **definition, alternatives=[{"instance_type": "g5.48xlarge"}])
+    assert numbers(cloud, name) == before
+    assert groups(cloud, name) == {"master": 1, "workers": 2}
+    assert not run("cluster", **{**definition, "worker_count": 2})["changed"]
+
+
+def test_progress_is_told(cloud, run, definition, tmp_path):
+    cloud.control.set_capacity({P4D: {"us-east-1a": 3}})
+    told = tmp_path / "progress"
+    run("cluster", **definition, alternatives=[{"instance_type": "c5.large"}], progress_file=str(told))
+    lines = told.read_text().splitlines()
+    assert any(
+        re.search(r"-workers: 2 of 4 nodes in service, p4d.* \(on-demand\); AWS has no such instances .*, \d s", line) for line in lines
+    )
+    assert any("0 of 4 nodes in service, c5.large in us-east-1a (on-demand)" in line for line in lines)
+
+
+def test_nodes_are_replaced_only_when_asked(cloud, run, definition, name, types):
+    definition["instance_type"] = "c5.large"
+    run("cluster", **definition)
+    before = numbers(cloud, name)
+    bigger = {**definition, "instance_type": "c5.xlarge"}
+    cloud.control.forget_calls()
+    for check in (True, False):
+        result = run("cluster", **bigger, check=check)
+        assert not result["changed"]
+        assert {(item["kind"], item["key"], item["policy"]) for item in result["deferred"]} == {
+            ("launch_template", "master", "replace"),
+            ("launch_template", "workers", "replace"),
+            ("nodes", "master", "replace"),
+            ("nodes", "workers", "replace"),
+        }
+        assert any("replaces nodes 1, 2, 3, 4, 5" in str(warning) and "instance_type" in str(warning) for warning in result["warnings"])
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+
+    # New nodes are like the old ones: a job wants equal nodes
+    run("cluster", **{**bigger, "worker_count": 5})
+    assert types() == [("c5.large", "us-east-1a", "on-demand")] * 6
+    run("cluster", **{**bigger, "worker_count": 4})
+
+    predicted = run("cluster", **bigger, replace_nodes=True, check=True)
+    cloud.control.forget_calls()
+    assert steps(run("cluster", **bigger, replace_nodes=True)) == steps(predicted)
+    ended = [call["action"] for call in cloud.control.calls()].count("TerminateInstanceInAutoScalingGroup")
+    assert ended == 5
+    assert types() == [("c5.xlarge", "us-east-1a", "on-demand")] * 5
+    after = numbers(cloud, name)
+    assert sorted(after.values()) == sorted(before.values())
+    assert not set(after) & set(before)
+    assert not run("cluster", **bigger)["changed"]
+    assert not run("cluster", **bigger, replace_nodes=True)["changed"]
+
+
+def test_fewer_and_other_nodes_at_once(cloud, run, definition, name, types):
+    definition["instance_type"] = "c5.large"
+    run("cluster", **definition)
+    run("cluster", **{**definition, "instance_type": "c5.xlarge", "worker_count": 2}, replace_nodes=True)
+    assert types() == [("c5.xlarge", "us-east-1a", "on-demand")] * 3
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+
+
+def test_a_replacement_that_does_not_come_costs_one_node(cloud, run, definition, name):
+    definition["instance_type"] = "c5.large"
+    run("cluster", **definition)
+    before = numbers(cloud, name)
+    cloud.control.set_capacity({P4D: {"us-east-1a": 0}})
+    with pytest.raises(ModuleFailed, match=r"3 of 4 nodes"):
+        run("cluster", **{**definition, "instance_type": P4D}, replace_nodes=True)
+    left = numbers(cloud, name)
+    assert len(set(before) & set(left)) == 4
+    # Thought better of it: the lost one comes back, the others were never touched
+    run("cluster", **definition)
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
+    assert len(set(before) & set(numbers(cloud, name))) == 4
+    assert not run("cluster", **definition)["changed"]
+
+
+def test_a_reservation_and_nothing_else(cloud, run, definition, name, types):
+    reservation = cloud.client("ec2").create_capacity_reservation(
+        InstanceType=P4D, InstancePlatform="Linux/UNIX", AvailabilityZone="us-east-1b", InstanceCount=5, InstanceMatchCriteria="targeted"
+    )["CapacityReservation"]["CapacityReservationId"]
+    cloud.control.set_capacity({P4D: {"us-east-1a": 0, "us-east-1b": 0}})
+    definition |= {"market": "capacity-reservation", "capacity_reservation_id": reservation}
+    run("cluster", **definition)
+    assert types() == [(P4D, "us-east-1b", "on-demand")] * 5
+    assert not run("cluster", **definition)["changed"]
+    with pytest.raises(ModuleFailed, match=r"ReservationCapacityExceeded|exceeded"):
+        run("cluster", **{**definition, "worker_count": 5})
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
+
+
+def test_a_capacity_block(cloud, run, definition, types):
+    block = cloud.control.reserve_capacity_block(P4D, "us-east-1a", 5)
+    run("cluster", **definition, market="capacity-block", capacity_reservation_id=block)
+    assert types() == [(P4D, "us-east-1a", "capacity-block")] * 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"worker_minimum": 5}, "worker_minimum: 5 is not possible, give a number from 1 to 4"),
+        ({"worker_minimum": 0}, "worker_minimum: 0 is not possible"),
+        ({"market": "capacity-block"}, "capacity_reservation_id: missing. A Capacity Block"),
+        ({"market": "capacity-reservation", "capacity_reservation_id": "cr-0123456789abcdef0"}, "cr-0123456789abcdef0 does not exist"),
+        ({"market": "spot", "spot_max_price": "cheap"}, "spot_max_price: 'cheap' is not a price"),
+        ({"capacity_reservation_id": "cr-0123456789abcdef0"}, "market: on-demand does not use capacity_reservation_id"),
+        ({"alternatives": [{"zone": "us-east-1z"}], "zones": ZONES}, "number 1 names the zone us-east-1z.*us-east-1 has us-east-1a"),
+        ({"alternatives": [{"zone": "us-east-1c"}], "zones": ZONES}, "names the zone us-east-1c.*Add it to zones"),
+        ({"alternatives": [{"instance_type": "p4d.huge"}]}, r"p4d.huge of number 1 is not offered in us-east-1a\. Check the name"),
+    ],
+)
+def test_alternatives_that_make_no_sense(cloud, run, definition, change, message):
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster", **{**definition, **change})
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []

@@ -1,0 +1,241 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What nodes are launched from: adapters, placement, images, volumes."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import IMAGE_PARAMETER, ModuleFailed
+from .test_cluster import EXPECTED, steps
+from .test_units import inventory
+
+MANY_CARDS = "p4d.24xlarge"  # four network cards
+ONE_CARD = "c5n.18xlarge"
+
+
+@pytest.fixture
+def fast(definition):
+    """A cluster of instances with four EFA network cards."""
+    return {**definition, "instance_type": MANY_CARDS, "worker_count": 1, "efa": True}
+
+
+def described(cloud, name, node_type=None):
+    """The cluster's live instances as EC2 describes them, the master first."""
+    filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}, {"Name": "instance-state-name", "Values": ["running"]}]
+    filters += [{"Name": "tag:NodeType", "Values": [node_type]}] if node_type else []
+    reservations = cloud.client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return [instance for reservation in reservations for instance in reservation["Instances"]]
+
+
+def left(cloud, name):
+    """Placement groups and addresses that carry the cluster's tag."""
+    filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}]
+    ec2 = cloud.client("ec2")
+    return [
+        *ec2.describe_placement_groups(Filters=filters)["PlacementGroups"],
+        *ec2.describe_addresses(Filters=filters)["Addresses"],
+    ]
+
+
+def writes(cloud):
+    return [call["action"] for call in cloud.control.calls() if not call["read_only"]]
+
+
+def test_adapters_on_every_card_in_one_placement_group(cloud, run, fast, name):
+    predicted = run("cluster", **fast, check=True)
+    applied = run("cluster", **fast)
+    assert steps(applied) == steps(predicted) == {("create", item) for item in EXPECTED | {"placement_group main", "master_address master"}}
+    cloud.control.forget_calls()
+    assert not run("cluster", **fast)["changed"]
+    assert writes(cloud) == []
+
+    types = {(0, 0): "efa", (1, 1): "efa-only", (2, 1): "efa-only", (3, 1): "efa-only"}
+    group = applied["resources"]["security_group"]["nodes"]
+    for instance in described(cloud, name):
+        interfaces = instance["NetworkInterfaces"]
+        places = {(item["Attachment"]["NetworkCardIndex"], item["Attachment"]["DeviceIndex"]): item["InterfaceType"] for item in interfaces}
+        assert places == types
+        assert all(group in {item["GroupId"] for item in interface["Groups"]} for interface in interfaces)
+        assert instance["Placement"]["GroupName"] == name
+    (address,) = [
+        item["PublicIp"] for item in left(cloud, name) if item.get("AllocationId") in applied["resources"]["master_address"].values()
+    ]
+    assert [item.get("PublicIpAddress") for item in described(cloud, name, "Master")] == [address]
+    assert [node["efa"] for node in run("cluster_info", cluster=name)["nodes"]] == [True, True]
+
+    gone = run("cluster", cluster=name, state="absent", delete_data=True)
+    assert {item for _action, item in steps(gone)} == {item for _action, item in steps(applied)}
+    assert left(cloud, name) == []
+
+
+def test_the_address_follows_the_master(cloud, run, fast, name):
+    run("cluster", **fast)
+    (lost,) = described(cloud, name, "Master")
+    cloud.client("ec2").terminate_instances(InstanceIds=[lost["InstanceId"]])
+    assert steps(run("cluster", **fast)) == {("update", "nodes master"), ("update", "master_address master")}
+    (master,) = described(cloud, name, "Master")
+    assert (master["InstanceId"] != lost["InstanceId"], master["PublicIpAddress"]) == (True, lost["PublicIpAddress"])
+    assert not run("cluster", **fast)["changed"]
+
+
+def test_the_address_of_an_unfinished_run_is_given_to_the_master_later(cloud, run, fast, name):
+    run("cluster", **fast, wait=False)
+    assert ("update", "master_address master") in steps(run("cluster", **fast))
+    (master,) = described(cloud, name, "Master")
+    assert master["PublicIpAddress"]
+
+
+def test_one_card_needs_no_address_of_its_own(cloud, run, fast, name, tmp_path):
+    applied = run("cluster", **{**fast, "instance_type": ONE_CARD})
+    assert "master_address" not in applied["resources"]
+    (master,) = described(cloud, name, "Master")
+    assert master["PublicIpAddress"]
+    assert [item["InterfaceType"] for item in master["NetworkInterfaces"]] == ["efa"]
+    listed, _errors = inventory(cloud, tmp_path, name)
+    assert {host: variables["deeplearning_has_efa"] for host, variables in listed["_meta"]["hostvars"].items()} == {
+        f"{name}-master": True,
+        f"{name}-worker2": True,
+    }
+
+
+def test_the_group_of_one_unit_stays_until_the_other_has_gone(cloud, run, fast, name):
+    run("cluster", **fast)
+    assert ("delete", "placement_group main") not in steps(run("node_group", cluster=name, state="absent", group="workers"))
+    gone = steps(run("node_group", cluster=name, state="absent", group="master"))
+    assert {("delete", "placement_group main"), ("delete", "master_address master")} <= gone
+
+
+def test_without_efa_nodes_keep_what_they_use_until_they_are_replaced(cloud, run, fast, name):
+    run("cluster", **fast)
+    slow = {**fast, "efa": False}
+    assert steps(run("cluster", **slow)) == set()
+    replaced = steps(run("cluster", **slow, replace_nodes=True))
+    assert {("update", "launch_template master"), ("update", "nodes workers")} <= replaced
+    (master,) = described(cloud, name, "Master")
+    assert [item["InterfaceType"] for item in master["NetworkInterfaces"]] == ["interface"]
+    assert steps(run("cluster", **slow)) == {("delete", "placement_group main"), ("delete", "master_address master")}
+    assert not run("cluster", **slow)["changed"]
+
+
+def test_an_adopted_placement_group_is_used_and_never_deleted(cloud, run, definition, name):
+    ec2 = cloud.client("ec2")
+    ec2.create_placement_group(GroupName=f"{name}-theirs", Strategy="cluster")
+    adopting = {**definition, "placement_group": f"{name}-theirs"}
+    assert ("create", "placement_group main") not in steps(run("cluster", **adopting))
+    assert {instance["Placement"]["GroupName"] for instance in described(cloud, name)} == {f"{name}-theirs"}
+    assert not run("cluster", **adopting)["changed"]
+    run("cluster", cluster=name, state="absent", placement_group=f"{name}-theirs")
+    assert ec2.describe_placement_groups(GroupNames=[f"{name}-theirs"])["PlacementGroups"]
+
+
+def test_a_placement_group_of_somebody_else_is_not_taken_over(cloud, run, definition, name):
+    cloud.client("ec2").create_placement_group(GroupName=name, Strategy="cluster")
+    with pytest.raises(ModuleFailed, match=rf"there is a placement group {name} already.*Set placement_group: {name}"):
+        run("cluster", **definition, placement="cluster")
+
+
+def test_an_image_is_looked_up_once(cloud, run, definition, name):
+    ssm = cloud.client("ssm")
+    old, new = (
+        ssm.get_parameter(Name=item)["Parameter"]["Value"]
+        for item in (IMAGE_PARAMETER, IMAGE_PARAMETER.replace("oss-nvidia-driver-gpu-pytorch-2.7", "base-oss-nvidia-driver-gpu"))
+    )
+    parameter = f"/images/{name}"
+    ssm.put_parameter(Name=parameter, Value=old, Type="String")
+    options = {**definition, "image_parameter": parameter}
+    run("cluster", **options)
+    ssm.put_parameter(Name=parameter, Value=new, Type="String", Overwrite=True)
+    unchanged = run("cluster", **options)
+    assert (unchanged["changed"], unchanged["deferred"]) == (False, [])
+    (change, *_others) = run("cluster", **options, image_update=True, check=True)["deferred"]
+    assert (change["before"], change["after"]) == ({"image_id": old}, {"image_id": new})
+    with pytest.raises(ModuleFailed, match=r"root_volume_size: 9 GiB cannot hold"):
+        run("cluster", **options, root_volume_size=9)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "framework", "parameter"),
+    [
+        ("c5.large", "pytorch", "x86_64/oss-nvidia-driver-gpu-pytorch-2.7"),
+        ("c5.large", "base", "x86_64/base-oss-nvidia-driver-gpu"),
+        ("c6g.large", "pytorch-2.7", "arm64/oss-nvidia-driver-gpu-pytorch-2.7"),
+    ],
+)
+def test_images_by_framework(cloud, run, definition, instance_type, framework, parameter):
+    expected = cloud.client("ssm").get_parameter(Name=f"/aws/service/deeplearning/ami/{parameter}-ubuntu-22.04/latest/ami-id")
+    options = {**definition, "instance_type": instance_type, "image_parameter": None, "image_framework": framework}
+    template = next(item for item in run("cluster", **options, check=True)["changes"] if item["kind"] == "launch_template")
+    assert template["after"]["image_id"] == expected["Parameter"]["Value"]
+
+
+def test_an_image_by_framework_stays(cloud, run, definition):
+    options = {**definition, "image_parameter": None, "image_framework": "pytorch"}
+    run("cluster", **options)
+    cloud.control.forget_calls()
+    assert not run("cluster", **options)["changed"]
+    assert "GetParametersByPath" not in [call["action"] for call in cloud.control.calls()]
+
+
+def test_root_volumes_as_described(cloud, run, definition, name):
+    key = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    options = {"root_volume_type": "gp3", "root_volume_iops": 4000, "root_volume_throughput": 300, "root_volume_kms_key": key}
+    run("cluster", **definition, **options, tags={"team": "speech"})
+    assert not run("cluster", **definition, **options, tags={"team": "speech"})["changed"]
+    ec2 = cloud.client("ec2")
+    for instance in described(cloud, name):
+        (volume,) = ec2.describe_volumes(VolumeIds=[instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]])["Volumes"]
+        assert (volume["VolumeType"], volume["Encrypted"], volume["KmsKeyId"].split("/")[-1]) == ("gp3", True, key)
+        assert instance["EbsOptimized"]
+    template = ec2.describe_launch_template_versions(LaunchTemplateName=f"{name}-workers", Versions=["$Latest"])["LaunchTemplateVersions"][
+        0
+    ]
+    (specification,) = template["LaunchTemplateData"]["TagSpecifications"]
+    assert {"Key": "team", "Value": "speech"} in specification["Tags"]
+
+
+def test_a_fast_network_that_is_not_used_is_told(run, definition):
+    assert "efa: c5.large" not in str(run("cluster", **definition, check=True).get("warnings"))
+    warned = run("cluster", **{**definition, "instance_type": ONE_CARD}, check=True)
+    assert f"efa: {ONE_CARD} has an Elastic Fabric Adapter" in str(warned["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"efa": True}, r"efa: c5.large has no Elastic Fabric Adapter\. No type of its family has one"),
+        (
+            {"efa": True, "instance_type": "c5n.large"},
+            r"efa: c5n.large has no .* In its family c5n.9xlarge, c5n.18xlarge, c5n.metal have one",
+        ),
+        (
+            {"placement": "cluster", "instance_type": "t3.large"},
+            "placement: t3.large cannot be in a placement group of the strategy cluster",
+        ),
+        ({"placement_group": "nobody"}, "placement_group: there is no placement group 'nobody' in us-east-1"),
+        ({"placement_group": "nobody", "placement": "none"}, "placement_group: nobody is named, and placement is none"),
+        ({"instance_type": "c6g.large"}, r"image_parameter: ami-\w+ is for x86_64, and c6g.large is arm64"),
+        (
+            {"image_parameter": None, "image_framework": "mxnet"},
+            r"image_framework: there is no .* 'mxnet' for image_os 'ubuntu-22.04' on x86_64 in us-east-1\. There is base for",
+        ),
+        (
+            {"image_parameter": None, "image_framework": "pytorch", "image_os": "plan-9"},
+            "no deep learning AMI 'pytorch' for image_os 'plan-9'",
+        ),
+        ({"image_framework": "pytorch"}, "mutually exclusive: image_id|image_parameter|image_framework"),
+        ({"root_volume_type": "io2"}, "root_volume_iops: missing"),
+        ({"root_volume_kms_key": "alias/none"}, "root_volume_kms_key: there is no key 'alias/none' in us-east-1"),
+    ],
+)
+def test_bad_input_changes_nothing(cloud, run, definition, change, message):
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster", **{**definition, **change})
+    assert writes(cloud) == []
+
+
+def test_a_placement_group_with_another_strategy_is_refused(cloud, run, definition, name):
+    cloud.client("ec2").create_placement_group(GroupName=f"{name}-spread", Strategy="spread")
+    with pytest.raises(ModuleFailed, match=r"placement_group: test-\d+-spread has the strategy spread. Name one with the strategy cluster"):
+        run("cluster", **definition, placement_group=f"{name}-spread")

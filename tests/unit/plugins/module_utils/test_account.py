@@ -1,0 +1,97 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which quota limits which instance types, from the quotas' own names."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.account import Quota, families, quotas, vcpu_quota
+from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
+
+STANDARD = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
+NAMES = (
+    STANDARD,
+    "Running On-Demand DL instances",
+    "Running On-Demand G and VT instances",
+    "Running On-Demand HPC instances",
+    "Running On-Demand High Memory instances",
+    "Running On-Demand Inf instances",
+    "Running On-Demand P instances",
+    "Running On-Demand Trn instances",
+    "Running Dedicated p4d Hosts",
+    "All G and VT Spot Instance Requests",
+    "All P4, P3 and P2 Spot Instance Requests",
+    "All P5 Spot Instance Requests",
+    "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
+    "EC2-VPC Elastic IPs",
+)
+QUOTAS = [Quota(f"L-{number}", name, 0.0) for number, name in enumerate(NAMES)]
+
+
+@pytest.mark.parametrize(
+    ("name", "market", "expected"),
+    [
+        (STANDARD, "on-demand", ("a", "c", "d", "h", "i", "m", "r", "t", "z")),
+        (STANDARD, "spot", ()),
+        ("Running On-Demand G and VT instances", "on-demand", ("g", "vt")),
+        ("All P4, P3 and P2 Spot Instance Requests", "spot", ("p4", "p3", "p2")),
+        ("VPCs per Region", "on-demand", ()),
+    ],
+)
+def test_families_from_the_name_of_a_quota(name, market, expected):
+    assert families(name, market) == expected
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "market", "expected"),
+    [
+        ("p4d.24xlarge", "on-demand", "Running On-Demand P instances"),
+        ("p4d.24xlarge", "spot", "All P4, P3 and P2 Spot Instance Requests"),
+        ("p5.48xlarge", "spot", "All P5 Spot Instance Requests"),
+        ("p6-b200.48xlarge", "spot", None),
+        ("g6e.xlarge", "spot", "All G and VT Spot Instance Requests"),
+        ("gr6.4xlarge", "on-demand", "Running On-Demand G and VT instances"),
+        ("trn1.32xlarge", "on-demand", "Running On-Demand Trn instances"),
+        ("t3.micro", "on-demand", STANDARD),
+        ("inf2.xlarge", "on-demand", "Running On-Demand Inf instances"),
+        ("im4gn.large", "on-demand", STANDARD),
+        ("dl1.24xlarge", "on-demand", "Running On-Demand DL instances"),
+        ("hpc7a.96xlarge", "on-demand", "Running On-Demand HPC instances"),
+        ("u-6tb1.metal", "on-demand", None),
+    ],
+)
+def test_the_quota_that_names_most_of_a_type_limits_it(instance_type, market, expected):
+    quota = vcpu_quota(instance_type, market, QUOTAS)
+    assert (quota.name if quota else None) == expected
+
+
+class FailingCloud:
+    """A cloud whose answer to everything is an error."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def facts(self, *_arguments, **_more):
+        raise self.error
+
+
+def client_error(code):
+    return ClientError({"Error": {"Code": code}}, "ListServiceQuotas")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        client_error("AccessDeniedException"),
+        EndpointConnectionError(endpoint_url="https://a"),
+        ConnectTimeoutError(endpoint_url="https://a"),
+    ],
+)
+def test_quotas_that_cannot_be_read_are_unknown(error):
+    assert quotas(FailingCloud(error), "ec2") is None
+
+
+def test_other_errors_are_not_hidden():
+    with pytest.raises(ClientError):
+        quotas(FailingCloud(client_error("ServiceException")), "ec2")
