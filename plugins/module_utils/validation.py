@@ -59,9 +59,9 @@ def network_cidr(cidr: str) -> Iterator[str]:
         yield f"network_{error}"
 
 
-def ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool) -> Iterator[str]:
+def ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True) -> Iterator[str]:
     """Who may reach the master: named ranges, and everybody only when that is said outright."""
-    if not cidrs:
+    if needed and not cidrs:
         yield "ssh_cidrs: name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
     for cidr in cidrs:
         try:
@@ -90,11 +90,14 @@ def nodes(options: Mapping[str, Any]) -> Iterator[str]:
         yield "worker_count: missing. Give the number of workers beside the master, at least 1."
     elif options["worker_count"] < 1:
         yield f"worker_count: {options['worker_count']} is not possible, a cluster has at least 1 worker beside the master."
-    if not options.get("image_id") and not options.get("image_parameter"):
-        yield "image_id: missing. Give the id of an image, or in image_parameter the public SSM parameter of a deep learning AMI."
+    if not any(options.get(name) for name in ("image_id", "image_parameter", "image_framework")):
+        yield (
+            "image_id: missing. Give the id of an image, in image_framework that of a deep learning AMI such as pytorch, "
+            "or in image_parameter a public SSM parameter."
+        )
     if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
         yield f"root_volume_size: {options['root_volume_size']} GiB is too small, give at least {SMALLEST_ROOT_VOLUME}."
     try:
-        storage.fstab_entry("", "", options["mount_point"])
+        storage.check_mount_point(options["mount_point"])
     except ValueError as error:
         yield f"mount_point: {error}."

@@ -10,13 +10,16 @@ from collections.abc import Iterator, Sequence
 from .. import validation
 from .._file_system.resources import COMPONENT as FILE_SYSTEM
 from .._instance_role.resources import COMPONENT as INSTANCE_ROLE
+from .._lustre.resources import COMPONENT as LUSTRE
+from .._network import adopted
+from .._network.definition import SSH_GROUP
 from .._network.resources import COMPONENT as NETWORK
 from .._nodes.definition import COMPONENT as NODES
 from .._plan.resources import Found
 from ..unit import Request
 from .base import Validator
 
-EVERY_UNIT = frozenset({NETWORK, FILE_SYSTEM, INSTANCE_ROLE, NODES})
+EVERY_UNIT = frozenset({NETWORK, FILE_SYSTEM, LUSTRE, INSTANCE_ROLE, NODES})
 
 
 class Tags(Validator):
@@ -40,7 +43,9 @@ class SshCidrs(Validator):
     components = frozenset({NETWORK})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        return validation.ssh_cidrs(request.options["ssh_cidrs"], request.options["allow_ssh_from_anywhere"])
+        options = request.options
+        needed = options["master_public_address"] and SSH_GROUP.key not in adopted.group_ids(request)
+        return validation.ssh_cidrs(options["ssh_cidrs"], options["allow_ssh_from_anywhere"], needed=needed)
 
 
 class Buckets(Validator):

@@ -5,17 +5,49 @@
 
 from __future__ import annotations
 
-from . import definition, network, nodes
+from . import account, capacity, definition, network, nodes, roles, storage
 from .base import Validator
 
 VALIDATORS: tuple[Validator, ...] = (
+    account.QuotasReadable(),
+    *account.QUOTA_VALIDATORS,
     definition.Tags(),
     definition.NetworkCidr(),
     definition.SshCidrs(),
     definition.Buckets(),
     definition.Nodes(),
     network.Zones(),
+    network.NetworkKept(),
+    network.AdoptedNetwork(),
+    network.AdoptedSubnets(),
+    network.AdoptedDns(),
+    network.AdoptedGroups(),
+    network.PublicRoutes(),
+    network.PrivateRoutes(),
+    network.InterfaceEndpoints(),
+    network.SessionManagerReach(),
+    network.EnoughAddresses(),
+    roles.InstanceProfile(),
+    roles.IgnoredRights(),
     nodes.KeyPair(),
     nodes.InstanceTypeOffered(),
     nodes.ImageFits(),
+    nodes.RootVolume(),
+    nodes.RootVolumeKey(),
+    nodes.Efa(),
+    nodes.EfaUnused(),
+    nodes.Placement(),
+    nodes.PlacementGroup(),
+    capacity.WorkerMinimum(),
+    capacity.AlternativesOffered(),
+    capacity.Market(),
+    capacity.Reservation(),
+    storage.SharedStorage(),
+    storage.FileSystemOptions(),
+    storage.StorageKey(),
+    storage.LustreOptions(),
+    storage.AdoptedFileSystem(),
+    storage.AdoptedLustre(),
+    storage.StoragePorts(),
+    storage.StorageKept(),
 )

@@ -1,0 +1,20 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The calls to AWS by which validators learn what no unit reads."""
+
+from __future__ import annotations
+
+from ..calls import Calls
+
+CALLS = Calls(
+    reads=(
+        "ec2:DescribeAddresses",
+        "ec2:DescribeInstances",
+        "ec2:DescribeInstanceTypes",
+        "ec2:DescribeKeyPairs",
+        "ec2:DescribeVpcs",
+        "kms:DescribeKey",
+        "servicequotas:ListServiceQuotas",
+    ),
+)

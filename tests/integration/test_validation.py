@@ -1,0 +1,153 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Validators of the account, the module that asks all validators, and the page about them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.registry import VALIDATORS
+
+from .conftest import REGION, ModuleFailed
+
+STANDARD_ON_DEMAND = "L-1216C47A"
+STANDARD_SPOT = "L-34B43A08"
+ADDRESSES = "L-0263D0A3"
+VPCS = "L-F678F1CE"
+DENIED = {"service": "servicequotas", "code": "AccessDeniedException", "status": 400}
+
+
+def actions(cloud, service):
+    return [call["action"] for call in cloud.control.calls() if call["service"] == service]
+
+
+def findings(failure):
+    return [(item["validator"], item["level"]) for item in failure.value.result["findings"]]
+
+
+def test_a_good_definition(cloud, run, definition):
+    result = run("cluster_validation", **definition)
+    assert (result["changed"], result["valid"], result["findings"]) == (False, True, [])
+    assert all(call["read_only"] for call in cloud.control.calls())
+
+
+def test_all_findings_at_once_and_none_that_is_suppressed(cloud, run, definition):
+    cloud.control.set_faults([DENIED])
+    wrong = {**definition, "key_name": "nobody", "ssh_cidrs": ["0.0.0.0/0"], "network_cidr": "10.0.0.0/99"}
+    with pytest.raises(ModuleFailed) as failure:
+        run("cluster_validation", **wrong)
+    errors = [("network_cidr", "error"), ("ssh_cidrs", "error"), ("key_pair", "error")]
+    assert findings(failure) == [*errors, ("quotas_readable", "warning")]
+    assert not failure.value.result["valid"]
+    assert [line.split(":")[0] for line in failure.value.result["msg"].splitlines()] == ["network_cidr", "ssh_cidrs", "key_name"]
+    with pytest.raises(ModuleFailed) as failure:
+        run("cluster_validation", **wrong, suppress_validators=["network_cidr", "quotas_readable"])
+    assert findings(failure) == [("ssh_cidrs", "error"), ("key_pair", "error")]
+
+
+def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
+    assert run("cluster_validation", cluster=name, state="absent")["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("quotas", "change", "message"),
+    [
+        (
+            {STANDARD_ON_DEMAND: 5},
+            {},
+            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, and 5 of the 5 in the quota 'Running On-Demand Standard",
+        ),
+        ({STANDARD_SPOT: 5}, {"market": "spot"}, r"instance_type: 3 nodes of c5\.large \(spot\) need 6 vCPUs, and 5 of the 5"),
+        (
+            {STANDARD_ON_DEMAND: 5, STANDARD_SPOT: 11},
+            {"alternatives": [{"instance_type": "c5.xlarge", "market": "spot"}]},
+            r"c5\.large \(on-demand\) need 6 vCPUs.*\n.*c5\.xlarge \(spot\) need 12 vCPUs",
+        ),
+        ({ADDRESSES: 0}, {}, r"nat: the cluster needs 1 more elastic IP address, and \d+ of the 0 that the quota 'EC2-VPC Elastic IPs'"),
+        ({VPCS: 1}, {}, r"vpc_id: the cluster is to get a VPC of its own, and \d+ of the 1 that the quota 'VPCs per Region'"),
+    ],
+)
+def test_a_quota_that_is_too_small(cloud, run, definition, quotas, change, message):
+    cloud.control.set_quotas(quotas)
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster", **definition, **change)
+    assert all(call["read_only"] for call in cloud.control.calls())
+
+
+@pytest.mark.parametrize(
+    ("quotas", "change"),
+    [
+        ({STANDARD_ON_DEMAND: 5, STANDARD_SPOT: 12}, {"alternatives": [{"instance_type": "c5.xlarge", "market": "spot"}]}),
+        ({STANDARD_ON_DEMAND: 4}, {"worker_minimum": 1}),
+        ({ADDRESSES: 0}, {"nat": "none"}),
+    ],
+)
+def test_a_quota_that_suffices(cloud, run, definition, quotas, change):
+    others = {STANDARD_ON_DEMAND: running_vcpus(cloud, None), STANDARD_SPOT: running_vcpus(cloud, "spot")}
+    cloud.control.set_quotas({code: value + others.get(code, 0) for code, value in quotas.items()})
+    assert run("cluster_validation", **definition, **change)["valid"]
+
+
+def running_vcpus(cloud, lifecycle):
+    """What other tests have left running."""
+    ec2 = cloud.client("ec2")
+    pages = ec2.get_paginator("describe_instances").paginate(Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}])
+    types = [
+        instance["InstanceType"]
+        for page in pages
+        for reservation in page["Reservations"]
+        for instance in reservation["Instances"]
+        if instance.get("InstanceLifecycle") == lifecycle
+    ]
+    if not types:
+        return 0
+    described = ec2.describe_instance_types(InstanceTypes=sorted(set(types)))["InstanceTypes"]
+    vcpus = {item["InstanceType"]: item["VCpuInfo"]["DefaultVCpus"] for item in described}
+    return sum(vcpus[instance_type] for instance_type in types)
+
+
+def test_what_others_run_counts_and_a_complete_cluster_asks_nothing(cloud, run, definition, name):
+    run("cluster", **definition)
+    others = running_vcpus(cloud, None)
+    cloud.control.set_quotas({STANDARD_ON_DEMAND: others, ADDRESSES: 0, VPCS: 0})
+    cloud.control.forget_calls()
+    assert not run("cluster", **definition)["changed"]
+    assert actions(cloud, "servicequotas") == []
+
+    cloud.control.set_quotas({STANDARD_ON_DEMAND: others + 1})
+    with pytest.raises(ModuleFailed, match=r"4 nodes of c5\.large \(on-demand\) need 8 vCPUs, and 7 of the \d+ in the quota"):
+        run("cluster", **{**definition, "worker_count": 3})
+    cloud.control.set_quotas({STANDARD_ON_DEMAND: others + 2})
+    run("cluster", **{**definition, "worker_count": 3})
+
+
+def test_quotas_that_may_not_be_read_are_a_warning(cloud, run, definition):
+    cloud.control.set_faults([DENIED])
+    result = run("cluster_validation", **definition)
+    assert [item["validator"] for item in result["findings"]] == ["quotas_readable"]
+    assert "Allow servicequotas:ListServiceQuotas. (validator quotas_readable)" in str(result["warnings"])
+
+
+def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, repository, tmp_path):
+    inventory = tmp_path / "nodes.yml"
+    inventory.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
+
+    def validate(**changes):
+        variables = {f"deeplearning_{option}": value for option, value in {**definition, **changes}.items() if option != "cluster"}
+        playbook = str(repository / "playbooks/validate.yml")
+        command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), playbook, "-e", json.dumps(variables)]
+        finished = subprocess.run(command, env=cloud.environment, capture_output=True, text=True, check=False, cwd=tmp_path)
+        return finished.stdout + finished.stderr
+
+    assert "key_name: there is no key pair 'nobody'" in validate(key_name="nobody")
+    assert f"No errors and no warnings: {name} can be provisioned." in validate()
+
+
+def test_every_validator_is_on_the_page(repository):
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| .+\? \| .+ \|$", (repository / "docs/validators.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted((validator.name, validator.level.value) for validator in VALIDATORS)
