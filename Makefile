@@ -14,7 +14,7 @@ COLLECTION := $(shell awk '/^namespace:/ {n = $$2} /^name:/ {m = $$2} /^version:
 
 LOCAL_CLOUD := local-cloud --home .local
 WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start && eval "$$($(LOCAL_CLOUD) env)" &&
-PYTEST := pytest $(PYTEST_ARGS)
+PYTEST := pytest -m "not exhaustive" $(PYTEST_ARGS)
 
 # The tools of the virtual environment come first for every recipe, and for what they start.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -50,7 +50,8 @@ ifneq (,$(filter test test-all,$(MAKECMDGOALS)))
 sanity: | lint
 units: | sanity
 end-to-end: | integration
-molecule: | end-to-end
+exhaustive: | end-to-end
+molecule: | exhaustive
 bench: | molecule
 endif
 
@@ -58,7 +59,7 @@ endif
 test: lint sanity units integration end-to-end ## Everything that must pass before a change lands
 
 .PHONY: test-all
-test-all: test molecule bench ## Also the role scenarios and the benchmarks
+test-all: test exhaustive molecule bench ## Also what takes too long for every change: each call of a run interrupted, role scenarios, benchmarks
 
 .PHONY: lint lint-python lint-ansible lint-docs
 lint: lint-python lint-ansible lint-docs ## Style, types, ansible-lint (production profile), documentation, changelog
@@ -91,6 +92,10 @@ integration: test-setup ## Tests of the local cloud, and of modules, inventory a
 .PHONY: end-to-end
 end-to-end: test-setup ## From nothing to a trained model, and back
 	$(PYTEST) tests/end_to_end
+
+.PHONY: exhaustive
+exhaustive: test-setup ## Tests that interrupt a run at each of its calls
+	pytest -m exhaustive $(PYTEST_ARGS) tests/integration
 
 .PHONY: molecule
 molecule: test-setup ## Scenarios of the host roles: converge, idempotence, verify

@@ -1,0 +1,141 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""A controller that is killed, answers that are lost, calls that are throttled: the next run finishes, and nothing is there twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from .conftest import FAST, MODULES, REGION
+from .test_cluster import numbers
+
+NOT_COUNTED = ("ec2:instance", "ec2:natgateway", "ec2:volume")  # what has ended keeps its tags for a while
+SAMPLE = 7  # of the calls, in the usual run
+
+
+def census(cloud, name):
+    """How many of everything the cluster has, by what its tags and its groups say."""
+    tagged = (
+        cloud.client("resourcegroupstaggingapi")
+        .get_paginator("get_resources")
+        .paginate(TagFilters=[{"Key": "deeplearning:cluster", "Values": [name]}])
+    )
+    kinds = (arn["ResourceARN"].split(":", 5) for page in tagged for arn in page["ResourceTagMappingList"])
+    count = Counter(f"{parts[2]}:{parts[5].split('/')[0]}" for parts in kinds)
+    ec2 = cloud.client("ec2")
+    own = [{"Name": "tag:deeplearning:cluster", "Values": [name]}]
+    gateways = ec2.describe_nat_gateways(Filter=[*own, {"Name": "state", "Values": ["pending", "available"]}])["NatGateways"]
+    addresses = ec2.describe_addresses(Filters=own)["Addresses"]
+    return {
+        **{kind: number for kind, number in count.items() if kind not in NOT_COUNTED},
+        "nat gateways": len(gateways),
+        "addresses": len(addresses),
+        "numbers": sorted(numbers(cloud, name).values()),
+    }
+
+
+@pytest.fixture(scope="module")
+def expected(cloud, tmp_path_factory):
+    """The census of a cluster that was made without trouble, and how many writing calls that took."""
+    cloud.control.set_delays(**FAST)
+    options = dict(DEFINITION, cluster="undisturbed")
+    cloud.control.forget_calls()
+    assert start(options).communicate()[0]
+    writes = [call["action"] for call in cloud.control.calls() if not call["read_only"]]
+    return census(cloud, "undisturbed"), writes
+
+
+DEFINITION = {
+    "region": REGION,
+    "ssh_cidrs": ["203.0.113.0/24"],
+    "instance_type": "c5.large",
+    "worker_count": 2,
+    "image_parameter": "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id",
+    "key_name": "tests",
+    "wait_timeout": 30,
+}
+
+
+def start(options, module="cluster"):
+    """The module in a process of its own, which can be killed."""
+    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": {**options, "_ansible_remote_tmp": "/tmp"}})
+    code = (
+        "import sys; from unittest.mock import patch; from ansible.module_utils import basic; "
+        f"basic._ANSIBLE_ARGS = sys.argv[1].encode(); basic._ANSIBLE_PROFILE = 'legacy'; import {MODULES}.{module} as module; module.main()"
+    )
+    return subprocess.Popen([sys.executable, "-c", code, arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ)
+
+
+def kill_at(cloud, options, stage, **call):
+    """Kill a run at a writing call, before or after AWS has executed it. Returns whether it came to that call."""
+    cloud.control.set_faults([{"read_only": False, "pause": stage, **call}])
+    process = start(options)
+    held = None
+    while process.poll() is None and not held:
+        held = next(iter(cloud.control.paused()), None)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    cloud.control.set_faults([])
+    cloud.control.resume(execute=False)
+    return bool(held)
+
+
+def points(writes, every):
+    """The writing calls of a run, each by its action and which one of these it is; the order of concurrent ones changes."""
+    count = Counter(writes)
+    return [{"action": action, "nth": nth} for action in sorted(count) for nth in range(1, count[action] + 1)][::every]
+
+
+@pytest.mark.parametrize("every", [SAMPLE, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("stage", ["before", "after"])
+def test_a_controller_killed_while_it_creates(cloud, run, expected, every, stage):
+    cloud.control.set_quotas({"L-F678F1CE": 1000, "L-0263D0A3": 1000})
+    clean, writes = expected
+    for number, call in enumerate(points(writes, every)):
+        options = dict(DEFINITION, cluster=f"killed-{stage}-{every}-{number}")
+        assert kill_at(cloud, options, stage, **call)
+        run("cluster", **options)
+        assert census(cloud, options["cluster"]) == clean, f"killed {stage} {call}"
+        assert not run("cluster", **options)["changed"], f"killed {stage} {call}"
+        run("cluster", cluster=options["cluster"], state="absent", delete_data=True)
+
+
+@pytest.mark.parametrize("every", [SAMPLE, pytest.param(1, marks=pytest.mark.exhaustive)])
+def test_an_answer_that_is_lost_makes_nothing_twice(cloud, run, expected, every):
+    clean, writes = expected
+    for number, call in enumerate(points(writes, every)):
+        options = dict(DEFINITION, cluster=f"lost-{every}-{number}")
+        cloud.control.set_faults([{"read_only": False, **call, "code": "InternalError", "status": 500, "after": True}])
+        run("cluster", **options)
+        assert census(cloud, options["cluster"]) == clean, f"lost answer of {call}"
+        cloud.control.set_faults([])
+        assert not run("cluster", **options)["changed"]
+        run("cluster", cluster=options["cluster"], state="absent", delete_data=True)
+
+
+def test_a_server_error_now_and_then(cloud, run, expected):
+    options = dict(DEFINITION, cluster="shaky")
+    cloud.control.set_faults([{"code": "InternalError", "status": 500, "probability": 0.05}])
+    run("cluster", **options)
+    cloud.control.set_faults([])
+    assert census(cloud, "shaky") == expected[0]
+
+
+@pytest.mark.parametrize("every", [SAMPLE, pytest.param(1, marks=pytest.mark.exhaustive)])
+def test_a_controller_killed_while_it_deletes(cloud, run, every):
+    options = dict(DEFINITION, cluster=f"half-{every}")
+    absent = {"region": REGION, "cluster": options["cluster"], "state": "absent", "delete_data": True}
+    run("cluster", **options)
+    call = 1
+    while kill_at(cloud, absent, "after" if call % 2 else "before", nth=call):
+        call += every
+    assert not {kind: count for kind, count in census(cloud, options["cluster"]).items() if count}
+    assert not run("cluster", **absent)["changed"]
