@@ -198,7 +198,7 @@ def test_inventory_of_live_nodes(cloud, run, definition, name, tmp_path):
     lost = worker["deeplearning_instance_id"]
     cloud.client("autoscaling").suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
     cloud.client("ec2").terminate_instances(InstanceIds=[lost])
-    listed, _errors = inventory(cloud, tmp_path, name, jump_through_master=False)
+    listed, _errors = inventory(cloud, tmp_path, name, connection_path="direct")
     assert listed["workers"]["hosts"] == [f"{name}-worker2"]
     assert "ProxyCommand" not in str(listed)
 
