@@ -49,14 +49,15 @@ distclean: clean ## Also remove the virtual environment and everything cached
 ifneq (,$(filter test test-all,$(MAKECMDGOALS)))
 sanity: | lint
 units: | sanity
-end-to-end: | integration
-exhaustive: | end-to-end
-molecule: | exhaustive
+integration: | units
+end-to-end: | hosts
+exhaustive: | integration
+molecule: | end-to-end exhaustive
 bench: | molecule
 endif
 
 .PHONY: test
-test: lint sanity units integration end-to-end ## Everything that must pass before a change lands
+test: lint sanity units integration hosts end-to-end ## Everything that must pass before a change lands
 
 .PHONY: test-all
 test-all: test exhaustive molecule bench ## Also what takes too long for every change: each call of a run interrupted, role scenarios, benchmarks
@@ -86,8 +87,12 @@ units: test-setup ## Tests of single functions
 	$(PYTEST) tests/unit
 
 .PHONY: integration
-integration: test-setup ## Tests of the local cloud, and of modules, inventory and roles against it
-	$(PYTEST) extensions/local_cloud/tests tests/integration tests/hosts
+integration: test-setup ## Tests of the local cloud's API, and of modules and inventory against it
+	$(PYTEST) extensions/local_cloud/tests/aws tests/integration
+
+.PHONY: hosts
+hosts: test-setup ## Tests of the local cloud's hosts, and of roles and jobs on them
+	$(PYTEST) extensions/local_cloud/tests/hosts tests/hosts
 
 .PHONY: end-to-end
 end-to-end: test-setup ## From nothing to a trained model, and back

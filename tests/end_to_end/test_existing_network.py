@@ -1,0 +1,86 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The example of a private cluster in a network and on a file system that exist, on real hosts: reached without a public address."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from .conftest import REPOSITORY
+
+NETWORK = "10.95.0.0/16"
+SUBNET = "10.95.1.0/24"
+ZONE = "us-east-1a"
+
+
+@pytest.fixture(scope="module")
+def landlord(cloud):
+    """What belongs to somebody else, as variables of a definition: a VPC with a private subnet and a way out, and a file system."""
+    ec2, efs = cloud.client("ec2"), cloud.client("efs")
+    vpc = ec2.create_vpc(CidrBlock=NETWORK)["Vpc"]["VpcId"]
+    ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    public = ec2.create_subnet(VpcId=vpc, CidrBlock="10.95.0.0/24", AvailabilityZone=ZONE)["Subnet"]["SubnetId"]
+    private = ec2.create_subnet(VpcId=vpc, CidrBlock=SUBNET, AvailabilityZone=ZONE)["Subnet"]["SubnetId"]
+    address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+    nat = ec2.create_nat_gateway(SubnetId=public, AllocationId=address)["NatGateway"]["NatGatewayId"]
+    for subnet, target in ((public, {"GatewayId": gateway}), (private, {"NatGatewayId": nat})):
+        table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+        ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **target)
+        ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
+    file_system = efs.create_file_system(CreationToken="theirs", Encrypted=True)["FileSystemId"]
+    return {"deeplearning_vpc_id": vpc, "deeplearning_private_subnet_ids": [private], "deeplearning_file_system": file_system}
+
+
+@pytest.fixture(scope="module")
+def play(cloud, landlord, tmp_path_factory):
+    """Runs a playbook with the example's definition, on hosts that the simulator can be."""
+    project = tmp_path_factory.mktemp("project")
+    (project / "nodes.yml").write_text(
+        "plugin: deeplearning.cluster.nodes\ncluster: closed\nregion: us-east-1\nconnection_path: direct\n"
+        "private_key_file: $LOCAL_CLOUD_HOME/id_ed25519\nssh_directory: $LOCAL_CLOUD_HOME/ssh/closed\n"
+    )
+    more = {
+        **landlord,
+        "deeplearning_instance_type": "c5.large",
+        "deeplearning_worker_count": 1,
+        "deeplearning_key_name": "local-cloud",
+        "deeplearning_efa": False,
+        "training_job_source": f"{REPOSITORY}/examples/digits",
+        "training_job_script": "train.py",
+        "training_job_arguments": ["--epochs", "2"],
+    }
+
+    def run(name):
+        command = ["ansible-playbook", "-i", str(project / "nodes.yml"), str(REPOSITORY / "playbooks" / name)]
+        command += ["-e", f"@{REPOSITORY}/examples/definitions/private_existing_network.yml", "-e", json.dumps(more)]
+        finished = subprocess.run(
+            command, env=cloud.environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        assert finished.returncode == 0, finished.stdout
+        return finished.stdout
+
+    return run
+
+
+def test_it_trains_without_a_public_address_and_leaves_what_it_found(cloud, play, landlord):
+    ec2, efs = cloud.client("ec2"), cloud.client("efs")
+    output = play("train.yml")
+    assert "hosts        2 (deeplearning-worker1, deeplearning-worker2)" in output
+    found = ec2.describe_instances(Filters=[{"Name": "tag:deeplearning:cluster", "Values": ["closed"]}])["Reservations"]
+    nodes = [instance for reservation in found for instance in reservation["Instances"]]
+    assert len(nodes) == 2
+    assert not [node["PublicIpAddress"] for node in nodes if "PublicIpAddress" in node]
+    assert {node["SubnetId"] for node in nodes} == set(landlord["deeplearning_private_subnet_ids"])
+
+    play("destroy.yml")
+    (theirs,) = efs.describe_file_systems(FileSystemId=landlord["deeplearning_file_system"])["FileSystems"]
+    assert theirs["NumberOfMountTargets"] == 0
+    inside = [{"Name": "vpc-id", "Values": [landlord["deeplearning_vpc_id"]]}]
+    assert len(ec2.describe_subnets(Filters=inside)["Subnets"]) == 2
+    assert [group["GroupName"] for group in ec2.describe_security_groups(Filters=inside)["SecurityGroups"]] == ["default"]
