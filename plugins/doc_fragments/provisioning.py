@@ -30,11 +30,13 @@ options:
     description:
       - Tags for every resource, beside the collection's own. Letters, digits, spaces and C(_.:/=+-@) are possible.
       - Other tags that a resource carries are left alone.
+      - Changed in place; root volumes have new ones from their launch on, so nodes would have to be replaced for those.
     type: dict
     default: {}
   suppress_validators:
     description:
       - Names of validators that are not to be asked. A finding tells the name of the one that made it.
+      - It counts for one run and is not stored.
     type: list
     elements: str
     default: []
@@ -42,11 +44,13 @@ options:
     description:
       - Whether to wait until everything can be used.
       - Without it only that is waited for which something else needs, and nodes are not numbered.
+      - It counts for one run and is not stored.
     type: bool
     default: true
   wait_timeout:
     description:
       - How long to wait for one resource, in seconds.
+      - It counts for one run and is not stored.
     type: int
     default: 900
 attributes:
@@ -70,8 +74,7 @@ options:
   vpc_id:
     description:
       - An existing VPC to lie in, with subnets that exist. It is checked for what the cluster needs, and never changed or deleted.
-      - By default the cluster gets a VPC of its own. Changing it cannot be done; delete the cluster, which keeps the data, and create
-        it again.
+      - By default the cluster gets a VPC of its own. It cannot be changed; delete the cluster, which keeps the data, and create it again.
       - Modules of one unit need this and the other options of the network as well, since nothing in AWS says that it was adopted.
     type: str
   public_subnet_ids:
@@ -85,7 +88,7 @@ options:
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Zones are added in place, and taken away as long as no node runs in them. The subnet of a zone cannot be changed; delete the
+      - Changed in place. A zone can be taken away as long as no node runs in it. The subnet of a zone cannot be changed; delete the
         cluster, which keeps the data, and create it again.
     type: list
     elements: str
@@ -93,7 +96,7 @@ options:
   security_group_ids:
     description:
       - Existing security groups of O(vpc_id) to use in place of the cluster's own. They are checked, and never changed or deleted.
-      - Changing it cannot be done; delete the cluster, which keeps the data, and create it again.
+      - It cannot be changed; delete the cluster, which keeps the data, and create it again.
     type: dict
     suboptions:
       nodes:
@@ -141,6 +144,7 @@ options:
   allow_ssh_from_anywhere:
     description:
       - Has to be set for O(ssh_cidrs) to hold C(0.0.0.0/0) or C(::/0).
+      - It counts for one run and is not stored.
     type: bool
     default: false
   nat:
@@ -173,6 +177,7 @@ options:
     description:
       - Whether O(state=absent) deletes the cluster's file systems and all data on them.
       - A file system that nodes of other clusters use is not deleted.
+      - It counts for one run and is not stored.
     type: bool
     default: false
 """
@@ -206,13 +211,13 @@ options:
     description:
       - V(bursting) grows with the amount of data, V(elastic) follows the load and costs by the gigabyte,
         V(provisioned) is what O(provisioned_throughput) says.
-      - It changes in place. AWS lets a day pass before it is lowered again.
+      - Changed in place. AWS lets a day pass before it is lowered again.
     type: str
     choices: [bursting, elastic, provisioned]
     default: bursting
   provisioned_throughput:
     description:
-      - Throughput in MiB/s. Required with O(throughput_mode=provisioned), and only possible with it. It changes in place.
+      - Throughput in MiB/s. Required with O(throughput_mode=provisioned), and only possible with it. Changed in place.
     type: float
 """
 
@@ -221,7 +226,9 @@ options:
   lustre:
     description:
       - Whether the nodes share a file system of FSx for Lustre.
-      - Switching it on later reaches nodes that are launched afterwards. It cannot be switched off while nodes run that mount it.
+      - Switching it on makes the file system at once, and nodes mount it from their launch on.
+        Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
+        It cannot be switched off while nodes run that mount it.
     type: bool
     default: false
   lustre_file_system_id:
@@ -233,7 +240,7 @@ options:
   lustre_capacity:
     description:
       - Size of a new file system in GiB, 1200 or a multiple of 2400.
-      - It grows in place, at most once in six hours, and cannot shrink; copy the data to another file system and adopt that.
+      - Changed in place, at most once in six hours. It cannot shrink; copy the data to another file system and adopt that.
     type: int
     default: 1200
   lustre_deployment:
@@ -245,20 +252,20 @@ options:
     default: PERSISTENT_2
   lustre_throughput:
     description:
-      - Throughput in MB/s for every TiB of a PERSISTENT_2 file system. One of SCRATCH_2 has 200. It changes in place.
+      - Throughput in MB/s for every TiB of a PERSISTENT_2 file system. One of SCRATCH_2 has 200. Changed in place.
     type: int
     choices: [125, 250, 500, 1000]
     default: 250
   lustre_compression:
     description:
-      - How data is compressed that is written from then on. It changes in place.
+      - How data is compressed that is written from then on. Changed in place.
     type: str
     choices: [NONE, LZ4]
     default: LZ4
   lustre_data_repositories:
     description:
       - Prefixes in S3 that appear as directories of a new file system.
-      - They are added and taken away in place; what has been imported stays on the file system.
+      - Changed in place. What has been imported stays on the file system when its prefix is taken away.
     type: list
     elements: dict
     default: []
@@ -300,12 +307,14 @@ options:
   read_buckets:
     description:
       - S3 buckets that the nodes may read.
+      - Changed in place.
     type: list
     elements: str
     default: []
   write_buckets:
     description:
       - S3 buckets that the nodes may read and write.
+      - Changed in place.
     type: list
     elements: str
     default: []
@@ -328,6 +337,7 @@ options:
     description:
       - Number of workers beside the master, at least 1. The master trains too, so a job has one host more.
       - Required when O(state=present).
+      - Changed in place. Nodes with the highest numbers go when there are to be fewer.
     type: int
   worker_minimum:
     description:
@@ -335,7 +345,7 @@ options:
       - When AWS has fewer than O(ignore:worker_count) after O(ignore:capacity_timeout), but as many as this, the cluster goes on with
         what was launched, and says so. By default only the full number will do.
       - A cluster that was accepted with fewer workers stays so until O(ignore:grow) or another O(ignore:worker_count) is given.
-      - Changed in place.
+      - It counts for one run and is not stored.
     type: int
   market:
     description:
@@ -347,11 +357,13 @@ options:
   spot_max_price:
     description:
       - The most to pay for a spot instance, in US dollars per hour. By default the on-demand price.
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
   capacity_reservation_id:
     description:
       - The reservation or block that the nodes are launched into, in its zone; required with O(ignore:market=capacity-block).
       - Without it O(ignore:market=capacity-reservation) takes any open reservation that matches, and nothing else.
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
   alternatives:
     description:
@@ -359,6 +371,7 @@ options:
         and O(ignore:market) say. What an alternative does not name is as for the first choice.
       - Each is tried with all nodes for O(ignore:capacity_timeout), since a job goes at the pace of its slowest host. A cluster that has
         nodes stays with what they are. Only tried with O(ignore:wait).
+      - It counts for one run and is not stored.
     type: list
     elements: dict
     default: []
@@ -383,11 +396,13 @@ options:
     description:
       - How long to wait for the nodes of one alternative, in seconds. A reason that does not pass by itself ends it earlier.
       - When none of them has enough, the groups are put back as they were.
+      - It counts for one run and is not stored.
     type: int
     default: 600
   grow:
     description:
       - Whether a cluster that was accepted with fewer workers than O(ignore:worker_count) tries for the rest.
+      - It counts for one run and is not stored.
     type: bool
     default: false
   replace_nodes:
@@ -395,11 +410,13 @@ options:
       - Whether nodes are replaced, one by one and workers before the master, whose launch template has changed or is to change.
       - Without it such changes are only told, in RV(ignore:deferred), as long as there are nodes; new nodes are like the old ones.
       - Never use it while a job runs; C(playbooks/provision.yml) asks the hosts first.
+      - It counts for one run and is not stored.
     type: bool
     default: false
   progress_file:
     description:
       - Where to append one line whenever something can be told about the wait for nodes. M(deeplearning.cluster.cluster) shows them.
+      - It counts for one run and is not stored.
     type: path
   image_id:
     description:
@@ -430,11 +447,13 @@ options:
     description:
       - Whether O(ignore:image_parameter) or O(ignore:image_framework) is looked up again, for the newest image there is now.
       - Another image replaces the nodes, which happens only with O(ignore:replace_nodes).
+      - It counts for one run and is not stored.
     type: bool
     default: false
   key_name:
     description:
       - EC2 key pair for the first login. Required when O(state=present).
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
   root_volume_size:
     description:
@@ -474,7 +493,8 @@ options:
     default: false
   placement:
     description:
-      - Whether nodes are near each other, in a placement group with the strategy C(cluster). V(auto) means with O(ignore:efa).
+      - Whether nodes are near each other, in a placement group with the strategy C(cluster). V(auto) means with O(ignore:efa),
+        unless they go into the reservation or block of O(ignore:capacity_reservation_id), which decides where they are.
       - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
     choices: [auto, cluster, none]
@@ -488,23 +508,26 @@ options:
   login_user:
     description:
       - The image's login user, to whom the mount point belongs.
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
     default: ubuntu
   mount_point:
     description:
       - Where the nodes mount the cluster's EFS file system at boot, and where jobs are. Without EFS it is the same as
-        O(lustre_mount_point). Changing it replaces nodes.
+        O(lustre_mount_point).
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
     default: /efs
   encrypt_in_transit:
     description:
       - Whether the nodes mount EFS through TLS. They need C(amazon-efs-utils), which is installed where the distribution has it.
-      - Changing it replaces nodes.
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: bool
     default: false
   lustre_mount_point:
     description:
-      - Where the nodes mount the Lustre file system at boot. Changing it replaces nodes.
+      - Where the nodes mount the Lustre file system at boot.
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
     default: /fsx
 """

@@ -23,10 +23,12 @@ options:
   file_system_id:
     description:
       - The EFS file system that the cluster adopts, if its mount targets are not the cluster's own, by which it is found.
+      - It cannot be changed while nodes run. Delete the cluster, which keeps the data, and create it again.
     type: str
   lustre_file_system_id:
     description:
       - The Lustre file system that the cluster adopts, if any.
+      - It cannot be changed while nodes run. Delete the cluster, which keeps the data, and create it again.
     type: str
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning

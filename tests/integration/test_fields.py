@@ -1,0 +1,450 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Every option of every module that provisions: what changing it does is predicted, told, done, and then nothing is left to do."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.doc_fragments.provisioning import ModuleDocFragment
+from ansible_collections.deeplearning.cluster.plugins.module_utils import provisioning
+
+from . import test_networks
+from .conftest import IMAGE_PARAMETER, KEY_NAME, MODULES, ModuleFailed
+from .test_cluster import numbers
+
+landlord = test_networks.landlord
+
+IN_PLACE, REPLACE, FORBIDDEN, NOT_STORED, SUBJECT = (
+    "in place",
+    "replaces nodes",
+    "cannot be changed",
+    "not stored",
+    "names what the run is about",
+)
+WORDING = {
+    IN_PLACE: "Changed in place",
+    REPLACE: "Changing it replaces the nodes, which happens only with O(ignore:replace_nodes)",
+    FORBIDDEN: "It cannot be changed",
+    NOT_STORED: "It counts for one run and is not stored",
+    SUBJECT: "",
+}
+UNITS = ("network", "file_system", "lustre_file_system", "instance_role", "node_group")
+GROUPS = ("workers", "master")
+BASE_IMAGE = IMAGE_PARAMETER.replace("oss-nvidia-driver-gpu-pytorch-2.7", "base-oss-nvidia-driver-gpu")
+ELSEWHERE = r"elete the cluster, which keeps the data, and create it again"
+COPY = r"copy the data to a new (one|file system) and adopt that"
+
+
+class Account:
+    """What a cluster of the name may use in its account: made when a value needs it, and the same one every time."""
+
+    def __init__(self, cloud: Any, name: str, landlord: Callable[..., Any]) -> None:
+        self.cloud, self.name, self._landlord, self._made = cloud, name, landlord, dict[Any, Any]()
+
+    def once(self, what: Any, make: Callable[[], Any]) -> Any:
+        if what not in self._made:
+            self._made[what] = make()
+        return self._made[what]
+
+    def values(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options with values that this account has."""
+        return {option: value(self) if callable(value) else value for option, value in options.items()}
+
+    def ec2(self, call: str, **arguments: Any) -> Any:
+        return getattr(self.cloud.client("ec2"), call)(**arguments)
+
+    @property
+    def bucket(self) -> str:
+        return self.once("bucket", lambda: self.cloud.client("s3").create_bucket(Bucket=f"{self.name}-data") and f"{self.name}-data")
+
+    @property
+    def kms_key(self) -> str:
+        return self.once("key", lambda: self.cloud.client("kms").create_key()["KeyMetadata"]["KeyId"])
+
+    @property
+    def owner(self) -> Any:
+        """Somebody else's network in two zones, with two more public subnets."""
+        return self.once("owner", lambda: self._landlord(("us-east-1a", "us-east-1b", "us-east-1a"), nat=False))
+
+    @property
+    def key_pair(self) -> str:
+        return self.once("key pair", lambda: self.ec2("create_key_pair", KeyName=self.name)["KeyName"])
+
+    @property
+    def placement_group(self) -> str:
+        name = f"{self.name}-theirs"
+        return self.once("placement group", lambda: self.ec2("create_placement_group", GroupName=name, Strategy="cluster") and name)
+
+    @property
+    def instance_profile(self) -> str:
+        def make() -> str:
+            iam, name = self.cloud.client("iam"), f"{self.name}-theirs"
+            iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+            iam.create_instance_profile(InstanceProfileName=name)
+            iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+            return name
+
+        return self.once("profile", make)
+
+    @property
+    def file_system(self) -> str:
+        token = f"{self.name}-theirs"
+        return self.once("efs", lambda: self.cloud.client("efs").create_file_system(CreationToken=token)["FileSystemId"])
+
+    @property
+    def lustre(self) -> str:
+        place = {"StorageCapacity": 1200, "SubnetIds": self.owner.private[:1], "LustreConfiguration": {"DeploymentType": "SCRATCH_2"}}
+        create = self.cloud.client("fsx").create_file_system
+        return self.once("fsx", lambda: create(FileSystemType="LUSTRE", **place)["FileSystem"]["FileSystemId"])
+
+    def image(self, parameter: str) -> str:
+        return self.cloud.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+
+    def reservation(self, number: int) -> str:
+        what = {"InstanceType": "c5.large", "InstancePlatform": "Linux/UNIX", "AvailabilityZone": "us-east-1a", "InstanceCount": 4}
+        create = self.cloud.client("ec2").create_capacity_reservation
+        return self.once(number, lambda: create(**what, InstanceMatchCriteria="targeted")["CapacityReservation"]["CapacityReservationId"])
+
+
+@dataclass(frozen=True)
+class Field:
+    """What changing one option does.
+
+    Values are what they are, or functions of the account. C(shows) is a pattern for the line of the plan that tells of it:
+    C(ACTION KIND KEY PROPERTY: AFTER); C(waits) is one for what is not changed before nodes are
+    replaced, C(refusal) one for the message. Without C(first) the option is left out before.
+    """
+
+    policy: str
+    scenario: str = "own network"
+    first: Any = None
+    second: Any = None
+    shows: str = ""
+    waits: str = ""
+    refusal: str = ""
+
+
+def links(path: str, prefix: str = "") -> Callable[[Account], list[dict[str, Any]]]:
+    return lambda account: [{"path": path, "s3": f"s3://{account.bucket}{prefix or path}"}]
+
+
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "own network": {"lustre": True, "market": "spot"},
+    "adopted network": {"vpc_id": lambda account: account.owner.vpc, "throughput_mode": "provisioned", "image_parameter": None},
+    "adapters": {"image_parameter": None},
+    "reserved": {"image_framework": "pytorch", "image_parameter": None, "market": "capacity-reservation"},
+}
+
+FIELDS = {
+    "cluster": Field(SUBJECT),
+    "state": Field(SUBJECT),
+    "group": Field(SUBJECT),
+    "tags": Field(IN_PLACE, first={"team": "speech"}, second={"team": "vision"}, shows="update vpc main tags: .*vision"),
+    "suppress_validators": Field(NOT_STORED, second=["buckets"]),
+    "wait": Field(NOT_STORED, second=False),
+    "wait_timeout": Field(NOT_STORED, first=30, second=31),
+    # Network
+    "vpc_id": Field(FORBIDDEN, second=lambda account: account.owner.vpc, refusal=rf"vpc_id: .* cannot move to vpc-\w+\..*{ELSEWHERE}"),
+    "public_subnet_ids": Field(
+        IN_PLACE,
+        "adopted network",
+        first=lambda account: account.owner.public[:1],
+        second=lambda account: account.owner.public[1:],
+        shows="update auto_scaling_group master subnets",
+    ),
+    "private_subnet_ids": Field(
+        IN_PLACE,
+        "adopted network",
+        first=lambda account: account.owner.private[:1],
+        second=lambda account: account.owner.private[:2],
+        shows="create mount_target us-east-1b subnet",
+    ),
+    "security_group_ids": Field(
+        FORBIDDEN,
+        "adopted network",
+        second=lambda account: {"nodes": account.once("group", lambda: account.owner.group("theirs", ("tcp", 0, 65535, "")))},
+        refusal=rf"security_group_ids: nodes is a group of the cluster's own and cannot become sg-\w+\..*{ELSEWHERE}",
+    ),
+    "master_public_address": Field(
+        REPLACE, second=False, shows="update launch_template master public_address: false", waits="auto_scaling_group master subnets"
+    ),
+    "network_cidr": Field(FORBIDDEN, second="10.1.0.0/16", refusal=f"cidr is .* cannot become '10.1.0.0/16'.*{ELSEWHERE}"),
+    "zones": Field(IN_PLACE, first=["us-east-1a"], second=["us-east-1a", "us-east-1b"], shows="update auto_scaling_group workers subnets"),
+    "ssh_cidrs": Field(IN_PLACE, first=["203.0.113.0/24"], second=["198.51.100.0/24"], shows="security_group ssh ingress: .*198.51"),
+    "allow_ssh_from_anywhere": Field(NOT_STORED, second=True),
+    "nat": Field(IN_PLACE, second="per_zone", shows="create nat_gateway us-east-1a subnet"),
+    "interface_endpoints": Field(IN_PLACE, second=["logs"], shows="create vpc_endpoint logs service"),
+    # Storage
+    "kms_key_id": Field(FORBIDDEN, second=lambda account: account.kms_key, refusal=f"kms_key is .* cannot become.*{COPY}"),
+    "delete_data": Field(NOT_STORED, second=True),
+    "efs": Field(FORBIDDEN, second=False, refusal=rf"file_system_id: nodes run that mount .*to none.*{ELSEWHERE}"),
+    "file_system_id": Field(
+        FORBIDDEN, second=lambda account: account.file_system, refusal=rf"file_system_id: nodes run that mount .*{ELSEWHERE}"
+    ),
+    "encrypted": Field(FORBIDDEN, second=False, refusal=f"encrypted is True and cannot become False.*{COPY}"),
+    "performance_mode": Field(FORBIDDEN, second="maxIO", refusal=f"performance_mode is .* cannot become 'maxIO'.*{COPY}"),
+    "throughput_mode": Field(IN_PLACE, second="elastic", shows="update file_system main throughput_mode"),
+    "provisioned_throughput": Field(
+        IN_PLACE, "adopted network", first=64, second=128.5, shows="update file_system main provisioned_throughput: 128.5"
+    ),
+    "lustre": Field(
+        REPLACE,
+        "adopted network",
+        second=True,
+        shows="update launch_template workers user_data: .*(known after| lustre )",
+        waits="auto_scaling_group .* tags",
+    ),
+    "lustre_file_system_id": Field(
+        FORBIDDEN, second=lambda account: account.lustre, refusal=rf"lustre_file_system_id: nodes run that mount .*{ELSEWHERE}"
+    ),
+    "lustre_capacity": Field(IN_PLACE, second=2400, shows="update lustre_file_system main capacity: 2400"),
+    "lustre_deployment": Field(FORBIDDEN, second="SCRATCH_2", refusal=f"deployment is .* cannot become 'SCRATCH_2'.*{COPY}"),
+    "lustre_throughput": Field(IN_PLACE, second=500, shows="update lustre_file_system main throughput: 500"),
+    "lustre_compression": Field(IN_PLACE, second="NONE", shows="update lustre_file_system main compression"),
+    "lustre_data_repositories": Field(
+        IN_PLACE, first=links("/train"), second=links("/test"), shows="create data_repository_association /test s3"
+    ),
+    # Role
+    "instance_profile": Field(
+        REPLACE,
+        "adopted network",
+        second=lambda account: account.instance_profile,
+        shows="update launch_template master instance_profile: .*-theirs",
+    ),
+    "read_buckets": Field(IN_PLACE, second=["to-read"], shows="update role nodes policy: .*s3:::to-read/"),
+    "write_buckets": Field(IN_PLACE, second=["to-write"], shows="update role nodes policy: .*s3:PutObject"),
+    "session_manager": Field(IN_PLACE, second=True, shows="update role nodes policy: .*ssmmessages"),
+    # Nodes
+    "instance_type": Field(
+        REPLACE, "adapters", first="c5n.9xlarge", second="c5n.18xlarge", shows="launch_template master instance_type: .*c5n.18xlarge"
+    ),
+    "worker_count": Field(IN_PLACE, first=2, second=1, shows="update auto_scaling_group workers size: 1"),
+    "worker_minimum": Field(NOT_STORED, second=1),
+    "market": Field(REPLACE, "adapters", second="spot", shows="update launch_template workers market: .*spot"),
+    "spot_max_price": Field(REPLACE, first="1.5", second="2.5", shows="update launch_template workers spot_max_price: .*2.5"),
+    "capacity_reservation_id": Field(
+        REPLACE,
+        "reserved",
+        first=lambda account: account.reservation(1),
+        second=lambda account: account.reservation(2),
+        shows="update launch_template workers capacity_reservation",
+    ),
+    "alternatives": Field(NOT_STORED, second=[{"instance_type": "c5.2xlarge"}]),
+    "capacity_timeout": Field(NOT_STORED, second=30),
+    "grow": Field(NOT_STORED, second=True),
+    "replace_nodes": Field(NOT_STORED, second=True),
+    "progress_file": Field(NOT_STORED, second="/dev/null"),
+    "image_id": Field(
+        REPLACE,
+        "adopted network",
+        first=lambda account: account.image(IMAGE_PARAMETER),
+        second=lambda account: account.image(BASE_IMAGE),
+        shows="update launch_template master image_id",
+    ),
+    "image_parameter": Field(REPLACE, first=IMAGE_PARAMETER, second=BASE_IMAGE, shows="update launch_template master image_id"),
+    "image_framework": Field(
+        REPLACE,
+        "adapters",
+        first="pytorch",
+        second="base",
+        shows="update launch_template workers image_id",
+    ),
+    "image_os": Field(REPLACE, "reserved", second="amazon-linux-2023", shows="update launch_template workers image_id"),
+    "image_update": Field(NOT_STORED, second=True),
+    "key_name": Field(REPLACE, first=KEY_NAME, second=lambda account: account.key_pair, shows="update launch_template master key_name"),
+    "root_volume_size": Field(REPLACE, "adopted network", second=200, shows="update launch_template master root_volume_size: 200"),
+    "root_volume_type": Field(REPLACE, "adapters", second="gp2", shows="update launch_template master root_volume_type: .*gp2"),
+    "root_volume_iops": Field(REPLACE, "adopted network", second=4000, shows="update launch_template master root_volume_iops: 4000"),
+    "root_volume_throughput": Field(REPLACE, second=250, shows="update launch_template master root_volume_throughput: 250"),
+    "root_volume_kms_key": Field(
+        REPLACE, "adopted network", second=lambda account: account.kms_key, shows="update launch_template workers root_volume_kms_key"
+    ),
+    "efa": Field(REPLACE, "adapters", second=True, shows="update launch_template workers interfaces: .*efa"),
+    "placement": Field(REPLACE, "reserved", second="cluster", shows="update launch_template workers placement_group"),
+    "placement_group": Field(
+        REPLACE,
+        "adapters",
+        second=lambda account: account.placement_group,
+        shows="update launch_template workers placement_group: .*theirs",
+    ),
+    "login_user": Field(REPLACE, second="admin", shows="update launch_template workers user_data: .*admin"),
+    "mount_point": Field(REPLACE, "reserved", second="/shared", shows="update launch_template workers user_data: .* /shared nfs4 "),
+    "encrypt_in_transit": Field(REPLACE, second=True, shows="update launch_template workers user_data: .* efs tls"),
+    "lustre_mount_point": Field(REPLACE, second="/scratch", shows="update launch_template workers user_data: .* /scratch lustre "),
+}
+
+FURTHER = [
+    # What an option that can be changed cannot be changed to
+    ("own network", {"lustre": False}, rf"lustre_file_system_id: nodes run that mount .* to none.*{ELSEWHERE}"),
+    ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot become.*Take this path out of"),
+    (
+        "adopted network",
+        {"private_subnet_ids": lambda account: account.owner.private[2:]},
+        rf"mount_target us-east-1a: subnet is .*{ELSEWHERE}",
+    ),
+]
+
+
+def spec(module: str) -> dict[str, Any]:
+    """The options of a module, as it hands them over."""
+    handed_over: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provisioning, "run", lambda argument_spec, _units: handed_over.append(argument_spec))
+        importlib.import_module(f"{MODULES}.{module}").main()
+    return handed_over[0]
+
+
+SPECS = {module: spec(module) for module in ("cluster", *UNITS)}
+VIA = {"cluster": [("cluster", {})], "units": [(unit, {}) for unit in UNITS[:-1]] + [("node_group", {"group": group}) for group in GROUPS]}
+
+
+def test_every_option_is_in_the_table():
+    assert set(FIELDS) == {option for options in SPECS.values() for option in options}
+
+
+def descriptions() -> Iterator[tuple[str, str]]:
+    """Every option and its description, from the doc fragment and from the module that has options of its own."""
+    texts = [text for name, text in vars(ModuleDocFragment).items() if name.isupper()]
+    texts.append(importlib.import_module(f"{MODULES}.node_group").DOCUMENTATION)
+    for text in texts:
+        for option, documented in yaml.safe_load(text)["options"].items():
+            yield option, " ".join(documented["description"])
+
+
+def test_descriptions_say_what_changing_does():
+    described = list(descriptions())
+    assert {option for option, _text in described} == set(FIELDS)
+    assert [(option, WORDING[FIELDS[option].policy]) for option, text in described if WORDING[FIELDS[option].policy] not in text] == []
+
+
+def test_the_page_about_changes_is_complete(repository):
+    rows = re.findall(r"(?m)^\| `(\w+)` \| ([^|]+) \| ([^|]*)\|$", (repository / "docs" / "changes.md").read_text())
+    assert [option for option, _change, _instead in rows] == list(FIELDS)
+    for option, change, instead in rows:
+        assert change.startswith(FIELDS[option].policy), option
+        assert instead.strip() or FIELDS[option].policy != FORBIDDEN, option
+
+
+def fields(scenario: str, *policies: str) -> dict[str, Field]:
+    return {option: item for option, item in FIELDS.items() if item.scenario == scenario and item.policy in policies}
+
+
+def concerned(scenario: str, via: str) -> list[tuple[str, dict[str, str]]]:
+    """The modules that have an option which the scenario is about."""
+    changed = {option for option, item in FIELDS.items() if item.scenario == scenario}
+    return [(module, own) for module, own in VIA[via] if changed & SPECS[module].keys()]
+
+
+def plan(result: Mapping[str, Any]) -> list[list[str]]:
+    return [sorted(json.dumps(change, sort_keys=True) for change in result[part]) for part in ("changes", "deferred")]
+
+
+def parts(results: list[dict[str, Any]]) -> list[str]:
+    """What was changed and what waits, one line for every property."""
+    assert {change["policy"] for result in results for change in result["deferred"]} <= {"replace"}
+    return [
+        "\n".join(
+            f"{change['action']} {change['kind']} {change['key']} {name}: {json.dumps(value)}"
+            for result in results
+            for change in result[part]
+            for name, value in change["after"].items()
+        )
+        for part in ("changes", "deferred")
+    ]
+
+
+def properties(lines: str) -> set[str]:
+    return {line.split(": ")[0] for line in lines.splitlines()}
+
+
+class Tour:
+    """The modules that one test goes by: that of the whole cluster, or those of one unit, one after the other."""
+
+    def __init__(self, cloud: Any, run: Callable[..., Any], modules: list[tuple[str, dict[str, str]]]) -> None:
+        self._cloud, self._run, self._modules = cloud, run, modules
+
+    def _each(self, options: Mapping[str, Any], changed: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Those that know what is changed, with the options that they have."""
+        for module, own in self._modules:
+            if changed.keys() <= SPECS[module].keys():
+                everything = {**options, **changed, **own}
+                yield module, {option: value for option, value in everything.items() if option in SPECS[module]}
+
+    def _writes(self) -> list[str]:
+        return [call["action"] for call in self._cloud.control.calls() if not call["read_only"]]
+
+    def go(self, options: Mapping[str, Any], **changed: Any) -> list[dict[str, Any]]:
+        """What the modules return; in check mode they have said the same before."""
+        results = []
+        for module, arguments in self._each(options, changed):
+            predicted = self._run(module, **arguments, check=True)
+            results.append(self._run(module, **arguments))
+            assert plan(predicted) == plan(results[-1]), module
+        return results
+
+    def rest(self, options: Mapping[str, Any]) -> None:
+        """There is nothing to do."""
+        self._cloud.control.forget_calls()
+        assert [(each["changed"], *plan(each)) for each in self.go(options)] == [(False, [], [])] * len(self._modules)
+        assert self._writes() == []
+
+    def refuse(self, options: Mapping[str, Any], change: Mapping[str, Any], message: str) -> None:
+        """Every module that knows what is changed refuses it, in check mode and for real."""
+        self._cloud.control.forget_calls()
+        for module, arguments in self._each(options, change):
+            for check in (True, False):
+                assert re.search(message, self._refusal(module, arguments, check), re.DOTALL), (module, change)
+        assert self._writes() == []
+
+    def _refusal(self, module: str, arguments: Mapping[str, Any], check: bool) -> str:
+        try:
+            self._run(module, **arguments, check=check)
+        except ModuleFailed as failure:
+            return str(failure)
+        return "not refused"
+
+
+@pytest.mark.parametrize("via", VIA)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_changing_does(cloud, run, definition, name, landlord, scenario, via):
+    account, tour = Account(cloud, name, landlord), Tour(cloud, run, concerned(scenario, via))
+    firsts = {option: item.first for option, item in FIELDS.items() if item.scenario == scenario and item.first is not None}
+    before = account.values({**definition, "worker_count": 1, "suppress_validators": ["vcpu_quota"], **SCENARIOS[scenario], **firsts})
+    run("cluster", **before)
+
+    refused = [({option: item.second}, item.refusal) for option, item in fields(scenario, FORBIDDEN).items()]
+    refused += [(change, message) for where, change, message in FURTHER if (where, via) == (scenario, "cluster")]
+    for change, message in refused:
+        tour.refuse(before, account.values(change), message)
+    tour.rest({**before, **account.values({option: item.second for option, item in fields(scenario, NOT_STORED).items()})})
+
+    after = {**before, **account.values({option: item.second for option, item in fields(scenario, IN_PLACE, REPLACE).items()})}
+    now, later = parts(tour.go(after))
+    missing = [option for option, item in fields(scenario, IN_PLACE).items() if not re.search(item.shows, now)]
+    missing += [option for option, item in fields(scenario, REPLACE).items() if not re.search(item.shows, later)]
+    assert missing == []
+    assert [option for option, item in fields(scenario, REPLACE).items() if item.waits and re.search(item.waits, now)] == []
+    waiting = properties(later)
+    if via == "cluster":
+        now, later = parts(tour.go(after))
+        assert (now, properties(later)) == ("", waiting), "what waits is told again"
+
+    old = numbers(cloud, name)
+    now, later = parts(tour.go(after, replace_nodes=True))
+    assert properties(now) >= waiting
+    assert later == ""
+    new = numbers(cloud, name)
+    assert not old.keys() & new.keys()
+    assert sorted(old.values()) == sorted(new.values())
+    tour.rest(after)
+    assert not run("cluster", **after)["changed"]
+    run("cluster", **after, state="absent", delete_data=True)
