@@ -107,6 +107,7 @@ CREATES = (
 CHANGES = (
     "autoscaling:CreateOrUpdateTags",
     "autoscaling:DeleteAutoScalingGroup",
+    "autoscaling:DeleteTags",
     "autoscaling:ResumeProcesses",
     "autoscaling:SuspendProcesses",
     "autoscaling:TerminateInstanceInAutoScalingGroup",
@@ -161,6 +162,7 @@ LAUNCHED = (
     "network-interface",
     "placement-group",
     "security-group",
+    "spot-instances-request",
     "subnet",
     "volume",
 )

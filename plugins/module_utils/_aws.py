@@ -42,6 +42,7 @@ NOT_YET_VISIBLE = (
     "InvalidNatGatewayID.NotFound",
     "InvalidRouteTableID.NotFound",
     "InvalidRouteTableId.NotFound",
+    "InvalidSecurityGroupID.NotFound",
     "InvalidSubnetID.NotFound",
     "InvalidVpcID.NotFound",
     "InvalidVpcEndpointId.NotFound",
@@ -106,6 +107,7 @@ class Cloud:
         self._extra_tags = dict(tags or {})
         self._clients: dict[str, Any] = {}
         self._facts: dict[str, list[Any]] = {}
+        self._fact_locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._progress_file, self._told, self._told_at = module.params.get("progress_file"), "", 0.0
         region, self._endpoint, self._connection = get_aws_connection_info(module)
@@ -194,11 +196,17 @@ class Cloud:
         return list(getattr(client, operation)(**arguments).get(key, []))
 
     def facts(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
-        """Like C(retrieve), asked once: for what this run does not change, such as instance types, images, quotas and what is adopted."""
+        """Like C(retrieve), asked once: for what this run does not change, such as instance types, images, quotas and what is adopted.
+
+        Threads that ask at the same time share the answer.
+        """
         name = f"{service} {operation} {sorted(arguments.items())}"
-        if name not in self._facts:
-            self._facts[name] = self.retrieve(service, operation, key, **arguments)
-        return self._facts[name]
+        with self._lock:
+            lock = self._fact_locks.setdefault(name, threading.Lock())
+        with lock:
+            if name not in self._facts:
+                self._facts[name] = self.retrieve(service, operation, key, **arguments)
+            return self._facts[name]
 
     def once_visible(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T:
         """Makes a call that names something made a moment ago, again while AWS says that it does not exist."""

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
+from ansible.module_utils.common.warnings import warn
+
 from . import validation
 from ._aws import AnsibleAWSModule, Cloud, CloudError, WaitTimeout, error_code, fail, worth_another_look
 from ._file_system import definition as file_system_definition
@@ -22,8 +24,8 @@ from ._lustre.unit import UNIT as LUSTRE
 from ._network import addresses, leftovers
 from ._network import definition as network_definition
 from ._network.unit import UNIT as NETWORK
-from ._nodes import capacity
-from ._nodes.definition import WORKERS, nodes
+from ._nodes import capacity, members
+from ._nodes.definition import WORKERS, auto_scaling_group, nodes
 from ._nodes.members import Shortage
 from ._nodes.unit import UNIT as NODES
 from ._plan.execute import ApplyError, apply_plan
@@ -104,9 +106,12 @@ class Provisioning:
         ways = capacity.choices(self.request, before) if NODES in self.units else [None]
         found, applied, shortages = before, list[Change](), list[str]()
         request = self.request
-        for count, way in enumerate(ways, start=1):
+        for way in ways:
             request = replace(request, chosen=way)
             plan, deferred = self._plan(request, found)
+            if self.request.options["wait"] and capacity.mixes(plan, found):
+                request, found = self._without_nodes(request, found)
+                plan, deferred = self._plan(request, found)
             if self.module.check_mode:
                 self._exit(plan, found=_predicted(plan, found), deferred=deferred, alternative=way)
             try:
@@ -117,10 +122,11 @@ class Provisioning:
                     self._fail_applying(error, applied)
                 shortages.append(f"{way}: {error.cause}")
                 request.cloud.progress(shortages[-1])
-                self._step_back(before, finally_=count == len(ways))
-                found, request = read_all(request), replace(request, past_activities=capacity.activity_ids(request.cloud))
+                if way is not ways[-1]:
+                    request, found = self._without_nodes(request, found)
             else:
                 self._exit([*applied, *changes], found=after, deferred=deferred, alternative=way)
+        self._step_back(before)
         message = f"AWS does not have the nodes. {' '.join(shortages)} The groups of nodes are as they were before."
         fail(self.module, CloudError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
@@ -130,7 +136,7 @@ class Provisioning:
         plan = make_plan(wanted, found, KINDS, keep=self._keeper(found))
         foreseen = found
         for unit in self.units:
-            foreseen = unit.foresee(plan, foreseen)
+            foreseen = unit.foresee(request, plan, foreseen)
         plan = make_plan(wanted, foreseen, KINDS, keep=self._keeper(found))
         self._refuse_missing(wanted, found)
         for unit in self.units:
@@ -201,23 +207,29 @@ class Provisioning:
         try:
             self.request.cloud.wait_until("A look at what is left", gone, timeout=SWEEP_TIMEOUT)
         except WaitTimeout:
-            self.module.warn(f"Left in AWS after the deletion of {self.request.cloud.cluster}: {', '.join(left)}.")
+            warn(f"Left in AWS after the deletion of {self.request.cloud.cluster}: {', '.join(left)}.")
         return left
 
-    def _step_back(self, before: Sequence[Found], *, finally_: bool) -> None:
-        """Puts the groups of nodes back as they were. New ones go in the end, and are only emptied while there is more to try."""
-        known = {item.address for item in before}
-        empty = {"auto_scaling_group": {"minimum": 0, "size": 0}, "launch_template": {}}
+    def _without_nodes(self, request: Request, found: Sequence[Found]) -> tuple[Request, list[Found]]:
+        """The request, and what there is, once the nodes of a cluster have ended that has accepted none of them.
 
-        def plan(now: Sequence[Found]) -> list[Change]:
-            wanted = [Wanted(item.address, item.properties) for item in before if item.address.kind in empty]
-            if not finally_:
-                new = [item.address for item in now if item.address.kind in empty and item.address not in known]
-                wanted += [Wanted(address, empty[address.kind]) for address in new]
-            return make_plan(wanted, now, KINDS, keep=lambda item: item.address.kind not in empty)
+        What is tried next may need their capacity, their quota and the placement group, so they have to be gone.
+        """
+        if self.module.check_mode:
+            return request, _predicted(_emptying(found), found)
+        self._change_groups(_emptying)
+        request.cloud.wait_until("The end of the nodes that were too few", lambda: not members.leaving(request.cloud))
+        return replace(request, past_activities=capacity.activity_ids(request.cloud)), read_all(request)
 
+    def _step_back(self, before: Sequence[Found]) -> None:
+        """Puts the groups of nodes back as they were. New ones go."""
+        kinds = ("auto_scaling_group", "launch_template")
+        wanted = [Wanted(item.address, item.properties) for item in before if item.address.kind in kinds]
+        self._change_groups(partial(make_plan, wanted, kinds=KINDS, keep=lambda item: item.address.kind not in kinds))
+
+    def _change_groups(self, make: Callable[[Sequence[Found]], list[Change]]) -> None:
         try:
-            self._converge(plan, NODES.read(self.request, ()))
+            self._converge(make, NODES.read(self.request, ()))
         except ApplyError as error:
             self._fail_applying(error, error.applied)
 
@@ -233,10 +245,10 @@ class Provisioning:
     ) -> NoReturn:
         found = list(found)
         if deferred:
-            self.module.warn(_waiting(deferred))
+            warn(_waiting(deferred))
         degraded = self._degraded(found)
         if degraded:
-            self.module.warn(
+            warn(
                 f"The cluster has {degraded['workers']} of {degraded['wanted']} workers, which worker_minimum allows. "
                 f"{degraded['reason'] or ''} Set grow: true to try for the rest."
             )
@@ -255,11 +267,13 @@ class Provisioning:
 
     def _degraded(self, found: Iterable[Found]) -> dict[str, Any] | None:
         """How many workers a smaller cluster was accepted with, and why."""
-        workers = next((item for item in found if item.address == nodes(WORKERS) and item.id != KNOWN_AFTER_APPLY), None)
-        wanted = self.request.options.get("worker_count")
-        if not self.request.present or workers is None or not wanted or len(workers.properties["numbers"]) >= wanted:
+        known = {item.address: item for item in found if item.id != KNOWN_AFTER_APPLY}
+        workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), self.request.options.get("worker_count")
+        if not self.request.present or workers is None or group is None or not wanted:
             return None
-        return {"workers": len(workers.properties["numbers"]), "wanted": wanted, "reason": workers.attributes.get("shortage")}
+        # Who does not wait does not know yet how many come
+        count: int = len(workers.properties["numbers"]) if self.request.options["wait"] else group.properties["size"]
+        return None if count >= wanted else {"workers": count, "wanted": wanted, "reason": workers.attributes.get("shortage")}
 
     def validate(self) -> NoReturn:
         """Tells what the validators find. About a cluster that is to be deleted there is nothing to ask."""
@@ -272,7 +286,7 @@ class Provisioning:
         findings = find_all(VALIDATORS, self.request, found, suppressed=self.request.options["suppress_validators"])
         for finding in findings:
             if finding.level is Level.WARNING:
-                self.module.warn(f"{finding.message} (validator {finding.validator})")
+                warn(f"{finding.message} (validator {finding.validator})")
         errors = [finding.message for finding in findings if finding.level is Level.ERROR]
         if errors:
             self.module.fail_json(msg="\n".join(errors), valid=False, findings=[finding.as_dict() for finding in findings])
@@ -363,12 +377,21 @@ def _waiting(deferred: Iterable[Change]) -> str:
     return f"{what}{which}. That waits until you run with replace_nodes: true, at a time when no job runs."
 
 
+def _emptying(found: Sequence[Found]) -> list[Change]:
+    """The plan that ends all nodes."""
+    wanted = [Wanted(item.address, {"minimum": 0, "size": 0}) for item in found if item.address.kind == "auto_scaling_group"]
+    return make_plan(wanted, found, KINDS, keep=lambda _item: True)
+
+
 def _predicted(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
-    """What there would be; of a change only its identity is told."""
+    """What there would be; of what is made only its identity is told."""
     items = {item.address: item for item in found}
     for change in plan:
         if change.action is Action.DELETE:
             del items[change.address]
         elif change.action is Action.CREATE:
             items[change.address] = Found(change.address, KNOWN_AFTER_APPLY)
+        else:
+            item = items[change.address]
+            items[change.address] = replace(item, properties={**item.properties, **change.after})
     return list(items.values())

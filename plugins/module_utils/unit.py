@@ -74,7 +74,7 @@ def _never(_request: Request, _found: Found) -> bool:
     return False
 
 
-def _as_they_are(_plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
+def _as_they_are(_request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
     return list(found)
 
 
@@ -88,8 +88,8 @@ class Unit:
 
     C(read(request, network)) returns what exists of it, given what was found of the network. C(wanted(request, found)) describes what
     should be. C(keeps(request, found)) tells of a resource that is not wanted whether it stays all the same.
-    C(refuse(request, plan, found)) raises CloudError for a plan that would do harm. C(foresee(plan, found)) returns what was found with
-    what the plan makes of it elsewhere: nodes are outdated as soon as their template changes.
+    C(refuse(request, plan, found)) raises CloudError for a plan that would do harm. C(foresee(request, plan, found)) returns what was
+    found with what the plan makes of it elsewhere: nodes are outdated as soon as their template changes.
     C(calls) are the calls to AWS that all of this takes.
     """
 
@@ -100,4 +100,4 @@ class Unit:
     wanted: Callable[[Request, Sequence[Found]], Iterable[Wanted]]
     keeps: Callable[[Request, Found], bool] = _never
     refuse: Callable[[Request, Sequence[Change], Sequence[Found]], None] = _nothing
-    foresee: Callable[[Sequence[Change], Sequence[Found]], list[Found]] = _as_they_are
+    foresee: Callable[[Request, Sequence[Change], Sequence[Found]], list[Found]] = _as_they_are

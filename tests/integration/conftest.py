@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.module_utils.common import warnings
 from ansible.module_utils.testing import patch_module_args
 from local_cloud.testing import LocalCloud
 
@@ -61,6 +62,9 @@ def run(cloud: LocalCloud) -> Callable[..., dict[str, Any]]:
         arguments = {key: value for key, value in arguments.items() if value is not None}
         module = importlib.import_module(f"{MODULES}.{name}")
         output = io.StringIO()
+        # What a module warned of stays in the process
+        warnings._global_warnings.clear()
+        warnings._global_deprecations.clear()
         with patch_module_args(arguments), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
             module.main()
         result: dict[str, Any] = json.loads(output.getvalue())
@@ -88,6 +92,7 @@ def definition(name: str) -> dict[str, Any]:
         "image_parameter": IMAGE_PARAMETER,
         "key_name": KEY_NAME,
         "wait_timeout": 30,
+        "capacity_timeout": 30,
     }
 
 

@@ -221,6 +221,16 @@ def test_security_groups_of_somebody_else_are_used_and_left_alone(cloud, run, de
     assert owner.state(*groups.values()) == before
 
 
+def test_lustre_is_let_in_from_all_ranges_of_a_vpc(run, definition, landlord, name):
+    """Its servers connect to the nodes, also from a subnet that the cluster does not use."""
+    owner = landlord()
+    owner.ec2.associate_vpc_cidr_block(VpcId=owner.vpc, CidrBlock="10.21.0.0/16")
+    groups = run("network", cluster=name, **owner.options(), ssh_cidrs=definition["ssh_cidrs"])["resources"]["security_group"]
+    rules = owner.ec2.describe_security_groups(GroupIds=[groups["nodes"]])["SecurityGroups"][0]["IpPermissions"]
+    lustre = next(rule for rule in rules if rule.get("FromPort") == 988)
+    assert {item["CidrIp"] for item in lustre["IpRanges"]} == {"10.20.0.0/16", "10.21.0.0/16"}
+
+
 def test_units_one_by_one_in_a_network_of_somebody_else(run, definition, landlord, name):
     owner = landlord()
     common = {"cluster": name, **owner.options()}

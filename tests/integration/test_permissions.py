@@ -31,7 +31,7 @@ OTHER_TRUST = {
 COMPUTED = {f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")}
 # Where the names of botocore, of IAM and of the local cloud's records differ
 PREFIXES = {"efs": "elasticfilesystem", "service-quotas": "servicequotas"}
-SERVICES = ("autoscaling", "ec2", "efs", "fsx", "iam", "kms", "service-quotas", "ssm")
+SERVICES = ("autoscaling", "ec2", "efs", "fsx", "iam", "kms", "service-quotas", "ssm", "sts")
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +133,16 @@ def test_policies_can_be_narrowed_to_a_cluster(tool):
     assert '"aws:ResourceTag/deeplearning:cluster": "bert-*"' in text
     assert "arn:aws-cn:iam::*:role/bert-*-nodes-*" in text
     assert "arn:aws:" not in text
+
+
+def test_spot_instances_may_be_launched(tool):
+    """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/concepts-spot-instances-request-tags.html"""
+    allowed = [
+        statement
+        for statement in tool.statements(tool.playbooks()["provision"], tool.Account())
+        if statement["Sid"] == "LaunchFromTemplate"
+    ]
+    assert "arn:aws:ec2:*:*:spot-instances-request/*" in allowed[0]["Resource"]
 
 
 def recorded(cloud):

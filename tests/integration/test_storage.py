@@ -138,6 +138,20 @@ def test_without_efs(cloud, run, definition, name):
     assert not run("cluster", **options)["changed"]
 
 
+def test_a_file_system_whose_answer_was_lost_is_the_clusters(cloud, run, definition):
+    """EFS answers the second call with an error, not with what the first one made; a target has no interface at first."""
+    lost = {"service": "elasticfilesystem", "action": "CreateFileSystem", "code": "InternalServerError", "status": 500, "after": True}
+    early = {"action": "DescribeMountTargetSecurityGroups", "code": "IncorrectMountTargetState", "status": 409}
+    cloud.control.set_faults([{**lost, "nth": 1}])
+    file_system = run("cluster", **definition)["resources"]["file_system"]["main"]
+    cloud.control.set_faults([{**early, "nth": 1}])
+    again = run("cluster", **definition)
+    assert (again["changed"], again["resources"]["file_system"]["main"]) == (False, file_system)
+    cloud.client("efs").untag_resource(ResourceId=file_system, TagKeys=["deeplearning:cluster"])
+    with pytest.raises(ModuleFailed, match=f"{file_system} was created for a cluster named .* and its tags are gone"):
+        run("file_system", cluster=definition["cluster"])
+
+
 def test_modes_of_efs_change_in_place(cloud, run, definition):
     options = {**definition, "throughput_mode": "elastic"}
     made = run("cluster", **options)["resources"]["file_system"]["main"]

@@ -15,6 +15,7 @@ import pytest
 from .conftest import REGION, ModuleFailed
 from .test_cluster import EXPECTED, instances, numbers, steps
 
+ANY_POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}]}
 UNITS = {
     "network": ("network_cidr", "zones", "ssh_cidrs"),
     "file_system": ("file_system_id", "encrypted"),
@@ -115,6 +116,16 @@ def test_a_role_of_somebody_else_is_not_taken_over(cloud, run, name):
     cloud.client("iam").create_role(RoleName=f"{name}-nodes-{REGION}", AssumeRolePolicyDocument="{}")
     with pytest.raises(ModuleFailed, match=r"exists and is not tagged"):
         run("instance_role", cluster=name)
+
+
+def test_a_role_goes_with_policies_that_others_have_attached(cloud, run, name):
+    iam, role = cloud.client("iam"), f"{name}-nodes-{REGION}"
+    run("instance_role", cluster=name)
+    policy = iam.create_policy(PolicyName=name, PolicyDocument=json.dumps(ANY_POLICY))["Policy"]["Arn"]
+    iam.attach_role_policy(RoleName=role, PolicyArn=policy)
+    run("instance_role", cluster=name, state="absent")
+    assert role not in [item["RoleName"] for item in iam.list_roles()["Roles"]]
+    assert iam.get_policy(PolicyArn=policy)
 
 
 def test_nodes_are_launched_as_described(cloud, run, definition, name):

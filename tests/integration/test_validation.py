@@ -34,6 +34,7 @@ def test_a_good_definition(cloud, run, definition):
     result = run("cluster_validation", **definition)
     assert (result["changed"], result["valid"], result["findings"]) == (False, True, [])
     assert all(call["read_only"] for call in cloud.control.calls())
+    assert actions(cloud, "ec2").count("DescribeInstanceTypes") == 1, "many ask about the instance type, at the same time"
 
 
 def test_all_findings_at_once_and_none_that_is_suppressed(cloud, run, definition):
@@ -50,6 +51,15 @@ def test_all_findings_at_once_and_none_that_is_suppressed(cloud, run, definition
     assert findings(failure) == [("ssh_cidrs", "error"), ("key_pair", "error")]
 
 
+def test_what_cannot_be_told_without_an_answer_hides_no_other_finding(run, definition):
+    """Which zones offer the type is what others build on."""
+    with pytest.raises(ModuleFailed) as failure:
+        run("cluster_validation", **{**definition, "instance_type": "p99.large", "key_name": "nobody"})
+    assert findings(failure) == [("key_pair", "error"), ("instance_type_offered", "error")]
+    with pytest.raises(ModuleFailed, match=r"p99\.large is not offered"):
+        run("cluster_validation", **{**definition, "instance_type": "p99.large"}, suppress_validators=["instance_type_offered"])
+
+
 def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
     assert run("cluster_validation", cluster=name, state="absent")["findings"] == []
 
@@ -60,9 +70,9 @@ def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
         (
             {STANDARD_ON_DEMAND: 5},
             {},
-            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, and 5 of the 5 in the quota 'Running On-Demand Standard",
+            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, and \d of the 5 in the quota 'Running On-Demand Standard",
         ),
-        ({STANDARD_SPOT: 5}, {"market": "spot"}, r"instance_type: 3 nodes of c5\.large \(spot\) need 6 vCPUs, and 5 of the 5"),
+        ({STANDARD_SPOT: 5}, {"market": "spot"}, r"instance_type: 3 nodes of c5\.large \(spot\) need 6 vCPUs, and \d of the 5"),
         (
             {STANDARD_ON_DEMAND: 5, STANDARD_SPOT: 11},
             {"alternatives": [{"instance_type": "c5.xlarge", "market": "spot"}]},

@@ -77,8 +77,7 @@ def _owned(cloud: Cloud) -> dict[str, Any] | None:
     matches = [
         description
         for description in cloud.retrieve("efs", "describe_file_systems", "FileSystems")
-        for tags in [tag_dict(description.get("Tags", []))]
-        if tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == COMPONENT and description["LifeCycleState"] not in GONE
+        if _is_own(cloud, description) and description["LifeCycleState"] not in GONE
     ]
     if len(matches) > 1:
         ids = " and ".join(item["FileSystemId"] for item in matches)
@@ -87,6 +86,11 @@ def _owned(cloud: Cloud) -> dict[str, Any] | None:
             "Name the right one in file_system_id, or take the tags off the other."
         )
     return matches[0] if matches else None
+
+
+def _is_own(cloud: Cloud, description: Mapping[str, Any]) -> bool:
+    tags = tag_dict(description.get("Tags", []))
+    return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == COMPONENT
 
 
 def _behind(cloud: Cloud, group: Found) -> list[str]:
@@ -162,7 +166,9 @@ def _targets(cloud: Cloud, file_system_id: str) -> list[dict[str, Any]]:
 
 
 def _mount_target(cloud: Cloud, target: Mapping[str, Any]) -> Found:
-    groups = cloud.efs.describe_mount_target_security_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"]
+    # A target that an earlier run has just made has no network interface yet
+    describe_groups = partial(cloud.once_visible, cloud.efs.describe_mount_target_security_groups, "IncorrectMountTargetState")
+    groups = describe_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"]
     return Found(
         mount_target(target["AvailabilityZoneName"]),
         target["MountTargetId"],
@@ -174,7 +180,7 @@ def _mount_target(cloud: Cloud, target: Mapping[str, Any]) -> Found:
 def _create_file_system(cloud: Cloud, address: Address, properties: Properties) -> Found:
     key = {"KmsKeyId": properties["kms_key"]} if "kms_key" in properties else {}
     try:
-        created = cloud.efs.create_file_system(
+        created: Mapping[str, Any] = cloud.efs.create_file_system(
             CreationToken=f"{cloud.cluster}-{address.key}",
             Encrypted=properties["encrypted"],
             PerformanceMode=properties["performance_mode"],
@@ -185,10 +191,14 @@ def _create_file_system(cloud: Cloud, address: Address, properties: Properties) 
     except ClientError as error:
         if error_code(error) != "FileSystemAlreadyExists":
             raise
-        raise CloudError(
-            f"{error.response.get('FileSystemId', 'A file system')} was created for a cluster named {cloud.cluster} before, "
-            "and its tags are gone. Adopt it with file_system_id, or delete it."
-        ) from error
+        file_system_id = error.response["FileSystemId"]
+        existing = describe(cloud, file_system_id)
+        if not existing or not _is_own(cloud, existing):
+            raise CloudError(
+                f"{file_system_id} was created for a cluster named {cloud.cluster} before, and its tags are gone. "
+                "Adopt it with file_system_id, or delete it."
+            ) from error
+        created = existing  # by this very call, whose first answer was lost
     return Found(address, created["FileSystemId"], properties)
 
 

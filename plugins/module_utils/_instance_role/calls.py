@@ -12,6 +12,8 @@ REMOVALS = (
     "iam:DeleteInstanceProfile",
     "iam:DeleteRole",
     "iam:DeleteRolePolicy",
+    "iam:DetachRolePolicy",
+    "iam:ListAttachedRolePolicies",
     "iam:ListRolePolicies",
     "iam:RemoveRoleFromInstanceProfile",
 )

@@ -126,6 +126,9 @@ def _update_role(cloud: Cloud, found: Found, properties: Properties, changed: fr
 
 
 def _delete_role(cloud: Cloud, found: Found) -> None:
+    # Others attach policies to roles of instances, Systems Manager's quick setup for one
+    for attached in cloud.retrieve("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=found.id):
+        cloud.iam.detach_role_policy(RoleName=found.id, PolicyArn=attached["PolicyArn"])
     for policy_name in cloud.retrieve("iam", "list_role_policies", "PolicyNames", RoleName=found.id):
         cloud.iam.delete_role_policy(RoleName=found.id, PolicyName=policy_name)
     cloud.once_unused(cloud.iam.delete_role, RoleName=found.id)

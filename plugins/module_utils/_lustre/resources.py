@@ -83,9 +83,11 @@ def _found(request: Request, description: Mapping[str, Any], vpc: str | None) ->
     cloud, tags, target = request.cloud, description.get("Tags", []), _target(description)
     lustre = {**description["LustreConfiguration"], **target.get("LustreConfiguration", {})}
     ids = description.get("NetworkInterfaceIds", [])
-    described = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", NetworkInterfaceIds=ids) if ids else []
+    # A file system that has failed may name interfaces that are gone, which a filter takes
+    filters = [{"Name": "network-interface-id", "Values": ids}]
+    described = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=filters) if ids else []
     interfaces = {item["NetworkInterfaceId"]: item for item in described}
-    address = interfaces[ids[0]]["PrivateIpAddress"] if ids else None
+    address = next((interfaces[id_]["PrivateIpAddress"] for id_ in ids if id_ in interfaces), None)
     key, wanted_key = description.get("KmsKeyId"), request.options.get("kms_key_id")
     return Found(
         LUSTRE,

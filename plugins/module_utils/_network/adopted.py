@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import ipaddress
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Mapping
 
 from .._aws import Cloud
 from .._plan.resources import Address, Found
 from ..unit import Request
-from .definition import ANYWHERE, VPC, subnet
+from .definition import ANYWHERE, VPC, Rule, subnet
 from .resources import security_group_properties, subnet_properties, vpc_properties
 
 SIDES = ("public", "private")
 GROUPS = ("nodes", "ssh", "storage")
-WAYS_OUT = ("NatGatewayId", "TransitGatewayId", "NetworkInterfaceId", "InstanceId", "LocalGatewayId", "CoreNetworkArn")
+WAYS_ON = ("TransitGatewayId", "NetworkInterfaceId", "InstanceId", "LocalGatewayId", "CoreNetworkArn")
+WAYS_OUT = ("NatGatewayId", *WAYS_ON)
+WAYS_TO_OTHER_NETWORKS = ("VpcPeeringConnectionId", *WAYS_ON)
 
 
 def read(request: Request, own: Sequence[Found]) -> list[Found]:
@@ -30,7 +33,9 @@ def read(request: Request, own: Sequence[Found]) -> list[Found]:
     vpc_id = request.options.get("vpc_id") or next((item.properties["vpc"] for item in own_groups), None)
     found: dict[Address, Found] = {}
     for item in vpcs(cloud, vpc_id):
-        found[VPC] = Found(VPC, item["VpcId"], vpc_properties(cloud, item), adopted=True)
+        blocks = item["CidrBlockAssociationSet"]
+        cidrs = {"cidrs": [block["CidrBlock"] for block in blocks if block["CidrBlockState"]["State"] == "associated"]}
+        found[VPC] = Found(VPC, item["VpcId"], vpc_properties(cloud, item), cidrs, adopted=True)
     for side in SIDES:
         for item in subnets(cloud, subnet_ids(request, side)):
             address = subnet(side, item["AvailabilityZone"])
@@ -77,7 +82,10 @@ def endpoints(cloud: Cloud, vpc_id: str) -> list[dict[str, Any]]:
 
 
 def route_table(cloud: Cloud, vpc_id: str, subnet_id: str) -> dict[str, Any]:
-    """The table that routes a subnet: the one it is tied to, else the VPC's main one."""
+    """The table that routes a subnet: the one it is tied to, else the VPC's main one.
+
+    Without routes it is one that this account does not see, as of a VPC that another one shares: every table has the local route.
+    """
     tables = _described(cloud, "describe_route_tables", "RouteTables", "vpc-id", [vpc_id])
     tied = [table for table in tables if any(item.get("SubnetId") == subnet_id for item in table["Associations"])]
     main = [table for table in tables if any(item.get("Main") for item in table["Associations"])]
@@ -89,17 +97,31 @@ def _described(cloud: Cloud, operation: str, key: str, name: str, values: Iterab
     return cloud.facts("ec2", operation, key, Filters=[{"Name": name, "Values": ids}]) if ids else []
 
 
-# Pure
+# Pure. What a prefix list holds is not asked, and a route table that is not seen is trusted.
 
 
 def leads_out(table: Mapping[str, Any]) -> bool:
-    """Whether hosts without a public address get out of the VPC by this table. What a prefix list holds is not asked."""
-    return any(any(route.get(name) for name in WAYS_OUT) or _goes_to(route, "vgw-", "vpce-") for route in _wide_routes(table))
+    """Whether hosts without a public address get out of the VPC by this table."""
+    return _has(table, lambda route: _is_wide(route) and _goes_by(route, WAYS_OUT))
 
 
 def leads_to_the_internet(table: Mapping[str, Any]) -> bool:
     """Whether hosts with a public address are reached from the internet by this table."""
-    return any(_goes_to(route, "igw-", "vpce-") for route in _wide_routes(table))
+    return _has(table, lambda route: _is_wide(route) and _goes_to(route, "igw-", "vpce-"))
+
+
+def leads_to(table: Mapping[str, Any], address: str) -> bool:
+    """Whether hosts reach an address in another network by this table."""
+    return _has(table, lambda route: _holds(route, address) and _goes_by(route, WAYS_TO_OTHER_NETWORKS))
+
+
+def _has(table: Mapping[str, Any], suits: Callable[[Mapping[str, Any]], bool]) -> bool:
+    routes = table["Routes"]
+    return not routes or any(route.get("State") != "blackhole" and suits(route) for route in routes)
+
+
+def _goes_by(route: Mapping[str, Any], ways: Iterable[str]) -> bool:
+    return any(route.get(name) for name in ways) or _goes_to(route, "vgw-", "vpce-")
 
 
 def _goes_to(route: Mapping[str, Any], *prefixes: str) -> bool:
@@ -108,9 +130,26 @@ def _goes_to(route: Mapping[str, Any], *prefixes: str) -> bool:
     return gateway.startswith(prefixes) and not (gateway.startswith("vpce-") and "DestinationPrefixListId" in route)
 
 
-def _wide_routes(table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [
-        route
-        for route in table["Routes"]
-        if route.get("State") != "blackhole" and (route.get("DestinationCidrBlock") == ANYWHERE or "DestinationPrefixListId" in route)
-    ]
+def _is_wide(route: Mapping[str, Any]) -> bool:
+    return route.get("DestinationCidrBlock") == ANYWHERE or "DestinationPrefixListId" in route
+
+
+def _holds(route: Mapping[str, Any], address: str) -> bool:
+    destination = route.get("DestinationCidrBlock")
+    in_it = destination and ipaddress.IPv4Address(address) in ipaddress.IPv4Network(destination)
+    return bool(in_it or "DestinationPrefixListId" in route)
+
+
+def lets_in(rules: Iterable[Rule], ports: tuple[str, int, int], sources: Collection[str], ranges: Sequence[str]) -> bool:
+    """Whether rules of security groups let in what comes from one of the sources, or from all of the address ranges."""
+    who = {rule[3] for rule in rules if covers(rule, ports)}
+    if who & set(sources) or any(source.startswith("pl-") for source in who):
+        return True
+    allowed = [ipaddress.IPv4Network(source) for source in who if "/" in source and ":" not in source]
+    return bool(ranges) and all(any(ipaddress.IPv4Network(cidr).subnet_of(each) for each in allowed) for cidr in ranges)
+
+
+def covers(rule: Rule, ports: tuple[str, int, int]) -> bool:
+    """Whether a rule is about all of these ports."""
+    protocol, first, last, _who = rule
+    return protocol == "-1" or (protocol == ports[0] and first <= ports[1] and ports[2] <= last)

@@ -78,7 +78,8 @@ def own_network(
 def access(zones: Iterable[str], cidrs: Iterable[str], ssh_cidrs: Iterable[str], endpoints: Mapping[str, str], tags: Tags) -> list[Wanted]:
     """Who may reach what: the security groups, and the interface endpoints by which the nodes reach services of AWS.
 
-    C(cidrs) are the ranges that hold the private subnets of C(zones); C(endpoints) maps short names of services to their full ones.
+    C(cidrs) are the ranges of the VPC, in which a Lustre file system may be anywhere; C(endpoints) maps short names of services to
+    their full ones.
     """
     item, vpc, nodes = partial(_item, tags), Ref(VPC), Ref(NODES_GROUP)
     # Lustre servers connect to their clients, too. A reference to their group would go round in a circle.

@@ -332,13 +332,14 @@ def security_group_properties(cloud: Cloud, group: Mapping[str, Any]) -> Propert
     return {
         "vpc": group["VpcId"],
         "description": group["Description"],
-        "ingress": frozenset(_rules(group["GroupId"], group["IpPermissions"])),
-        "egress": frozenset(_rules(group["GroupId"], group["IpPermissionsEgress"])),
+        "ingress": frozenset(rules(group["IpPermissions"], group["GroupId"])),
+        "egress": frozenset(rules(group["IpPermissionsEgress"], group["GroupId"])),
         "tags": cloud.comparable_tags(group.get("Tags", [])),
     }
 
 
-def _rules(group_id: str, permissions: Iterable[Mapping[str, Any]]) -> Iterator[Rule]:
+def rules(permissions: Iterable[Mapping[str, Any]], group_id: str | None = None) -> Iterator[Rule]:
+    """The rules of a security group; C(self) stands for the group with that id."""
     for item in permissions:
         ports = (item["IpProtocol"], item.get("FromPort", -1), item.get("ToPort", -1))
         for ip_range in item.get("IpRanges", []):

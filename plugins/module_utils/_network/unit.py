@@ -31,8 +31,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     offered = endpoint_services.offered(request.cloud) if options["interface_endpoints"] else {}
     endpoints = {name: offered[name]["ServiceName"] for name in options["interface_endpoints"] if name in offered}
     if options["vpc_id"]:
-        private = [definition.subnet("private", zone) for zone in places]
-        cidrs = [item.properties["cidr"] for item in found if item.address in private]
+        cidrs = [cidr for item in found if item.address == definition.VPC for cidr in item.attributes.get("cidrs", [])]
         return definition.access(places, cidrs, ssh_cidrs, endpoints, tags)
     cidr = normal_cidr(options["network_cidr"])
     own = definition.own_network(

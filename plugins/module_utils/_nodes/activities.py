@@ -15,8 +15,14 @@ FAILED = ("Failed", "Cancelled")
 # What to do about a reason, by pieces of AWS's text, which has a code in it or not; reasons marked True may pass by themselves.
 ADVICE: tuple[tuple[tuple[str, ...], str, bool], ...] = (
     (
-        ("InsufficientInstanceCapacity", "Insufficient capacity", "do not have sufficient"),
+        ("InsufficientInstanceCapacity", "Insufficient capacity", "do not have sufficient", "no Spot capacity available"),
         "AWS has no such instances there at the moment. Try another zone or instance type, or run again later.",
+        True,
+    ),
+    (
+        # An instance that has been ended holds its place for minutes
+        ("ReservationCapacityExceeded", "sufficient compatible and available capacity"),
+        "The reservation has no room, or not yet. Take fewer nodes, or a reservation for more.",
         True,
     ),
     (
@@ -85,7 +91,7 @@ def _advice(reason: str) -> tuple[str, bool]:
     for texts, advice, may_pass in ADVICE:
         if any(text in reason for text in texts):
             return advice, may_pass
-    return "", False
+    return "", True
 
 
 def explain(group: str, launches: Launches, prefix: str = "") -> str:

@@ -32,6 +32,7 @@ CALLS = Calls(
     present=(
         "autoscaling:CreateAutoScalingGroup",
         "autoscaling:CreateOrUpdateTags",
+        "autoscaling:DeleteTags",
         "autoscaling:ResumeProcesses",
         "autoscaling:SuspendProcesses",
         "autoscaling:TerminateInstanceInAutoScalingGroup",

@@ -10,6 +10,7 @@ from typing import Any, Mapping
 
 from .._aws import Cloud
 from .._network.zones import described_reservation, zones
+from .._plan.plan import Change, Policy
 from .._plan.resources import Found
 from ..unit import Alternative, Request
 from . import groups
@@ -50,18 +51,32 @@ def has_nodes(found: Sequence[Found]) -> bool:
 
 
 def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:
-    """Whether the groups launch what the alternative says."""
+    """Whether the groups launch what the alternative says. Subnets that the cluster has no longer do not count."""
     templates = [item.properties for item in found if item.address.kind == "launch_template"]
     subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
-    places = {
-        subnet_zones.get(subnet) for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]
-    }
+    subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
+    places = {subnet_zones[subnet] for subnet in subnets & subnet_zones.keys()}
     return places <= set(alternative.zones) and all(_launches(template, alternative) for template in templates)
 
 
 def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
     wanted = (alternative.instance_type, alternative.market, alternative.capacity_reservation or "")
     return (template["instance_type"], template["market"], template["capacity_reservation"]) == wanted
+
+
+def mixes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
+    """Whether a plan would have other nodes join those that an unfinished run launched. None of these has been accepted yet."""
+    inhabited = {item.address.key: item.attributes["subnets"] for item in found if item.address.kind == "nodes"}
+
+    def launches_others(change: Change) -> bool:
+        subnets = inhabited.get(change.address.key)
+        if not subnets or change.found is None:
+            return False
+        if change.address.kind == "launch_template":
+            return change.policy is Policy.REPLACE
+        return change.address.kind == "auto_scaling_group" and bool(subnets - change.after.get("subnets", subnets))
+
+    return not has_nodes(found) and any(launches_others(change) for change in plan)
 
 
 def is_moving(request: Request, found: Sequence[Found]) -> bool:

@@ -83,10 +83,13 @@ class NodeSettings:
     lustre_mount_point: str = ""
 
 
-def clustered(options: Mapping[str, Any]) -> bool:
-    """Whether the nodes are to be close together, which they can only be in one zone."""
+def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
+    """Whether the nodes are to be close together, which they can only be in one zone.
+
+    C(reserved) nodes are where their reservation is: another placement group keeps them from it, and a Capacity Block takes none at all.
+    """
     placement = options["placement"]
-    return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]))
+    return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
 
 
 @dataclass(frozen=True)
@@ -150,9 +153,13 @@ def wanted(
     tags: Callable[[Address], dict[str, str]],
     *,
     public_master: bool,
+    storage_tags: Mapping[str, str] | None = None,
     wait: bool,
 ) -> list[Wanted]:
-    """The resources of one group, C(master) or C(workers). Nodes get their numbers once they are up, so only if C(wait)."""
+    """The resources of one group, C(master) or C(workers). Nodes get their numbers once they are up, so only if C(wait).
+
+    C(storage_tags) tell of the storage that nodes mount which are not to be replaced; by default it is that of C(settings).
+    """
     is_master = group == MASTER
     is_public = is_master and public_master
     by_ssh = is_master or not public_master  # without a public master there is none to jump through: all nodes are reached alike
@@ -198,7 +205,7 @@ def wanted(
                 "suspended": frozenset({"AZRebalance"}),
                 "tags": {
                     **tags(scaling_group),
-                    **_storage_tags(settings),
+                    **(_storage_tags(settings) if storage_tags is None else storage_tags),
                     "Name": f"{cluster}-{NODE_TYPES[group]}",
                     NODE_TYPE_TAG: NODE_TYPES[group],
                     WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),

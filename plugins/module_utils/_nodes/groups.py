@@ -12,7 +12,7 @@ from .._aws import COMPONENT_TAG, KEY_TAG, Cloud, WaitTimeout, error_code, tag_d
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
 from .definition import COMPONENT, NODE_TYPE_TAG, STORAGE_TAGS, WANTED_TAG
-from .members import in_group, live_instances, number_of
+from .members import end, in_group, live_instances, number_of
 
 try:
     from botocore.exceptions import ClientError
@@ -51,6 +51,11 @@ def read(cloud: Cloud) -> Iterator[Found]:
 def _comparable_group_tags(cloud: Cloud, tags: Mapping[str, str]) -> dict[str, str]:
     own = {name: tags[name] for name in (*STORAGE_TAGS, NODE_TYPE_TAG, WANTED_TAG) if name in tags}
     return {**cloud.comparable_tags(tag_list(tags)), **own}
+
+
+def storage_tags(found: Found) -> dict[str, str]:
+    """What a group's tags say about the storage that its nodes mount."""
+    return {name: value for name, value in found.properties["tags"].items() if name in STORAGE_TAGS}
 
 
 def _group_tags(name: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -104,6 +109,8 @@ def _not_yet_accepted(error: Exception) -> bool:
 
 def _update_group(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     settings: dict[str, Any] = {}
+    if "tags" in changed:
+        _change_tags(cloud, found, properties["tags"], inherited=True)
     if "size" in changed and properties["size"] < found.properties["size"]:
         _remove_highest_numbers(cloud, found, properties)
     if changed & {"size", "minimum"}:
@@ -117,7 +124,20 @@ def _update_group(cloud: Cloud, found: Found, properties: Properties, changed: f
     if "suspended" in changed:
         _suspend(cloud, found.id, before=found.properties["suspended"], after=properties["suspended"])
     if "tags" in changed:
-        cloud.autoscaling.create_or_update_tags(Tags=_group_tags(found.id, properties["tags"]))
+        # Only now has the group the size that this tag speaks of
+        _change_tags(cloud, found, properties["tags"], inherited=False)
+
+
+def _change_tags(cloud: Cloud, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
+    """Changes those tags that new nodes inherit, or the others."""
+    before, after = (
+        {name: value for name, value in each.items() if (name != WANTED_TAG) is inherited} for each in (found.properties["tags"], tags)
+    )
+    gone = {name: value for name, value in before.items() if name not in after}
+    new = {name: value for name, value in after.items() if before.get(name) != value}
+    for call, changed in ((cloud.autoscaling.delete_tags, gone), (cloud.autoscaling.create_or_update_tags, new)):
+        if changed:
+            call(Tags=_group_tags(found.id, changed))
 
 
 def _suspend(cloud: Cloud, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
@@ -137,11 +157,7 @@ def _remove_highest_numbers(cloud: Cloud, found: Found, properties: Properties) 
     )
     # Nodes without a number go first
     for instance in sorted(in_group, key=lambda instance: number_of(instance) or 10**6, reverse=True)[:surplus]:
-        cloud.once_unused(
-            cloud.autoscaling.terminate_instance_in_auto_scaling_group,
-            InstanceId=instance["InstanceId"],
-            ShouldDecrementDesiredCapacity=True,
-        )
+        end(cloud, instance["InstanceId"], replaced=False)
 
 
 def _delete_group(cloud: Cloud, found: Found) -> None:

@@ -16,6 +16,11 @@ from .._plan.resources import Address, Found
 from .activities import Launches, explain
 from .definition import NODE_TYPE_TAG, NODE_TYPES, NUMBER_TAG, assign_numbers, nodes, numbers
 
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
 ALIVE = ("pending", "running")
 Properties = Mapping[str, Any]
 
@@ -105,8 +110,8 @@ def _in_service(
     wanted, began = launches.wanted, time.monotonic()
 
     def look() -> tuple[list[dict[str, Any]], str | None] | None:
-        group = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])[0]
-        members = {item["InstanceId"]: item for item in group["Instances"] if item["InstanceId"] not in gone}
+        groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])
+        members = {item["InstanceId"]: item for group in groups for item in group["Instances"] if item["InstanceId"] not in gone}
         alive = [instance for instance in live_instances(cloud) if instance["InstanceId"] in members]
         ready = [instance for instance in alive if _is_in_service(members[instance["InstanceId"]])]
         # The group notices minutes later that an instance has died, and EC2 shows one for a while that the group ends
@@ -128,6 +133,26 @@ def _in_service(
         return cloud.wait_until(f"Nodes of {name}", look, timeout=2 * timeout + cloud.wait_timeout)
     except WaitTimeout as error:
         raise WaitTimeout(explain(name, launches, f"{error} ")) from error
+
+
+def end(cloud: Cloud, instance_id: str, *, replaced: bool) -> None:
+    """Ends a node, whose group launches another one in its place or gets smaller by it. A node that is gone already is fine."""
+    try:
+        cloud.once_unused(
+            cloud.autoscaling.terminate_instance_in_auto_scaling_group,
+            InstanceId=instance_id,
+            ShouldDecrementDesiredCapacity=not replaced,
+        )
+    except ClientError as error:
+        if "No managed instance found" not in str(error):
+            raise
+
+
+def leaving(cloud: Cloud) -> set[str]:
+    """The ids of the nodes that their groups have ended, and that hold capacity, quota and placement until they are gone."""
+    groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters())
+    ended = {item["InstanceId"] for group in groups for item in group["Instances"] if item["LifecycleState"].startswith("Terminating")}
+    return ended | {instance["InstanceId"] for instance in live_instances(cloud, "shutting-down")}
 
 
 def activities(cloud: Cloud, name: str) -> list[dict[str, Any]]:
@@ -155,9 +180,7 @@ def _replace_nodes(cloud: Cloud, found: Found, properties: Properties) -> None:
     for count, number in enumerate(outdated, start=1):
         cloud.progress(f"{group}: replacing node {number}, {count} of {len(outdated)}")
         instance_id = found.attributes["instances"][number]
-        cloud.once_unused(
-            cloud.autoscaling.terminate_instance_in_auto_scaling_group, InstanceId=instance_id, ShouldDecrementDesiredCapacity=False
-        )
+        end(cloud, instance_id, replaced=True)
         _number_nodes(cloud, found.address, {**properties, "least": len(properties["numbers"])}, gone={instance_id})
 
 

@@ -35,7 +35,7 @@ def node_settings(request: Request, alternative: Alternative, found: Sequence[Fo
         ),
         ebs_optimized=instance_type.ebs_optimized,
         interfaces=instance_types.interfaces(instance_type, efa=options["efa"]),
-        clustered=clustered(options),
+        clustered=clustered(options, reserved=alternative.capacity_reservation is not None),
         market=alternative.market,
         spot_max_price=alternative.spot_max_price or "",
         capacity_reservation=alternative.capacity_reservation or "",

@@ -12,7 +12,7 @@ from .._aws import IMAGE_TAG
 from .._plan.plan import Change, Policy
 from .._plan.resources import Address, Found, Wanted
 from ..unit import Request, Unit
-from . import capacity, definition, master_address, placement, resources
+from . import capacity, definition, groups, master_address, placement, resources
 from .calls import CALLS
 from .settings import node_settings
 
@@ -31,12 +31,13 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     options, alternative = request.options, request.alternative
     public_master = options["master_public_address"]
     settings = node_settings(request, alternative, found)
+    known, moving = {item.address: item for item in found}, capacity.is_moving(request, found)
 
     def tags(address: Address) -> dict[str, str]:
         own = request.tags(definition.COMPONENT)(address)
-        return {**own, IMAGE_TAG: settings.image.source} if address.kind == "launch_template" else own
+        return {**own, IMAGE_TAG: _image_source(settings.image, known.get(address), moving)} if address.kind == "launch_template" else own
 
-    stays = not capacity.is_moving(request, found) and not capacity.is_in_use(alternative, found)
+    stays = not moving and not capacity.is_in_use(alternative, found)
     wish = definition.Capacity(
         workers=capacity.worker_count(request, found),
         wanted_workers=options["worker_count"],
@@ -51,9 +52,31 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     if definition.MASTER in _groups(request) and len(settings.interfaces) > 1 and public_master:
         yield master_address.wanted(tags, wait=options["wait"])
     for group in _groups(request):
+        scaling_group = None if moving else known.get(definition.auto_scaling_group(group))
+        waits = group == definition.MASTER and scaling_group is not None and _is_private(scaling_group, found) == public_master
         yield from definition.wanted(
-            group, settings, wish, request.cloud.cluster, request.cloud.region, tags, public_master=public_master, wait=options["wait"]
+            group,
+            settings,
+            replace(wish, zones=None) if waits else wish,
+            request.cloud.cluster,
+            request.cloud.region,
+            tags,
+            public_master=public_master,
+            storage_tags=groups.storage_tags(scaling_group) if scaling_group else None,
+            wait=options["wait"],
         )
+
+
+def _image_source(image: definition.Image, template: Found | None, moving: bool) -> str:
+    """What a template's image is remembered by: as long as nodes keep another image, what that one is."""
+    keeps = template is not None and not moving and template.properties["image_id"] != image.image_id
+    return str(template.attributes["image_source"] or image.source) if template and keeps else image.source
+
+
+def _is_private(scaling_group: Found, found: Sequence[Found]) -> bool:
+    """Whether a group launches its nodes beside the workers."""
+    private = {item.id for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")}
+    return bool(private & scaling_group.properties["subnets"])
 
 
 def _keeps(request: Request, item: Found) -> bool:
@@ -65,14 +88,25 @@ def _keeps(request: Request, item: Found) -> bool:
     return bool(item.attributes.get("used_by_templates", set()) - set(groups))
 
 
-def _foresee(plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
+def _foresee(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
     changing = {change.address.key for change in plan if change.address.kind == "launch_template" and change.policy is Policy.REPLACE}
-    return [
+    foreseen = [
         replace(item, properties={**item.properties, "outdated": item.properties["numbers"]})
         if item.address.kind == "nodes" and item.address.key in changing
         else item
         for item in found
     ]
+    if not capacity.is_moving(request, found) or not _is_outdated(definition.MASTER, foreseen):
+        return foreseen
+    # The master that has the address goes
+    return [
+        replace(item, properties={**item.properties, "master_is_public": False}) if item.address == definition.MASTER_ADDRESS else item
+        for item in foreseen
+    ]
+
+
+def _is_outdated(group: str, found: Sequence[Found]) -> bool:
+    return any(item.address == definition.nodes(group) and item.properties["outdated"] for item in found)
 
 
 UNIT = Unit(definition.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, foresee=_foresee)

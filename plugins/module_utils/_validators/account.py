@@ -152,17 +152,10 @@ class VcpuQuota(QuotaValidator):
         count = self.needed(request, found)
         if not count:
             return
-        ways = {(way.instance_type, way.market): None for way in _choices(request, found)}
+        ways = {(way.instance_type, way.market): None for way in capacity.choices(request, found)}
         messages = [vcpu_shortfall(request.cloud, instance_type, market, count) for instance_type, market in ways]
         if all(messages):
             yield from filter(None, messages)
-
-
-def _choices(request: Request, found: Sequence[Found]) -> list[capacity.Alternative]:
-    try:
-        return capacity.choices(request, found)
-    except CloudError:  # of which the validator for instance types tells
-        return []
 
 
 class AddressQuota(QuotaValidator):
@@ -204,7 +197,10 @@ class VpcQuota(QuotaValidator):
         needed = self.needed(request, found)
         if not needed:
             return
-        exceeded = self._exceeded(request.cloud, VPCS, len(request.cloud.facts("ec2", "describe_vpcs", "Vpcs")), needed)
+        # Those that other accounts share do not count
+        account = request.cloud.client("sts").get_caller_identity()["Account"]
+        own = [item for item in request.cloud.facts("ec2", "describe_vpcs", "Vpcs") if item["OwnerId"] == account]
+        exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)
         if exceeded:
             yield (
                 f"vpc_id: the cluster is to get a VPC of its own, and {exceeded}. "

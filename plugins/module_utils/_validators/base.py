@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 
+from .._aws import CloudError
 from .._plan.resources import Found
 from ..unit import Request
 
@@ -37,8 +38,8 @@ class Validator:
     """One question about a definition and the account that it is for.
 
     C(check) yields one message for everything that is wrong. It only reads, and yields nothing where another validator
-    already speaks, for example about an option that does not parse or an id that does not exist. It is asked when the module
-    manages one of C(components).
+    already speaks, for example about an option that does not parse or an id that does not exist. It raises CloudError where
+    it cannot tell, which counts if no other one finds the reason. It is asked when the module manages one of C(components).
     """
 
     name = ""
@@ -53,6 +54,17 @@ def find_all(validators: Iterable[Validator], request: Request, found: Sequence[
     """What all validators that this request concerns find, errors first; those whose names are suppressed are not asked."""
     ignored = set(suppressed)
     asked = [item for item in validators if item.name not in ignored and item.components & request.components]
+    unanswered: list[CloudError] = []
+
+    def answer(item: Validator) -> list[Finding]:
+        try:
+            return [Finding(item.name, item.level, message) for message in item.check(request, found)]
+        except CloudError as error:
+            unanswered.append(error)
+            return []
+
     with ThreadPoolExecutor(8) as pool:
-        answers = pool.map(lambda item: [Finding(item.name, item.level, message) for message in item.check(request, found)], asked)
-        return sorted((finding for answer in answers for finding in answer), key=lambda finding: finding.level is not Level.ERROR)
+        findings = [finding for findings in pool.map(answer, asked) for finding in findings]
+    if unanswered and not any(finding.level is Level.ERROR for finding in findings):
+        raise unanswered[0]
+    return sorted(findings, key=lambda finding: finding.level is not Level.ERROR)

@@ -16,5 +16,6 @@ CALLS = Calls(
         "ec2:DescribeVpcs",
         "kms:DescribeKey",
         "servicequotas:ListServiceQuotas",
+        "sts:GetCallerIdentity",
     ),
 )

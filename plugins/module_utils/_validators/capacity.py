@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from .._network.zones import available, described_reservation, offering, zones
 from .._nodes.capacity import BLOCK, RESERVATION, SPOT, alternatives
 from .._nodes.definition import COMPONENT as NODES
+from .._nodes.definition import clustered
 from .._plan.resources import Found
 from ..unit import Request
 from .base import Validator
@@ -62,6 +63,9 @@ class Market(Validator):
             market, price, reservation = item["market"], item["spot_max_price"], item["capacity_reservation_id"]
             if market == BLOCK and not reservation:
                 yield "capacity_reservation_id: missing. A Capacity Block is launched into by its id."
+            if market == BLOCK and clustered(request.options, reserved=True):
+                option = "placement_group" if request.options["placement_group"] else "placement"
+                yield f"{option}: {request.options[option]} is not possible in a Capacity Block, with nodes near each other. Leave it out."
             if first["capacity_reservation_id"] and first["market"] not in (RESERVATION, BLOCK) and item is first:
                 yield f"market: {market} does not use capacity_reservation_id. Set market to {RESERVATION} or {BLOCK}."
             if price and market == SPOT and not _is_price(price):

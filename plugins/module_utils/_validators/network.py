@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from .._file_system.resources import COMPONENT as FILE_SYSTEM
 from .._lustre.resources import COMPONENT as LUSTRE
 from .._network import addresses, adopted, endpoint_services
-from .._network.definition import NFS, NODES_GROUP, SELF, SSH, SSH_GROUP, STORAGE_GROUP, VPC, Rule
+from .._network.definition import NFS, NODES_GROUP, SELF, SSH, SSH_GROUP, STORAGE_GROUP, VPC
 from .._network.resources import COMPONENT as NETWORK
 from .._network.unit import own_subnets
 from .._network.zones import available, zones
@@ -237,12 +236,12 @@ class AdoptedGroups(Validator):
         subnets = [item.properties["cidr"] for side in sides for item in _adopted_subnets(request, found, side)]
         if NODES_GROUP in here:
             yield from self._nodes(here[NODES_GROUP], subnets, efa=bool(request.options.get("efa")))
-        if SSH_GROUP in here and not any(_covers(rule, SSH) for rule in here[SSH_GROUP].properties["ingress"]):
+        if SSH_GROUP in here and not any(adopted.covers(rule, SSH) for rule in here[SSH_GROUP].properties["ingress"]):
             yield f"security_group_ids: {here[SSH_GROUP].id} (ssh) lets in no TCP port 22, so the master could not be reached. Add a rule."
         if STORAGE_GROUP in here:
             nodes = _one(found, NODES_GROUP)
             sources = {nodes.id, SELF} if nodes and nodes.id == here[STORAGE_GROUP].id else {nodes.id} if nodes else set()
-            if not _lets_in(here[STORAGE_GROUP], NFS, sources, subnets):
+            if not adopted.lets_in(here[STORAGE_GROUP].properties["ingress"], NFS, sources, subnets):
                 yield (
                     f"security_group_ids: {here[STORAGE_GROUP].id} (storage) does not let in TCP port 2049 from the nodes. "
                     "Add a rule for their security group or subnets."
@@ -257,22 +256,8 @@ class AdoptedGroups(Validator):
                     f"security_group_ids: {group.id} (nodes) does not let through all protocols from itself and to itself, "
                     "which efa needs. Add those two rules."
                 )
-        elif not _lets_in(group, ALL_TCP, {SELF}, subnets):
+        elif not adopted.lets_in(group.properties["ingress"], ALL_TCP, {SELF}, subnets):
             yield (f"security_group_ids: {group.id} (nodes) does not let in all TCP ports from itself, as nodes need it. Add a rule.")
-
-
-def _covers(rule: Rule, ports: tuple[str, int, int]) -> bool:
-    protocol, first, last, _who = rule
-    return protocol == "-1" or (protocol == ports[0] and first <= ports[1] and ports[2] <= last)
-
-
-def _lets_in(group: Found, ports: tuple[str, int, int], sources: set[str], subnets: Sequence[str]) -> bool:
-    """Whether a group lets in what comes from one of the sources, or from all of the subnets."""
-    who = {rule[3] for rule in group.properties["ingress"] if _covers(rule, ports)}
-    if who & sources or any(source.startswith("pl-") for source in who):
-        return True
-    ranges = [ipaddress.IPv4Network(source) for source in who if "/" in source and ":" not in source]
-    return bool(subnets) and all(any(ipaddress.IPv4Network(subnet).subnet_of(each) for each in ranges) for subnet in subnets)
 
 
 class NetworkKept(Validator):

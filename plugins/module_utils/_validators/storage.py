@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +16,9 @@ from .._file_system.resources import COMPONENT as FILE_SYSTEM
 from .._lustre import unit as lustres
 from .._lustre.resources import COMPONENT as LUSTRE
 from .._network import adopted
-from .._network.definition import NODES_GROUP, STORAGE_GROUP, VPC
+from .._network.definition import LUSTRE as LUSTRE_PORTS
+from .._network.definition import NFS, NODES_GROUP, STORAGE_GROUP, VPC
+from .._network.resources import rules
 from .._network.zones import zones
 from .._nodes.definition import COMPONENT as NODES
 from .._nodes.definition import FILE_SYSTEM_TAG, LUSTRE_TAG
@@ -29,7 +30,6 @@ KMS_KEY = re.compile(r"(arn:[\w-]+:kms:[\w-]+:\d{12}:key/)?(mrk-)?[0-9a-fA-F-]{3
 S3_PREFIX = re.compile(rf"s3://{validation.BUCKET_NAME.pattern}(/[^\r\n]*)?")
 DIRECTORY = re.compile(r"/|(/[^/\r\n]+)+")
 MOST_LINKS = 8  # of one Lustre file system
-NFS_PORT, LUSTRE_PORT = 2049, 988
 
 
 class SharedStorage(Validator):
@@ -182,17 +182,18 @@ class StoragePorts(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         lustre, places = lustres.find(found), zones(request, found)
         targets = [item for item in found if item.address.kind == "mount_target" and item.adopted and item.attributes["zone"] in places]
-        asked = [(item, "file_system_id", NFS_PORT) for item in targets if file_systems.is_mounted(request, found)]
+        asked = [(item, "file_system_id", NFS) for item in targets if file_systems.is_mounted(request, found)]
         if lustre and lustre.adopted and lustre.attributes["vpc"] == _vpc(found):
-            asked.append((lustre, "lustre_file_system_id", LUSTRE_PORT))
+            asked.append((lustre, "lustre_file_system_id", LUSTRE_PORTS[0]))
         nodes = next((item.id for item in found if item.address == NODES_GROUP), None)
         ranges = [item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
-        for item, option, port in asked:
+        for item, option, ports in asked:
             groups = sorted(item.properties["security_groups"])
-            rules = request.cloud.facts("ec2", "describe_security_groups", "SecurityGroups", GroupIds=groups)
-            if ranges and not any(lets_in(rule, port, nodes, ranges) for group in rules for rule in group["IpPermissions"]):
+            described = adopted.groups(request.cloud, groups)
+            incoming = [rule for group in described for rule in rules(group["IpPermissions"])]
+            if ranges and not adopted.lets_in(incoming, ports, {nodes} if nodes else (), ranges):
                 yield (
-                    f"{option}: {item.id} does not let the nodes in on TCP port {port}. Allow it in {' or '.join(groups)} from "
+                    f"{option}: {item.id} does not let the nodes in on TCP port {ports[1]}. Allow it in {' or '.join(groups)} from "
                     f"{nodes or 'the nodes'} or from {', '.join(ranges)}."
                 )
 
@@ -201,7 +202,7 @@ class StorageKept(Validator):
     """Nodes have mounted what was described when they were launched."""
 
     name = "storage_kept"
-    components = frozenset({FILE_SYSTEM, LUSTRE})
+    components = frozenset({FILE_SYSTEM, LUSTRE, NODES})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         running = any(item.attributes["instances"] for item in found if item.address.kind == "nodes")
@@ -213,7 +214,7 @@ class StorageKept(Validator):
             (LUSTRE, lustres, LUSTRE_TAG, "lustre_file_system_id"),
         ):
             before = tags.get(tag)
-            if not before or not request.manages(component):
+            if not before or not (request.manages(component) or request.manages(NODES)):
                 continue
             file_system = unit.find(found)
             now = file_system.id if file_system and unit.is_mounted(request, found) else None
@@ -224,35 +225,12 @@ class StorageKept(Validator):
                 )
 
 
-def lets_in(rule: Mapping[str, Any], port: int, group: str | None, ranges: Sequence[str]) -> bool:
-    """Whether a security group's rule lets in TCP on C(port) from the group or from all ranges. Prefix lists are trusted."""
-    if rule["IpProtocol"] not in ("tcp", "-1"):
-        return False
-    if rule["IpProtocol"] == "tcp" and not rule["FromPort"] <= port <= rule["ToPort"]:
-        return False
-    if rule.get("PrefixListIds") or any(pair.get("GroupId") == group for pair in rule.get("UserIdGroupPairs", [])):
-        return True
-    allowed = [ipaddress.IPv4Network(item["CidrIp"]) for item in rule.get("IpRanges", [])]
-    return all(any(ipaddress.IPv4Network(cidr).subnet_of(item) for item in allowed) for cidr in ranges)
-
-
-def leads_to(routes: Sequence[Mapping[str, Any]], address: str) -> bool:
-    """Whether routes lead to an address in another VPC, by a peering connection or a transit gateway."""
-    return any(
-        ipaddress.ip_address(address) in ipaddress.ip_network(route["DestinationCidrBlock"])
-        for route in routes
-        if route.get("State") == "active"
-        and "DestinationCidrBlock" in route
-        and (route.get("VpcPeeringConnectionId") or route.get("TransitGatewayId"))
-    )
-
-
 def _is_routed(cloud: Cloud, found: Sequence[Found], address: str | None) -> bool:
     """Whether all private subnets have a route to an address. One that is not known yet cannot be mounted."""
     vpc = _vpc(found)
     subnets = [item.id for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
     tables = [adopted.route_table(cloud, vpc, subnet) for subnet in subnets] if vpc else []
-    return bool(tables and address) and all(leads_to(table["Routes"], str(address)) for table in tables)
+    return bool(tables and address) and all(adopted.leads_to(table, str(address)) for table in tables)
 
 
 def _vpc(found: Sequence[Found]) -> str | None:

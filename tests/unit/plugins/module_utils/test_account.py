@@ -6,7 +6,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.account import Quota, families, quotas, vcpu_quota
+from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.account import (
+    Quota,
+    VpcQuota,
+    families,
+    quotas,
+    vcpu_quota,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils.unit import Request
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
 
 STANDARD = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
@@ -90,6 +97,33 @@ def client_error(code):
 )
 def test_quotas_that_cannot_be_read_are_unknown(error):
     assert quotas(FailingCloud(error), "ec2") is None
+
+
+class CrowdedCloud:
+    """An account with two VPCs of its own, and one that another account shares; its quota is 2 or 3."""
+
+    region = "us-east-1"
+
+    def __init__(self, quota):
+        self.known = {
+            "list_service_quotas": [{"QuotaCode": "L-F678F1CE", "QuotaName": "VPCs per Region", "Value": quota}],
+            "describe_vpcs": [{"OwnerId": owner} for owner in ("111122223333", "111122223333", "444455556666")],
+        }
+
+    def facts(self, _service, operation, *_arguments, **_more):
+        return self.known[operation]
+
+    def client(self, _service):
+        return self
+
+    def get_caller_identity(self):
+        return {"Account": "111122223333"}
+
+
+@pytest.mark.parametrize(("quota", "findings"), [(2, 1), (3, 0)])
+def test_vpcs_that_others_share_do_not_count(quota, findings):
+    request = Request(CrowdedCloud(quota), {"vpc_id": None}, frozenset({"network"}))
+    assert len(list(VpcQuota().check(request, []))) == findings
 
 
 def test_other_errors_are_not_hidden():

@@ -12,6 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.activi
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import host_keys
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import assign_numbers, numbers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.members import leaving
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONSOLE = """[   11.2] cloud-init[500]: -----BEGIN SSH HOST KEY KEYS-----
@@ -113,10 +114,13 @@ def test_capacity_may_come_and_a_bad_key_does_not():
             False,
             "run again",
         ),
+        ("There is no Spot capacity available that matches your request. Launching EC2 instance failed.", False, "run again"),
+        ("The requested reservation does not have sufficient compatible and available capacity for this request.", False, "no room"),
         ("You have requested more vCPU capacity than your current vCPU limit of 0 allows.", True, "Service Quotas"),
         ("The key pair 'k' does not exist. Launching EC2 instance failed.", True, "key_name"),
         ("Your requested instance type (p4d.24xlarge) is not supported in your requested Availability Zone.", True, "other zones"),
         ("Request limit exceeded. Launching EC2 instance failed.", False, "tries again"),
+        ("Something that nobody has seen before.", False, "Something that nobody has seen before"),
         (
             "Instance became unhealthy. Termination Reason: Client.InternalError: Client error on launch",
             True,
@@ -136,3 +140,21 @@ def test_old_failures_and_successes_are_no_reason():
     launches.observe(3, [_activity(1, "Successful"), _activity(-600, "Failed", "VcpuLimitExceeded")])
     assert not launches.reasons
     assert not launches.hopeless
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "shutting_down", "expected"),
+    [("InService", [], set()), ("Terminating:Wait", [], {"i-1"}), ("InService", ["i-2"], {"i-2"})],
+)
+def test_nodes_leave_until_both_the_group_and_ec2_are_done(lifecycle, shutting_down, expected):
+    class Cloud:
+        def filters(self, *more):
+            return list(more)
+
+        def retrieve(self, service, operation, key, **arguments):
+            if service == "autoscaling":
+                return [{"Instances": [{"InstanceId": "i-1", "LifecycleState": lifecycle}]}]
+            assert arguments["Filters"] == [{"Name": "instance-state-name", "Values": ["shutting-down"]}]
+            return [{"Instances": [{"InstanceId": item, "LaunchTime": NOW} for item in shutting_down]}]
+
+    assert leaving(Cloud()) == expected

@@ -11,10 +11,10 @@ import botocore.session
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils import storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._file_system import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._lustre import resources as lustre_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._lustre.definition import EVENTS, data_repository
-from ansible_collections.deeplearning.cluster.plugins.module_utils._lustre.resources import KINDS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.storage import leads_to, lets_in
+from ansible_collections.deeplearning.cluster.plugins.module_utils.unit import Request
 from botocore.stub import Stubber
 
 SOURCE = "fs-1.efs.us-east-1.amazonaws.com:/"
@@ -229,39 +229,34 @@ def test_host_address(targets, same_vpc, one_zone, address):
     assert definition.host_address(targets, ["b"], same_vpc=same_vpc, one_zone=one_zone) == address
 
 
-GROUP = {"UserIdGroupPairs": [{"GroupId": "sg-nodes"}]}
-RANGES = {"IpRanges": [{"CidrIp": "10.0.0.0/24"}, {"CidrIp": "10.0.1.0/24"}]}
+FAILED = {
+    "FileSystemId": "fs-0123456789abcdef0",
+    "FileSystemType": "LUSTRE",
+    "Lifecycle": "FAILED",
+    "StorageCapacity": 1200,
+    "VpcId": "vpc-1",
+    "SubnetIds": ["subnet-1"],
+    "NetworkInterfaceIds": ["eni-1"],
+    "DNSName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+    "ResourceARN": "arn:aws:fsx:us-east-1:123456789012:file-system/fs-0123456789abcdef0",
+    "LustreConfiguration": {"DeploymentType": "SCRATCH_2", "MountName": "abcdefgh"},
+}
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ({"IpProtocol": "-1", **GROUP}, True),
-        ({"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, **GROUP}, True),
-        ({"IpProtocol": "tcp", "FromPort": 2050, "ToPort": 3000, **GROUP}, False),
-        ({"IpProtocol": "udp", "FromPort": 2049, "ToPort": 2049, **GROUP}, False),
-        ({"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535, "UserIdGroupPairs": [{"GroupId": "sg-other"}]}, False),
-        ({"IpProtocol": "-1", **RANGES}, True),
-        ({"IpProtocol": "-1", "IpRanges": RANGES["IpRanges"][:1]}, False),
-        ({"IpProtocol": "-1", "PrefixListIds": [{"PrefixListId": "pl-1"}]}, True),
-    ],
-)
-def test_lets_in(rule, expected):
-    assert lets_in(rule, 2049, "sg-nodes", ["10.0.0.0/24", "10.0.1.128/25"]) is expected
+def test_a_lustre_file_system_that_has_failed_may_have_lost_its_interfaces():
+    class Cloud:
+        cluster = "bert"
 
+        def retrieve(self, service, _operation, _key, **arguments):
+            if service == "ec2":
+                assert arguments.keys() == {"Filters"}, "ids that are gone are an error anywhere else"
+            return [FAILED] if service == "fsx" else []
 
-@pytest.mark.parametrize(
-    ("route", "expected"),
-    [
-        ({"VpcPeeringConnectionId": "pcx-1"}, True),
-        ({"TransitGatewayId": "tgw-1"}, True),
-        ({"NatGatewayId": "nat-1"}, False),
-        ({"VpcPeeringConnectionId": "pcx-1", "State": "blackhole"}, False),
-        ({"VpcPeeringConnectionId": "pcx-1", "DestinationCidrBlock": "10.8.0.0/16"}, False),
-    ],
-)
-def test_leads_to(route, expected):
-    assert leads_to([{"State": "active", "DestinationCidrBlock": "10.9.0.0/16", **route}], "10.9.1.4") is expected
+        def comparable_tags(self, _tags):
+            return {}
+
+    (found,) = lustre_resources.read(Request(Cloud(), {"lustre_file_system_id": FAILED["FileSystemId"]}), [])
+    assert (found.attributes["address"], found.attributes["state"]) == (None, "FAILED")
 
 
 def test_the_policies_of_a_link_change_in_place():
@@ -272,5 +267,5 @@ def test_the_policies_of_a_link_change_in_place():
     properties = {"imports": frozenset(), "exports": EVENTS}
     with Stubber(client) as stub:
         stub.add_response("update_data_repository_association", {}, {"AssociationId": found.id, "S3": policies})
-        KINDS[1].update(SimpleNamespace(client=lambda _service: client), found, properties, frozenset({"exports"}))
+        lustre_resources.KINDS[1].update(SimpleNamespace(client=lambda _service: client), found, properties, frozenset({"exports"}))
         stub.assert_no_pending_responses()

@@ -1,0 +1,104 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Nodes in between: of attempts that were given up or killed, of masters that are replaced, of clusters that are to grow."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import capacity, members
+from local_cloud.testing import wait_until
+
+from .test_capacity import P4D, ZONES
+from .test_cluster import instances, numbers, steps
+from .test_launch import MANY_CARDS, described
+
+
+@pytest.fixture
+def definition(definition):
+    return {**definition, "suppress_validators": ["vcpu_quota"], "capacity_timeout": 1}
+
+
+@pytest.fixture(autouse=True)
+def _room_for_the_next(cloud, run, name):
+    """Instances of one test are not in the way of another's."""
+    yield
+    cloud.control.reset()
+    run("cluster", cluster=name, state="absent", delete_data=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"alternatives": [{"instance_type": "c5.xlarge"}]}, ("c5.large", "us-east-1a")),
+        ({"placement": "cluster", "zones": ZONES}, ("c5.large", "us-east-1a")),
+    ],
+    ids=["type", "zone"],
+)
+def test_what_a_killed_attempt_launched_is_not_mixed_with_other_nodes(cloud, run, definition, name, monkeypatch, more, expected):
+    options = {**definition, **more}
+    with monkeypatch.context() as killed_at_the_second:
+        killed_at_the_second.setattr(capacity, "choices", lambda request, found: capacity.alternatives(request, found)[1:])
+        run("cluster", **options, wait=False)
+    wait_until(lambda: len(described(cloud, name)) == 3, timeout=30)
+    before = {item["InstanceId"] for item in described(cloud, name)}
+    predicted = run("cluster", **options, check=True)
+    assert steps(run("cluster", **options)) == steps(predicted)
+    assert {(item["InstanceType"], item["Placement"]["AvailabilityZone"]) for item in described(cloud, name)} == {expected}
+    assert not before & set(numbers(cloud, name))
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+    assert not run("cluster", **options, replace_nodes=True)["changed"]
+
+
+def test_the_next_alternative_waits_until_the_nodes_of_the_last_are_gone(cloud, run, definition, name, monkeypatch):
+    """They hold quota and placement while they shut down."""
+    types = []
+
+    def leaving(_cloud):
+        templates = cloud.client("ec2").describe_launch_template_versions(LaunchTemplateName=f"{name}-workers", Versions=["$Latest"])
+        types.append(templates["LaunchTemplateVersions"][0]["LaunchTemplateData"]["InstanceType"])
+        return {"i-0123456789abcdef0"} if len(types) < 3 else set()
+
+    monkeypatch.setattr(members, "leaving", leaving)
+    cloud.control.set_capacity({P4D: {"us-east-1a": 2}})
+    result = run("cluster", **{**definition, "instance_type": P4D}, alternatives=[{"instance_type": "c5.large"}])
+    assert result["alternative"] == "c5.large in us-east-1a (on-demand)"
+    assert types == [P4D] * 3
+
+
+def test_the_address_goes_to_the_new_master_when_nodes_are_replaced(cloud, run, definition, name):
+    options = {**definition, "instance_type": MANY_CARDS, "efa": True, "worker_count": 1, "capacity_timeout": 30}
+    run("cluster", **options)
+    (old,) = described(cloud, name, "Master")
+    options["root_volume_size"] = 200
+    assert not run("cluster", **options)["changed"]
+    predicted = run("cluster", **options, replace_nodes=True, check=True)
+    assert ("update", "master_address master") in steps(predicted)
+    assert steps(run("cluster", **options, replace_nodes=True)) == steps(predicted)
+    (master,) = described(cloud, name, "Master")
+    assert (master["InstanceId"] != old["InstanceId"], master.get("PublicIpAddress")) == (True, old["PublicIpAddress"])
+    assert not run("cluster", **options, replace_nodes=True)["changed"]
+
+
+def test_a_cluster_that_is_still_to_grow_is_not_called_too_small(run, definition):
+    run("cluster", **definition, wait=False)
+    for more in ({"check": True}, {"wait": False}):
+        assert run("cluster", **definition, **more)["degraded"] is None
+    run("cluster", **definition)
+    for more in ({"check": True}, {"wait": False}):
+        assert run("cluster", **{**definition, "worker_count": 3}, **more)["degraded"] is None
+
+
+def test_a_node_that_has_left_its_group_is_not_missed(cloud, run, definition, name):
+    run("cluster", **definition)
+    gone = {"code": "ValidationError", "status": 400, "message": "Instance Id not found - No managed instance found for instance ID: i-1"}
+    cloud.control.set_faults([{**gone, "action": "TerminateInstanceInAutoScalingGroup", "after": True, "times": 1}])
+    run("cluster", **{**definition, "worker_count": 1})
+    assert sorted(numbers(cloud, name).values()) == [1, 2]
+
+
+def test_nodes_do_not_say_that_they_mount_what_they_do_not(cloud, run, definition, name):
+    run("cluster", **definition, lustre=True, wait=False)
+    run("cluster", **definition)
+    assert not [tags for tags in instances(cloud, name).values() if "deeplearning:lustre-file-system" in tags]
+    assert not run("cluster", **definition)["changed"]
