@@ -152,6 +152,7 @@ class InventoryModule(AWSInventoryBase):
             "deeplearning_instance_type": node.instance_type,
             "deeplearning_zone": node.zone,
             "deeplearning_has_efa": node.efa,
+            "deeplearning_file_system_tls": node.file_system_tls,
             "ansible_host": (node.public_ip if path == JUMP else None) or node.private_ip,
             "ansible_user": self.get_option("user"),
             "ansible_ssh_common_args": shlex.join(self._ssh_arguments(node, master)),

@@ -114,6 +114,9 @@ nodes:
       description: What it mounts in place of the file system's name, which says nothing to it.
       type: str
       sample: 10.1.0.12
+    file_system_tls:
+      description: Whether it mounts that through TLS.
+      type: bool
     lustre_file_system_id:
       description: Lustre file system that the node mounts, if any.
       type: str

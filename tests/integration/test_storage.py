@@ -176,9 +176,25 @@ def test_the_key_is_chosen_once(cloud, run, definition):
         run("cluster", **definition, kms_key_id=keys[1]["Arn"])
 
 
+def test_without_rights_for_lustre_all_else_works(cloud, run, definition):
+    cloud.control.set_faults([{"service": "fsx", "code": "AccessDeniedException", "status": 400, "message": "not authorized"}])
+    assert run("cluster", **definition)["changed"]
+    with pytest.raises(ModuleFailed, match=r"AccessDeniedException.*not authorized"):
+        run("cluster", **definition, lustre=True)
+
+
 def test_tls_is_for_new_nodes(cloud, run, definition, name):
     made = run("cluster", **definition, encrypt_in_transit=True)["resources"]["file_system"]["main"]
     assert f"{made}:/ /efs efs tls,noresvport,_netdev,nofail 0 0" in boot_script(cloud, name)
+
+    def mounts():
+        return {node["number"]: node["file_system_tls"] for node in run("cluster_info", cluster=name)["nodes"]}
+
+    # The nodes go on mounting as they were launched to, also for the role that looks after their mounts
+    assert not run("cluster", **definition)["changed"]
+    assert mounts() == {1: True, 2: True, 3: True}
+    run("cluster", **definition, replace_nodes=True)
+    assert mounts() == {1: False, 2: False, 3: False}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .._aws import error_code
 from .._file_system.users import others, refuse_in_use
 from .._network.zones import zones
 from .._nodes.definition import LUSTRE_TAG
@@ -16,9 +17,24 @@ from ..unit import Request, Unit
 from . import definition, resources
 from .calls import CALLS
 
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
 
 def _read(request: Request, network: Sequence[Found]) -> list[Found]:
-    return resources.read(request, network)
+    try:
+        return resources.read(request, network)
+    except ClientError as error:
+        # An account that keeps people away from FSx is no obstacle to those who do without
+        if _is_wished(request) or error_code(error) not in ("AccessDenied", "AccessDeniedException"):
+            raise
+        return []
+
+
+def _is_wished(request: Request) -> bool:
+    return bool(request.options.get("lustre") or request.options.get("lustre_file_system_id"))
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
@@ -58,5 +74,5 @@ def find(found: Iterable[Found]) -> Found | None:
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
     """Whether the nodes mount a Lustre file system."""
     if request.manages(resources.COMPONENT):
-        return bool(request.options["lustre"] or request.options["lustre_file_system_id"])
+        return _is_wished(request)
     return find(found) is not None

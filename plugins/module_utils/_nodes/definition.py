@@ -26,9 +26,10 @@ NUMBER_TAG = "deeplearning:number"
 WANTED_TAG = "deeplearning:wanted"  # of a group: the worker count that it was last made for, also when fewer were accepted
 FILE_SYSTEM_TAG = "deeplearning:file-system"
 FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # where its name says nothing to the nodes
+FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # there when nodes mount it through TLS
 LUSTRE_TAG = "deeplearning:lustre-file-system"
 LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # what mount(8) calls it
-STORAGE_TAGS = (FILE_SYSTEM_TAG, FILE_SYSTEM_ADDRESS_TAG, LUSTRE_TAG, LUSTRE_SOURCE_TAG)
+STORAGE_TAGS = (FILE_SYSTEM_TAG, FILE_SYSTEM_ADDRESS_TAG, FILE_SYSTEM_TLS_TAG, LUSTRE_TAG, LUSTRE_SOURCE_TAG)
 NODE_TYPE_TAG = "NodeType"
 PLACEMENT_GROUP = Address("placement_group", "main")
 MASTER_ADDRESS = Address("master_address", MASTER)
@@ -238,6 +239,8 @@ def _storage_tags(settings: NodeSettings) -> dict[str, Any]:
     tags: dict[str, Any] = {}
     if settings.mounts_file_system:
         tags[FILE_SYSTEM_TAG] = Ref(FILE_SYSTEM)
+    if settings.mounts_file_system and settings.encrypt_in_transit:
+        tags[FILE_SYSTEM_TLS_TAG] = "true"
     if settings.file_system_address:
         tags[FILE_SYSTEM_ADDRESS_TAG] = settings.file_system_address
     if settings.mounts_lustre:

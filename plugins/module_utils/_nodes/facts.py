@@ -14,6 +14,7 @@ from .definition import (
     EFA_ONLY,
     FILE_SYSTEM_ADDRESS_TAG,
     FILE_SYSTEM_TAG,
+    FILE_SYSTEM_TLS_TAG,
     LUSTRE_SOURCE_TAG,
     LUSTRE_TAG,
     MASTER,
@@ -40,6 +41,7 @@ class Node:
     public_ip: str | None
     file_system_id: str | None
     file_system_address: str | None = None
+    file_system_tls: bool = False
     lustre_file_system_id: str | None = None
     lustre_source: str | None = None
     efa: bool = False
@@ -77,6 +79,7 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         public_ip=instance.get("PublicIpAddress") or None,
         file_system_id=_tags(instance).get(FILE_SYSTEM_TAG),
         file_system_address=_tags(instance).get(FILE_SYSTEM_ADDRESS_TAG),
+        file_system_tls=FILE_SYSTEM_TLS_TAG in _tags(instance),
         lustre_file_system_id=_tags(instance).get(LUSTRE_TAG),
         lustre_source=_tags(instance).get(LUSTRE_SOURCE_TAG),
         efa=any(interface.get("InterfaceType") in (EFA, EFA_ONLY) for interface in instance.get("NetworkInterfaces", [])),
