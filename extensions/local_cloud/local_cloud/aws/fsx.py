@@ -161,8 +161,14 @@ class Association:
         return _folder(self.request.get("FileSystemPath", "/"))
 
     def come_up(self) -> None:
-        if self.lifecycle == "CREATING":
+        if self.lifecycle in ("CREATING", "UPDATING"):
             self.lifecycle = "AVAILABLE"
+
+    def change(self, policies: dict[str, Any]) -> None:
+        """Take over the policies that are named."""
+        self.request["S3"] = {**self.request.get("S3", {}), **policies}
+        self.lifecycle = "UPDATING"
+        CLOUD.clock.after(CLOUD.delays.file_system, self.come_up)
 
     def go_down(self) -> None:
         """Begin to be deleted."""
@@ -281,6 +287,16 @@ def describe_associations(backend: FSxBackend, association_ids: list[str] | None
         if each.file_system.file_system_id in values.get("file-system-id", [each.file_system.file_system_id])
         and "S3" in values.get("data-repository-type", ["S3"])
     ]
+
+
+@override(FSxResponse)
+def update_data_repository_association(self: FSxResponse) -> str:
+    request = json.loads(self.body)
+    association = _association(self.fsx_backend, request["AssociationId"])
+    if association.lifecycle != "AVAILABLE":
+        raise _error("BadRequest", f"Data repository association '{association.association_id}' is {association.lifecycle}.")
+    association.change(request.get("S3", {}))
+    return json.dumps({"Association": association.to_dict()})
 
 
 @override(FSxResponse)

@@ -190,6 +190,11 @@ def test_links_to_s3(account: Account, subnet: str) -> None:
         return {each["FileSystemPath"]: each["Lifecycle"] for each in found}
 
     until(lambda: links() == {"/data": "AVAILABLE", "/database": "AVAILABLE"})
+    quiet = {"AutoExportPolicy": {"Events": []}}
+    changed = fsx.update_data_repository_association(AssociationId=created["AssociationId"], S3=quiet)["Association"]
+    assert (changed["Lifecycle"], changed["S3"]) == ("UPDATING", {**policies, **quiet})
+    refused(lambda: fsx.update_data_repository_association(AssociationId=created["AssociationId"], S3=quiet), "BadRequest", "UPDATING")
+    until(lambda: links() == {"/data": "AVAILABLE", "/database": "AVAILABLE"})
     assert fsx.delete_data_repository_association(AssociationId=created["AssociationId"])["Lifecycle"] == "DELETING"
     until(lambda: links() == {"/database": "AVAILABLE"})
     unknown = [created["AssociationId"]]
