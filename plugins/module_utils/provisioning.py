@@ -123,10 +123,10 @@ class Provisioning:
                 shortages.append(f"{way}: {error.cause}")
                 request.cloud.progress(shortages[-1])
                 if way is not ways[-1]:
-                    request, found = self._without_nodes(request, found)
+                    request, found = self._without_nodes(request, found, shortages)
             else:
                 self._exit([*applied, *changes], found=after, deferred=deferred, alternative=way)
-        self._step_back(before)
+        self._step_back(before, shortages)
         message = f"AWS does not have the nodes. {' '.join(shortages)} The groups of nodes are as they were before."
         fail(self.module, CloudError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
@@ -210,28 +210,28 @@ class Provisioning:
             warn(f"Left in AWS after the deletion of {self.request.cloud.cluster}: {', '.join(left)}.")
         return left
 
-    def _without_nodes(self, request: Request, found: Sequence[Found]) -> tuple[Request, list[Found]]:
+    def _without_nodes(self, request: Request, found: Sequence[Found], shortages: Sequence[str] = ()) -> tuple[Request, list[Found]]:
         """The request, and what there is, once the nodes of a cluster have ended that has accepted none of them.
 
         What is tried next may need their capacity, their quota and the placement group, so they have to be gone.
         """
         if self.module.check_mode:
             return request, _predicted(_emptying(found), found)
-        self._change_groups(_emptying)
+        self._change_groups(_emptying, shortages)
         request.cloud.wait_until("The end of the nodes that were too few", lambda: not members.leaving(request.cloud))
         return replace(request, past_activities=capacity.activity_ids(request.cloud)), read_all(request)
 
-    def _step_back(self, before: Sequence[Found]) -> None:
+    def _step_back(self, before: Sequence[Found], shortages: Sequence[str]) -> None:
         """Puts the groups of nodes back as they were. New ones go."""
         kinds = ("auto_scaling_group", "launch_template")
         wanted = [Wanted(item.address, item.properties) for item in before if item.address.kind in kinds]
-        self._change_groups(partial(make_plan, wanted, kinds=KINDS, keep=lambda item: item.address.kind not in kinds))
+        self._change_groups(partial(make_plan, wanted, kinds=KINDS, keep=lambda item: item.address.kind not in kinds), shortages)
 
-    def _change_groups(self, make: Callable[[Sequence[Found]], list[Change]]) -> None:
+    def _change_groups(self, make: Callable[[Sequence[Found]], list[Change]], shortages: Sequence[str]) -> None:
         try:
             self._converge(make, NODES.read(self.request, ()))
         except ApplyError as error:
-            self._fail_applying(error, error.applied)
+            self._fail_applying(error, error.applied, "".join(f" Before that: {shortage}" for shortage in shortages))
 
     def _exit(
         self,

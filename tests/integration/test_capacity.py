@@ -299,3 +299,11 @@ def test_alternatives_that_make_no_sense(cloud, run, definition, change, message
     with pytest.raises(ModuleFailed, match=message):
         run("cluster", **{**definition, **change})
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+
+
+def test_the_reason_is_told_when_the_way_back_fails(cloud, run, definition):
+    cloud.control.set_capacity({P4D: {"us-east-1a": 2}})
+    fault = {"service": "autoscaling", "action": "DeleteAutoScalingGroup", "code": "AccessDenied", "status": 403, "message": "not authorized"}
+    cloud.control.set_faults([fault])
+    with pytest.raises(ModuleFailed, match=r"Could not delete auto_scaling_group.*not authorized.*Before that: p4d.24xlarge .*sufficient"):
+        run("cluster", **definition)

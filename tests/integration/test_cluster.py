@@ -275,12 +275,21 @@ def test_a_forbidden_change_is_refused_before_anything_happens(cloud, run, defin
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
 
-def test_every_call_throttled_once(cloud, run, definition):
-    cloud.control.set_faults([{"code": "RequestLimitExceeded", "status": 503, "each_call_once": True}])
+def test_every_call_throttled_once(cloud, run, definition, name):
+    throttled = [{"code": "RequestLimitExceeded", "status": 503, "each_call_once": True}]
+    cloud.control.set_faults(throttled)
     applied = run("cluster", **definition)
     assert steps(applied) == {("create", item) for item in EXPECTED}
     cloud.control.set_faults([])
     assert not run("cluster", **definition)["changed"]
+    for change in ({"worker_count": 3}, {"worker_count": 1}, {"instance_type": "c5.xlarge", "replace_nodes": True}):
+        definition.update(change)
+        cloud.control.set_faults(throttled)
+        assert run("cluster", **definition)["changed"]
+        assert not run("cluster", **definition)["changed"]
+    cloud.control.set_faults(throttled)
+    gone = run("cluster", cluster=name, state="absent", delete_data=True)
+    assert steps(gone) == {("delete", item) for item in EXPECTED}
 
 
 def test_throttled_for_good(cloud, run, definition):

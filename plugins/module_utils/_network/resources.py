@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Mapping
+from uuid import uuid4
 
 from .._aws import COMPONENT_TAG, KEY_TAG, Cloud, CloudError, tag_dict, tag_list, together
 from .._plan.plan import Kind
@@ -211,6 +212,7 @@ def _create_nat_gateway(cloud: Cloud, address: Address, properties: Properties) 
         cloud.ec2.create_nat_gateway,
         SubnetId=properties["subnet"],
         AllocationId=properties["elastic_ip"],
+        ClientToken=str(uuid4()),  # the same for each attempt
         TagSpecifications=_specification("natgateway", properties["tags"]),
     )["NatGateway"]
     return Found(address, gateway["NatGatewayId"], properties)
@@ -275,7 +277,10 @@ def _route_target(target: str) -> dict[str, str]:
 
 def _create_route_table(cloud: Cloud, address: Address, properties: Properties) -> Found:
     table = cloud.once_visible(
-        cloud.ec2.create_route_table, VpcId=properties["vpc"], TagSpecifications=_specification("route-table", properties["tags"])
+        cloud.ec2.create_route_table,
+        VpcId=properties["vpc"],
+        ClientToken=str(uuid4()),  # the same for each attempt
+        TagSpecifications=_specification("route-table", properties["tags"]),
     )["RouteTable"]
     found = Found(address, table["RouteTableId"], {**properties, "routes": frozenset(), "subnets": frozenset()}, {"associations": {}})
     _update_route_table(cloud, found, properties, frozenset({"routes", "subnets"}))
