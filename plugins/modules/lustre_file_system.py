@@ -56,6 +56,11 @@ changes:
       description: C(create), C(update) or C(delete).
       type: str
       sample: create
+    policy:
+      description:
+        - C(in_place), or C(replace) for an update that nodes are replaced for.
+      type: str
+      sample: in_place
     before:
       description: The properties that differ, as they were.
       type: dict

@@ -70,12 +70,41 @@ changes:
       description: C(create), C(update) or C(delete).
       type: str
       sample: create
+    policy:
+      description:
+        - C(in_place), or C(replace) for an update that nodes are replaced for.
+      type: str
+      sample: in_place
     before:
       description: The properties that differ, as they were.
       type: dict
     after:
       description: The properties that differ, as they are now.
       type: dict
+deferred:
+  description: Changes that wait until nodes may be replaced, in the same form.
+  returned: success
+  type: list
+  elements: dict
+alternative:
+  description: What the nodes are, where, and how they are paid.
+  returned: success
+  type: str
+  sample: p4d.24xlarge in us-east-1a (on-demand)
+degraded:
+  description: With how many workers the cluster was accepted, when these are fewer than wanted.
+  returned: success
+  type: dict
+  contains:
+    workers:
+      description: Workers that there are.
+      type: int
+    wanted:
+      description: Workers that the definition wants.
+      type: int
+    reason:
+      description: What AWS said, in the run that met the shortage.
+      type: str
 resources:
   description: Ids of the cluster's resources by kind and key; in check mode as they would be.
   returned: success
