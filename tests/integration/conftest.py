@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import itertools
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.common import warnings
 from ansible.module_utils.testing import patch_module_args
+from botocore.loaders import JSONFileLoader
 from local_cloud.testing import LocalCloud
 
 REGION = "us-east-1"
@@ -25,6 +27,8 @@ KEY_NAME = "tests"
 IMAGE_PARAMETER = "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id"
 MODULES = "ansible_collections.deeplearning.cluster.plugins.modules"
 FAST = {"nat_gateway": 0.2, "file_system": 0.1, "mount_target": 0.1, "launch_retry": 0.5}
+
+LOADER = JSONFileLoader()
 
 _numbers = itertools.count(1)
 
@@ -44,6 +48,15 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
         started.client("ec2").create_key_pair(KeyName=KEY_NAME)
         os.environ.update({name: value for name, value in started.environment.items() if name.startswith("AWS_")})
         yield started
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _models_are_read_once() -> Iterator[None]:
+    """Each run has a boto3 session of its own, which would spend most of its time on reading the same descriptions of services."""
+    read = functools.cache(JSONFileLoader.load_file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", lambda _self, path: read(LOADER, path))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -303,7 +303,13 @@ def test_alternatives_that_make_no_sense(cloud, run, definition, change, message
 
 def test_the_reason_is_told_when_the_way_back_fails(cloud, run, definition):
     cloud.control.set_capacity({P4D: {"us-east-1a": 2}})
-    fault = {"service": "autoscaling", "action": "DeleteAutoScalingGroup", "code": "AccessDenied", "status": 403, "message": "not authorized"}
+    fault = {
+        "service": "autoscaling",
+        "action": "DeleteAutoScalingGroup",
+        "code": "AccessDenied",
+        "status": 403,
+        "message": "not authorized",
+    }
     cloud.control.set_faults([fault])
     with pytest.raises(ModuleFailed, match=r"Could not delete auto_scaling_group.*not authorized.*Before that: p4d.24xlarge .*sufficient"):
         run("cluster", **definition)

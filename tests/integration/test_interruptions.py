@@ -18,7 +18,7 @@ from .conftest import FAST, MODULES, REGION
 from .test_cluster import numbers
 
 NOT_COUNTED = ("ec2:instance", "ec2:natgateway", "ec2:volume")  # what has ended keeps its tags for a while
-SAMPLE = 7  # of the calls, in the usual run
+SAMPLE = 20  # of the calls, in the usual run
 
 
 def census(cloud, name):
