@@ -113,9 +113,10 @@ def test_aws_tools_see_the_same_cluster(first_run, cloud):
     assert any(str(route.get("GatewayId")).startswith("igw-") for route in routes["public"])
     running = [*mine, "Name=instance-state-name,Values=running"]
     assert sum(len(item["Instances"]) for item in aws("ec2", "describe-instances", *running)["Reservations"]) == 3
-    groups = aws("autoscaling", "describe-auto-scaling-groups")["AutoScalingGroups"]
+    groups = aws("autoscaling", "describe-auto-scaling-groups", *mine)["AutoScalingGroups"]
     assert {group["AutoScalingGroupName"]: len(group["Instances"]) for group in groups} == {"demo-master": 1, "demo-workers": 2}
-    (file_system,) = aws("efs", "describe-file-systems")["FileSystems"]
+    owner = {"Key": "deeplearning:cluster", "Value": "demo"}
+    (file_system,) = [item for item in aws("efs", "describe-file-systems")["FileSystems"] if owner in item["Tags"]]
     assert (file_system["Encrypted"], file_system["NumberOfMountTargets"]) == (True, 1)
 
 
