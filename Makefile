@@ -99,8 +99,8 @@ end-to-end: test-setup ## From nothing to a trained model, and back
 	$(PYTEST) tests/end_to_end
 
 .PHONY: exhaustive
-exhaustive: test-setup ## Tests that interrupt a run at each of its calls
-	pytest -m exhaustive $(PYTEST_ARGS) tests/integration
+exhaustive: test-setup ## Tests that take too long for every change: each call interrupted, every unit's options, shortages on real hosts
+	pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/end_to_end
 
 .PHONY: molecule
 molecule: test-setup ## Scenarios of the host roles: converge, idempotence, verify

@@ -10,6 +10,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.exhaustive
+
 TYPE = "c5.large"
 PATIENCE = ("-e", "deeplearning_capacity_timeout=20")
 AT_LEAST_ONE = ("-e", "deeplearning_worker_minimum=1", *PATIENCE)
