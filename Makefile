@@ -88,7 +88,7 @@ units: test-setup ## Tests of single functions
 
 .PHONY: integration
 integration: test-setup ## Tests of the local cloud's API, and of modules and inventory against it
-	$(PYTEST) --numprocesses 2 --dist loadfile extensions/local_cloud/tests/aws tests/integration
+	$(PYTEST) extensions/local_cloud/tests/aws tests/integration
 
 .PHONY: hosts
 hosts: test-setup ## Tests of the local cloud's hosts, and of roles and jobs on them

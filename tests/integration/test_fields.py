@@ -413,7 +413,8 @@ class Tour:
         return "not refused"
 
 
-@pytest.mark.parametrize("via", [via if via == "cluster" else pytest.param(via, marks=pytest.mark.exhaustive) for via in VIA])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("via", VIA)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_changing_does(cloud, run, definition, name, landlord, scenario, via):
     account, tour = Account(cloud, name, landlord), Tour(cloud, run, concerned(scenario, via))
