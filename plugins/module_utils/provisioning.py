@@ -12,8 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
-from ansible.module_utils.common.warnings import warn
-
 from . import validation
 from ._aws import AnsibleAWSModule, Cloud, CloudError, WaitTimeout, error_code, fail, worth_another_look
 from ._file_system import definition as file_system_definition
@@ -207,7 +205,7 @@ class Provisioning:
         try:
             self.request.cloud.wait_until("A look at what is left", gone, timeout=SWEEP_TIMEOUT)
         except WaitTimeout:
-            warn(f"Left in AWS after the deletion of {self.request.cloud.cluster}: {', '.join(left)}.")
+            self.module.warn(f"Left in AWS after the deletion of {self.request.cloud.cluster}: {', '.join(left)}.")
         return left
 
     def _without_nodes(self, request: Request, found: Sequence[Found], shortages: Sequence[str] = ()) -> tuple[Request, list[Found]]:
@@ -245,10 +243,10 @@ class Provisioning:
     ) -> NoReturn:
         found = list(found)
         if deferred:
-            warn(_waiting(deferred))
+            self.module.warn(_waiting(deferred))
         degraded = self._degraded(found)
         if degraded:
-            warn(
+            self.module.warn(
                 f"The cluster has {degraded['workers']} of {degraded['wanted']} workers, which worker_minimum allows. "
                 f"{degraded['reason'] or ''} Set grow: true to try for the rest."
             )
@@ -286,7 +284,7 @@ class Provisioning:
         findings = find_all(VALIDATORS, self.request, found, suppressed=self.request.options["suppress_validators"])
         for finding in findings:
             if finding.level is Level.WARNING:
-                warn(f"{finding.message} (validator {finding.validator})")
+                self.module.warn(f"{finding.message} (validator {finding.validator})")
         errors = [finding.message for finding in findings if finding.level is Level.ERROR]
         if errors:
             self.module.fail_json(msg="\n".join(errors), valid=False, findings=[finding.as_dict() for finding in findings])
