@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""One AWS account without hosts for all tests, and a way to run modules in this process."""
+"""An AWS account without hosts for each file of tests, and a way to run modules in this process."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class ModuleFailed(Exception):
         self.result = result
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """An AWS account on this machine."""
+    """An AWS account on this machine, in which only the tests of one file leave something."""
     with LocalCloud(tmp_path_factory.mktemp("cloud"), hosts=False) as started:
         started.client("ec2").create_key_pair(KeyName=KEY_NAME)
         os.environ.update({name: value for name, value in started.environment.items() if name.startswith("AWS_")})
