@@ -11,6 +11,7 @@ from pathlib import Path
 from .cloud import FOREIGN_VARIABLES, Cloud, CloudError
 from .home import default_home
 from .hosts.podman import PodmanError
+from .image.builder import environment_names
 from .status import table
 
 
@@ -28,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def start(cloud: Cloud, options: argparse.Namespace) -> int:
-    started = cloud.start(options.name, options.port, hosts=options.hosts)
+    started = cloud.start(options.name, options.port, options.hosts, options.environments)
     print(f"local-cloud: {'running' if started else 'runs already'} at {cloud.endpoint}")
     return 0
 
@@ -66,7 +67,9 @@ def env(cloud: Cloud, _options: argparse.Namespace) -> int:
 def image(cloud: Cloud, _options: argparse.Namespace) -> int:
     setup = cloud.prepare_image(cloud.setup)
     cloud.home.write_setup(setup)
-    print(f"image {setup.image}\nenvironment {setup.environment}")
+    print(f"image {setup.image}")
+    for name, folder in setup.environments.items():
+        print(f"environment {name} {folder}")
     return 0
 
 
@@ -77,7 +80,7 @@ HELP = {
     "status": "show instances, groups and file systems",
     "destroy": "end everything and delete all data",
     "env": "print shell exports that make AWS tools use it",
-    "image": "build the node image and the PyTorch environment",
+    "image": "build the node image and the environments of frameworks",
 }
 
 
@@ -92,6 +95,8 @@ def _parser() -> argparse.ArgumentParser:
         if name == "start":
             command.add_argument("--name", help="what containers and networks are called after")
             command.add_argument("--port", type=_port, default=0, help="of the API (default: as last time, at first a free one)")
+            environments = {"action": "append", "default": [], "choices": environment_names(), "metavar": "NAME"}
+            command.add_argument("--environment", dest="environments", help="hosts have /opt/NAME too; again for more", **environments)
             command.add_argument("--hosts", action=argparse.BooleanOptionalAction, help="instances are containers, or entries alone")
     return parser
 

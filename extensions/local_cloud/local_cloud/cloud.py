@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from .home import ACCESS_KEY, REGION, SECRET_KEY, Home, Setup
 from .hosts.file_systems import FileSystems
 from .hosts.podman import Podman
 from .hosts.runtime import PodmanHosts
-from .image.builder import node_image, pytorch_environment
+from .image.builder import environment, node_image
 from .runtime import NoHosts, Runtime
 
 KEY_NAME = "local-cloud"
@@ -59,16 +59,20 @@ class Cloud:
     def is_running(self) -> bool:
         return self.home.server_pid() is not None
 
-    def start(self, name: str | None = None, port: int = 0, hosts: bool | None = None) -> bool:
+    def start(self, name: str | None = None, port: int = 0, hosts: bool | None = None, environments: Collection[str] = ()) -> bool:
         """Start the server, building what is missing; what is not given is as last time. False when it ran already.
 
-        Raises CloudError or PodmanError.
+        Hosts have `environments` beside those of earlier starts, once the server has started with them.
+        Raises CloudError, PodmanError, or ValueError for an unknown environment.
         """
-        if self.is_running:
+        missing = set(environments) - set(self.setup.environments)
+        if self.is_running and not missing:
             self._wait_for_answer()
             return False
+        self.stop()
         setup = self.setup
         setup = replace(setup, name=name or setup.name, port=port or setup.port, hosts=setup.hosts if hosts is None else hosts)
+        setup = replace(setup, environments={**dict.fromkeys(sorted(missing), ""), **setup.environments})
         if setup.hosts:
             setup = self.prepare_image(setup)
         self.home.write_setup(setup)
@@ -78,12 +82,13 @@ class Cloud:
         return True
 
     def prepare_image(self, setup: Setup) -> Setup:
-        """The set-up with image and environment that hosts will be made of, built when missing."""
+        """The set-up with image and environments that hosts will be made of, built when missing."""
         podman = Podman(self.home.containers_conf)
         podman.write_configuration()
         image = node_image(podman, self._progress)
         podman.configure(image)
-        return replace(setup, image=image, environment=str(pytorch_environment(podman, image, self._progress)))
+        folders = {name: str(environment(podman, image, name, self._progress)) for name in setup.environments}
+        return replace(setup, image=image, environments=folders)
 
     def stop(self) -> bool:
         """Stop the server, which saves its state; hosts stay. False when none ran. Raises CloudError."""
@@ -145,9 +150,9 @@ def runtime(home: Home, setup: Setup) -> Runtime:
 
 def podman_hosts(home: Home, setup: Setup) -> PodmanHosts:
     """The cloud's hosts."""
-    environment = Path(setup.environment) if setup.environment else None
+    environments = {name: Path(folder) for name, folder in setup.environments.items()}
     file_systems = FileSystems(home.file_systems)
-    return PodmanHosts(Podman(home.containers_conf), home.cloud_name(setup), setup.image, home.hosts, file_systems, environment)
+    return PodmanHosts(Podman(home.containers_conf), home.cloud_name(setup), setup.image, home.hosts, file_systems, environments)
 
 
 def _answers(endpoint: str) -> bool:

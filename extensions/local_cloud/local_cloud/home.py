@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from .hosts.podman import remove_as_root
@@ -25,6 +25,9 @@ def default_home() -> Path:
     return Path(os.environ.get("LOCAL_CLOUD_HOME") or state / "deeplearning-local-cloud")
 
 
+DEFAULT_ENVIRONMENT = "pytorch"
+
+
 @dataclass(frozen=True)
 class Setup:
     """How a cloud was started, so that it starts the same way again."""
@@ -34,8 +37,8 @@ class Setup:
     """Of the API on 127.0.0.1; 0 before the first start."""
     hosts: bool = True
     image: str = ""
-    environment: str = ""
-    """Folder that hosts see as /opt/pytorch."""
+    environments: dict[str, str] = field(default_factory=lambda: {DEFAULT_ENVIRONMENT: ""})
+    """By name, the folder that hosts see as /opt/<name>; empty before it is built."""
 
 
 class Home:

@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from .home import ACCESS_KEY, REGION, SECRET_KEY
 from .hosts.file_systems import FileSystems
 from .hosts.podman import Podman
 from .hosts.runtime import PodmanHosts
-from .image.builder import node_image, pytorch_environment
+from .image.builder import environment, node_image
 from .runtime import HostSpec
 
 BOOT_TIMEOUT = 60.0
@@ -69,13 +69,15 @@ class BareHost:
 
 
 @contextmanager
-def bare_hosts(folder: Path, count: int = 1, user_data: bytes = b"", pytorch: bool = False) -> Iterator[tuple[PodmanHosts, list[BareHost]]]:
+def bare_hosts(
+    folder: Path, count: int = 1, user_data: bytes = b"", environments: Collection[str] = ()
+) -> Iterator[tuple[PodmanHosts, list[BareHost]]]:
     """Boot hosts without an AWS API; `folder` keeps their files and decides on their network, so use another one each time."""
     digest = hashlib.sha256(str(folder.resolve()).encode()).digest()
     key = folder / "id_ed25519"
     if not key.exists():
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    runtime = bare_runtime(folder, pytorch)
+    runtime = bare_runtime(folder, environments)
     hosts = [
         BareHost(
             f"i-{digest.hex()[:12]}{number:05x}",
@@ -94,15 +96,15 @@ def bare_hosts(folder: Path, count: int = 1, user_data: bytes = b"", pytorch: bo
         runtime.remove_all()
 
 
-def bare_runtime(folder: Path, pytorch: bool = False) -> PodmanHosts:
+def bare_runtime(folder: Path, environments: Collection[str] = ()) -> PodmanHosts:
     """The runtime of the bare hosts whose files are in `folder`."""
     podman = Podman(folder / "containers.conf")
     podman.write_configuration()
     image = node_image(podman)
     podman.configure(image)
-    environment = pytorch_environment(podman, image) if pytorch else None
+    places = {each: environment(podman, image, each) for each in environments}
     name = "bare-" + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
-    return PodmanHosts(podman, name, image, folder / "hosts", FileSystems(folder / "file-systems"), environment)
+    return PodmanHosts(podman, name, image, folder / "hosts", FileSystems(folder / "file-systems"), places)
 
 
 class Control:
@@ -188,12 +190,13 @@ class Control:
 class LocalCloud:
     """A cloud for the length of a `with` block; nothing is left of it afterwards."""
 
-    def __init__(self, home: Path, hosts: bool = True) -> None:
+    def __init__(self, home: Path, hosts: bool = True, environments: Collection[str] = ()) -> None:
         self.cloud = Cloud(home)
         self._hosts = hosts
+        self._environments = environments
 
     def __enter__(self) -> LocalCloud:
-        self.cloud.start(hosts=self._hosts)
+        self.cloud.start(hosts=self._hosts, environments=self._environments)
         return self
 
     def __exit__(self, *_: object) -> None:

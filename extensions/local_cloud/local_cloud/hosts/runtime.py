@@ -8,7 +8,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,16 +44,18 @@ class PodmanHosts:
     """Hosts of one cloud. They outlive this process and are found again by their labels.
 
     `cloud` names the cloud on this machine, `folder` keeps the hosts' seeds, `file_systems` what they can mount,
-    `environment` is the folder that they see as /opt/pytorch.
+    `environments` are the folders that they see as /opt/<name>.
     """
 
-    def __init__(self, podman: Podman, cloud: str, image: str, folder: Path, file_systems: FileSystems, environment: Path | None) -> None:
+    def __init__(
+        self, podman: Podman, cloud: str, image: str, folder: Path, file_systems: FileSystems, environments: Mapping[str, Path]
+    ) -> None:
         self._podman = podman
         self._cloud = cloud
         self._image = image
         self._folder = folder
         self._file_systems = file_systems
-        self._environment = environment
+        self._environments = environments
         self._networks = threading.Lock()
         self._reading = threading.Lock()
         self._containers: dict[str, Container] = {}
@@ -150,8 +152,7 @@ class PodmanHosts:
             NETWORK_LABEL: self._name(spec.network),
         }
         volumes = [f"{self._write_seed(spec)}:{SEED}:ro", f"{self._file_systems.folder}:{FileSystems.MOUNTED_AT}"]
-        if self._environment:
-            volumes.append(f"{self._environment}:/opt/pytorch:ro")
+        volumes += [f"{place}:/opt/{name}:ro" for name, place in self._environments.items()]
         self._podman(
             *("create", "--tty", "--systemd=always", "--no-hosts", "--shm-size=1g"),
             *(f"--name={self._name(spec.instance_id)}", f"--hostname={spec.hostname}"),

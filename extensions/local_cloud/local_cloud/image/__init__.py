@@ -1,1 +1,1 @@
-"""The image that instances boot, and the PyTorch environment that they all share."""
+"""The image that instances boot, and the environments of frameworks that they all share."""

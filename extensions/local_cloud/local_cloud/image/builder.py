@@ -1,4 +1,4 @@
-"""Builds the node image and the PyTorch environment once per machine, and finds them again by a digest of their inputs."""
+"""Builds the node image and the environments of frameworks once per machine, and finds them again by a digest of their inputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPOSITORY = "localhost/deeplearning-node"
 BASE = f"localhost/deeplearning-base:{SUITE}"
 INPUTS_LABEL = f"{LABEL}.inputs"
 IMAGE_FILES = ("Containerfile", "files")
-PYTORCH_FILES = ("build-pytorch", "pytorch-requirements.txt")
+ENVIRONMENTS = SOURCES / "environments"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # For machines with another system than Debian's SUITE, which do not trust Debian's keys.
 PUBLIC_SOURCES = [
@@ -53,13 +53,24 @@ def node_image(podman: Podman, progress: Progress = print) -> str:
     return name
 
 
-def pytorch_environment(podman: Podman, image: str, progress: Progress = print) -> Path:
-    """Folder with the environment that hosts see as /opt/pytorch, built in a container of `image` when it is not there."""
-    place = cache_directory() / f"pytorch-{SUITE}-{platform.machine()}-{digest(PYTORCH_FILES)}"
-    with _locked("pytorch"):
+def environment_names() -> list[str]:
+    """The environments that can be built."""
+    return sorted(path.stem for path in ENVIRONMENTS.glob("*.txt"))
+
+
+def environment(podman: Podman, image: str, name: str, progress: Progress = print) -> Path:
+    """Folder with the environment that hosts see as /opt/<name>, built in a container of `image` when it is not there.
+
+    Raises ValueError for a name that is not one of environment_names().
+    """
+    if name not in environment_names():
+        raise ValueError(f"there is no environment {name!r}: choose from {', '.join(environment_names())}")
+    inputs = ("build-environment", *(f"environments/{path.name}" for path in sorted(ENVIRONMENTS.glob(f"{name}.*"))))
+    place = cache_directory() / f"{name}-{SUITE}-{platform.machine()}-{digest(inputs)}"
+    with _locked(name):
         if not place.is_dir():
-            progress("building the PyTorch environment of the hosts (once, a minute or two)")
-            _build_pytorch(podman, image, place)
+            progress(f"building the {name} environment of the hosts (once, a minute or more)")
+            _build_environment(podman, image, name, place)
     return place
 
 
@@ -128,7 +139,7 @@ def _write_apt_configuration(folder: Path) -> None:
         (folder / "machine.list").write_text("".join(line + "\n" for line in sources))
 
 
-def _build_pytorch(podman: Podman, image: str, place: Path) -> None:
+def _build_environment(podman: Podman, image: str, name: str, place: Path) -> None:
     unfinished = place.with_suffix(".unfinished")
     remove_as_root(unfinished)
     unfinished.mkdir(parents=True)
@@ -140,12 +151,12 @@ def _build_pytorch(podman: Podman, image: str, place: Path) -> None:
             **{folder: f"{folder}:ro" for folder in folders},
             scratch: "/etc/pip:ro",
             str(SOURCES): "/build:ro",
-            str(unfinished): "/opt/pytorch",
+            str(unfinished): f"/opt/{name}",
         }
         podman(
             *("run", "--rm", "--network=host", "--env=PIP_CONFIG_FILE=/etc/pip/pip.conf", f"--label={LABEL}=build"),
             *(f"--volume={source}:{target}" for source, target in volumes.items()),
-            *(image, "sh", "/build/build-pytorch", "/build/pytorch-requirements.txt"),
+            *(image, "sh", "/build/build-environment", name),
             timeout=BUILD_TIMEOUT,
         )
     unfinished.rename(place)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from local_cloud.hosts.podman import Podman
-from local_cloud.image.builder import IMAGE_FILES, INPUTS_LABEL, digest, node_image, pip_configuration, pytorch_environment
+from local_cloud.image.builder import IMAGE_FILES, INPUTS_LABEL, digest, environment, node_image, pip_configuration
 from local_cloud.testing import bare_hosts
 
 
@@ -20,10 +20,10 @@ def podman(tmp_path: Path) -> Podman:
 def test_second_build_builds_nothing(podman: Podman) -> None:
     name = node_image(podman)
     podman.configure(name)
-    pytorch_environment(podman, name)
+    environment(podman, name, "pytorch")
     steps: list[str] = []
     assert node_image(podman, steps.append) == name
-    assert pytorch_environment(podman, name, steps.append).is_dir()
+    assert environment(podman, name, "pytorch", steps.append).is_dir()
     assert steps == []
 
 
@@ -43,7 +43,7 @@ def test_digest_covers_files_and_folders() -> None:
 
 
 def test_hosts_have_pytorch(tmp_path: Path) -> None:
-    with bare_hosts(tmp_path, 1, pytorch=True) as (_runtime, (host,)):
+    with bare_hosts(tmp_path, 1, environments=["pytorch"]) as (_runtime, (host,)):
         code = "import sklearn, tensorboard, torch; print(torch.ones(3).sum().item(), torch.distributed.is_gloo_available())"
         assert host.ssh(f"/opt/pytorch/bin/python -c '{code}'").stdout == "3.0 True\n"
         assert host.ssh("sudo touch /opt/pytorch/file", check=False).returncode != 0
