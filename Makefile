@@ -14,7 +14,7 @@ COLLECTION := $(shell awk '/^namespace:/ {n = $$2} /^name:/ {m = $$2} /^version:
 
 LOCAL_CLOUD := local-cloud --home .local
 WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start && eval "$$($(LOCAL_CLOUD) env)" &&
-PYTEST := pytest -m "not exhaustive" $(PYTEST_ARGS)
+PYTEST := pytest -m "not exhaustive and not frameworks" $(PYTEST_ARGS)
 
 # The tools of the virtual environment come first for every recipe, and for what they start.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -52,7 +52,8 @@ units: | sanity
 integration: | units
 end-to-end: | hosts
 exhaustive: | integration
-molecule: | end-to-end exhaustive
+frameworks: | end-to-end exhaustive
+molecule: | frameworks
 bench: | molecule
 endif
 
@@ -60,7 +61,7 @@ endif
 test: lint sanity units integration hosts end-to-end ## Everything that must pass before a change lands
 
 .PHONY: test-all
-test-all: test exhaustive molecule bench ## Also what takes too long for every change: each call of a run interrupted, role scenarios, benchmarks
+test-all: test exhaustive frameworks molecule bench ## Also what takes too long for every change: each call of a run interrupted, every framework, role scenarios, benchmarks
 
 .PHONY: lint lint-python lint-ansible lint-docs
 lint: lint-python lint-ansible lint-docs ## Style, types, ansible-lint (production profile), documentation, changelog
@@ -101,6 +102,10 @@ end-to-end: test-setup ## From nothing to a trained model, and back
 .PHONY: exhaustive
 exhaustive: test-setup ## Tests that take too long for every change: each call interrupted, every unit's options, shortages on real hosts
 	pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/end_to_end
+
+.PHONY: frameworks
+frameworks: test-setup ## Every launcher with its real framework, and what can go wrong with its jobs
+	pytest -m frameworks $(PYTEST_ARGS) tests/hosts
 
 .PHONY: molecule
 molecule: test-setup ## Scenarios of the host roles: converge, idempotence, verify

@@ -76,9 +76,11 @@ def code_to_send(arguments: Mapping[str, Any], bases: list[str]) -> tuple[str, l
         root = find(source, bases)
         if root is None or not os.path.isdir(root):
             raise AnsibleActionFail(f"source {source!r} is not a directory on the controller")
-        if os.path.isabs(script) or not os.path.isfile(os.path.join(root, script)):
+        if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
             raise AnsibleActionFail(f"script {script!r} is not a file in source {source!r}: give its path inside that directory")
         return root, sorted(set(os.listdir(root)) - LEFT_OUT)
+    if not script:  # a command that is on the hosts
+        return os.curdir, []
     path = find(script, bases)
     if path is None or not os.path.isfile(path):
         raise AnsibleActionFail(f"script {script!r} is not a file on the controller (looked in {', '.join(bases)})")

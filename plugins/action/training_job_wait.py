@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils import job
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
 
 display = Display()
 
@@ -48,12 +48,12 @@ class ActionModule(ActionBase):
         self._offset = 0
         self._announced = False
         found = self._wait()
-        lines = job.summary(found, self._metrics)
+        lines = text.summary(found, self._metrics)
         for line in lines:
             display.display(line)
         result.update(job=found, metrics=self._metrics, summary=lines)
-        if found["state"] != job.SUCCEEDED:
-            result.update(failed=True, msg=job.failure_message(found))
+        if found["state"] != records.SUCCEEDED:
+            result.update(failed=True, msg=text.failure_message(found))
         return result
 
     def _wait(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
                 display.warning(f"cannot look at job {self._arguments['name']}, trying again: {error}")
                 time.sleep(PAUSE_SECONDS)
                 continue
-            if found["state"] not in (job.PENDING, job.RUNNING):
+            if found["state"] not in (records.PENDING, records.RUNNING):
                 return self._settle(found)
             missing = missing_ranks(found)
             if missing and now - began > timeout:
@@ -85,7 +85,7 @@ class ActionModule(ActionBase):
 
     def _settle(self, found: dict[str, Any]) -> dict[str, Any]:
         """Look once more at a job that failed: an earlier failure may have been recorded a moment later."""
-        if found["state"] == job.SUCCEEDED:
+        if found["state"] == records.SUCCEEDED:
             return found
         time.sleep(PAUSE_SECONDS)
         return self._look(0)
@@ -108,12 +108,12 @@ class ActionModule(ActionBase):
         for entry in progress:
             self._metrics.update(entry)
         if progress:
-            display.display(f"{found['name']}: {job.progress_line(progress[-1])}")
+            display.display(f"{found['name']}: {text.progress_line(progress[-1])}")
         return found
 
     def _announce(self, found: dict[str, Any]) -> None:
         display.display(
-            f"{found['name']}: {found['process_count']} processes, logs in {job.Paths(found['directory']).logs}; "
+            f"{found['name']}: {found['process_count']} processes, logs in {records.Paths(found['directory']).logs}; "
             "interrupting Ansible leaves the job running"
         )
 

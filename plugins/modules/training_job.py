@@ -43,8 +43,15 @@ options:
   script:
     description:
       - The training script. With O(source) its path in that directory, otherwise its path on the controller.
-      - Required unless O(state=stopped).
+      - Required unless O(state=stopped) or there is a O(command).
     type: str
+  command:
+    description:
+      - What each training process runs in place of a Python O(script), for example V([bash, run.sh]). O(arguments) follow.
+      - It is looked for in C(PATH); the working directory is the code's.
+    type: list
+    elements: str
+    default: []
   source:
     description:
       - A directory on the controller that is copied whole, for scripts that consist of more than one file.
@@ -68,13 +75,17 @@ options:
     default: {}
   launcher:
     description:
-      - How the hosts become processes. V(torchrun) starts one agent per host.
+      - How the hosts become processes, for example V(torchrun), which starts one agent per host. The page C(docs/launchers.md) has all.
     type: str
-    choices: [torchrun]
     default: torchrun
+  launcher_options:
+    description:
+      - What is special to the launcher.
+    type: dict
+    default: {}
   python:
     description:
-      - The Python of the environment that has the framework, on the hosts.
+      - The Python of the environment that has the framework, on the hosts. Launchers need it too when there is a O(command).
     type: path
     default: /opt/pytorch/bin/python
   user:
@@ -101,9 +112,10 @@ options:
         description: The worker number. The lowest is the first.
         type: int
         required: true
-      gpu_count:
-        description: How many GPUs it has.
-        type: int
+      gpus:
+        description: The indices of the GPUs that the job uses.
+        type: list
+        elements: int
         required: true
       interface:
         description: The network interface that carries the address.
@@ -113,6 +125,12 @@ options:
         description: Whether it has Elastic Fabric Adapters.
         type: bool
         default: false
+  gpus:
+    description:
+      - The indices of the GPUs that the job may use on each host, as C(nvidia-smi) counts them, for jobs that share hosts.
+      - When omitted, all. A job whose GPUs another one uses on the same host is refused.
+    type: list
+    elements: int
   processes_per_host:
     description:
       - How many training processes a host runs. V(0) means one for each GPU, or one where there is none.
@@ -196,7 +214,7 @@ host:
   description: This host, as O(hosts) wants it.
   returned: when O(state=prepared)
   type: dict
-  sample: {name: deeplearning-worker1, address: 10.0.0.10, number: 1, gpu_count: 8, interface: ens5, efa: true}
+  sample: {name: deeplearning-worker1, address: 10.0.0.10, number: 1, gpus: [0, 1, 2, 3], interface: ens5, efa: true}
 job_state:
   description: V(new), or V(running) when the job has been started before and can be waited for.
   returned: when O(state=prepared)
@@ -216,6 +234,10 @@ processes:
     rank:
       description: The index of the process in the job.
       type: int
+    name:
+      description: What its log and record are called.
+      type: str
+      sample: rank0
     argv:
       description: Its command line.
       type: list
@@ -241,8 +263,16 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils import job, job_units
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, Process, Program
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, units
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
+    Host,
+    Launcher,
+    Process,
+    Program,
+    hostfile,
+    hostfile_path,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.fabric import fabric_environment, missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import parse_metadata
@@ -257,16 +287,17 @@ class RefusalError(Exception):
     """This host cannot run the job; the text says why and what to do."""
 
 
-def prepare(module: AnsibleModule, paths: job.Paths) -> dict[str, Any]:
+def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     """Check the host, and unpack the code if this is the host that got it. Raises RefusalError."""
     params = module.params
     metadata = read_metadata(params["generation"])
-    host = describe_host(metadata, bool(params["efa"]))
+    host = describe_host(metadata, params["gpus"], bool(params["efa"]))
     if host.efa:
         missing = missing_for_efa(module.run_command)
         if missing:
             raise RefusalError(f"{host.name} has EFA and cannot use it: {missing}")
-    if not os.access(params["python"], os.X_OK):
+    find_launcher(params)
+    if not params["command"] and not os.access(params["python"], os.X_OK):
         raise RefusalError("python {!r} is not there: name the Python that has the framework".format(params["python"]))
     if len(metadata["workers"]) > 1 and mount_point(paths.directory) == "/":
         raise RefusalError("directory {!r} is on this host's own disk: jobs need storage that all hosts share".format(params["directory"]))
@@ -294,12 +325,28 @@ def read_metadata(generation: str) -> dict[str, Any]:
     return metadata
 
 
-def describe_host(metadata: dict[str, Any], efa: bool) -> Host:
-    """Return this host from its metadata. Raises RefusalError when no interface has the address."""
+def find_launcher(params: dict[str, Any]) -> Launcher:
+    """Return the launcher, and put defaults into its options. Raises RefusalError for an unknown launcher or option."""
+    name = params["launcher"]
+    if name not in LAUNCHERS:
+        raise RefusalError("launcher {!r} is unknown: use one of {}".format(name, ", ".join(sorted(LAUNCHERS))))
+    validation = ArgumentSpecValidator(dict(LAUNCHERS[name].options)).validate(params["launcher_options"])
+    if validation.error_messages:
+        raise RefusalError("launcher_options of {}: {}".format(name, "; ".join(validation.error_messages)))
+    params["launcher_options"] = validation.validated_parameters
+    return LAUNCHERS[name]
+
+
+def describe_host(metadata: dict[str, Any], gpus: list[int] | None, efa: bool) -> Host:
+    """Return this host from its metadata. Raises RefusalError when no interface has the address or it lacks one of the GPUs."""
+    present = list(range(metadata["gpu_count"]))
+    missing = sorted(set(gpus or []) - set(present))
+    if missing:
+        raise RefusalError(f"gpus {missing} are not on this host, which has {len(present)}")
     worker = next(worker for worker in metadata["workers"] if worker["number"] == metadata["number"])
     for _unused, name in socket.if_nameindex():
         if interface_address(name) == worker["address"]:
-            return Host(worker["name"], worker["address"], worker["number"], metadata["gpu_count"], name, efa)
+            return Host(worker["name"], worker["address"], worker["number"], present if gpus is None else sorted(set(gpus)), name, efa)
     raise RefusalError("no network interface of this host has its address {}".format(worker["address"]))
 
 
@@ -320,64 +367,89 @@ def mount_point(path: str) -> str:
     return path
 
 
-def check_job(name: str, paths: job.Paths, heartbeat_timeout: int) -> str:
+def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     """Return C(new) or C(running). Raises RefusalError for a job that has ended, because its results would be mixed with another's."""
-    records = job.read_records(paths)
-    if not records:
+    found = records.read_records(paths)
+    if not found:
         return "new"
-    states = [job.process_state(record, time.time(), heartbeat_timeout) for record in records]
-    count = records[0]["processes"]
+    now = time.time()
+    processes = [{**record, "state": records.process_state(record, now, heartbeat_timeout)} for record in found]
+    states = {process["state"] for process in processes}
     # Where one process has failed and others go on, waiting for the job finds that out and the rest can be stopped.
-    if len(states) < count or job.RUNNING in states or job.LOST in states:
+    if len(processes) < processes[0]["processes"] or states & {records.RUNNING, records.LOST}:
         return "running"
-    state = job.job_state(states, count)
+    state = records.job_state(processes)
     raise RefusalError(f"job {name} has already run ({state}) and its results are in {paths.directory}: choose another name")
 
 
-def install_code(params: dict[str, Any], paths: job.Paths) -> None:
+def install_code(params: dict[str, Any], paths: records.Paths) -> None:
     """Unpack the code and describe the job. A job of this name that never started is replaced."""
     shutil.rmtree(paths.code, ignore_errors=True)
     for directory in (paths.code, paths.logs, paths.status, paths.checkpoints, paths.tensorboard):
         os.makedirs(directory, exist_ok=True)
     with tarfile.open(params["archive"]) as archive:
         archive.extractall(paths.code)
-    description = {key: params[key] for key in ("name", "script", "arguments", "launcher", "python", "time_limit")}
+    keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit")
+    description = {key: params[key] for key in keys}
     description["created"] = time.time()
     with open(paths.description, "w", encoding="utf-8") as file:
         json.dump(description, file, indent=2)
 
 
-def plan(params: dict[str, Any], paths: job.Paths, own_number: int) -> list[dict[str, Any]]:
+def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[dict[str, Any]]:
     """Return the supervisor's specs for the processes of the host with that number. Raises LaunchError, RefusalError."""
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
     own = [host.name for host in hosts if host.number == own_number]
     if not own:
         raise RefusalError(f"this host is number {own_number}, which is not among the job's hosts")
-    script = params["script"] if params["source"] else os.path.basename(params["script"])
-    program = Program(params["name"], params["python"], os.path.join(paths.code, script), params["arguments"], params["processes_per_host"])
-    processes = LAUNCHERS[params["launcher"]](program, hosts)
+    script = (params["script"] or "") if params["source"] else os.path.basename(params["script"] or "")
+    launcher = find_launcher(params)
+    program = Program(
+        job=params["name"],
+        python=params["python"],
+        script=os.path.join(paths.code, script),
+        arguments=params["arguments"],
+        processes_per_host=params["processes_per_host"],
+        options=params["launcher_options"],
+        command=params["command"],
+    )
+    processes = [process._replace(name=process.name or f"rank{process.rank}") for process in launcher.plan(program, hosts)]
     fabric = fabric_environment(hosts)
-    return [make_spec(params, paths, process, len(processes), fabric) for process in processes if process.host in own]
-
-
-def make_spec(params: dict[str, Any], paths: job.Paths, process: Process, processes: int, fabric: dict[str, str]) -> dict[str, Any]:
-    """Return what the supervisor needs to know about one process."""
-    own = {name: str(value) for name, value in {**params["environment"], **params["secrets"]}.items()}
-    return {
-        "rank": process.rank,
-        "processes": processes,
-        "host": process.host,
-        "argv": process.argv,
-        "environment": {**job.environment(params["name"], paths), **fabric, **process.environment, **own},
+    shared = {
+        "job": params["name"],
+        "directory": paths.directory,
         "cwd": paths.code,
-        "log": paths.log(process.rank),
-        "record": paths.record(process.rank),
-        "time_limit": params["time_limit"],
-        "stop_timeout": params["stop_timeout"],
+        "processes": len(processes),
+        "lead": processes[0].name,
+        "daemons": {process.host: process.name for process in processes if not process.argv},
+        "hostfile": hostfile(program, hosts),
+        **{key: params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")},
+    }
+    gpus = {host.name: list(host.gpus) for host in hosts}
+    return [
+        {**shared, **make_spec(params, paths, process, fabric), "gpus": gpus[process.host]} for process in processes if process.host in own
+    ]
+
+
+def make_spec(params: dict[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, Any]:
+    """Return what the supervisor needs to know about one process beside what is the same for all of the job."""
+    own = {name: str(value) for name, value in {**params["environment"], **params["secrets"]}.items()}
+    general = {
+        "DEEPLEARNING_JOB": params["name"],
+        "DEEPLEARNING_JOB_DIRECTORY": paths.directory,
+        "DEEPLEARNING_CHECKPOINT_DIRECTORY": paths.checkpoints,
+        "DEEPLEARNING_TENSORBOARD_DIRECTORY": paths.tensorboard,
+        "DEEPLEARNING_PROGRESS": paths.progress,
+        "DEEPLEARNING_HOSTFILE": hostfile_path(params["name"], process.name),
+        "PYTHONUNBUFFERED": "1",
+    }
+    return {
+        **process._asdict(),
+        "environment": {**general, **fabric, **process.environment, **own},
     }
 
 
-def start(module: AnsibleModule, paths: job.Paths) -> dict[str, Any]:
+def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     """Start this host's processes unless they run. Raises LaunchError, RefusalError, UnitError."""
     params = module.params
     name = params["name"]
@@ -386,27 +458,46 @@ def start(module: AnsibleModule, paths: job.Paths) -> dict[str, Any]:
     except KeyError as error:
         raise RefusalError("user {!r} does not exist on this host".format(params["user"])) from error
     specs = plan(params, paths, read_metadata(params["generation"])["number"])
-    with job_units.exclusive():
-        active = job_units.active_units(module.run_command, name)
-        for spec in specs:
-            if not active and os.path.exists(spec["record"]):
-                raise RefusalError("rank {} of job {} has already run: choose another name".format(spec["rank"], name))
+    with units.exclusive():
+        active = units.active_units(module.run_command, name)
+        if not active:
+            check_place(name, paths, specs)
         if not active and not module.check_mode:
-            place = job_units.Place(params["user"], sys.executable)
+            place = units.Place(params["user"], sys.executable)
             for spec in specs:
-                job_units.start(module.run_command, name, place, spec)
+                units.start(module.run_command, name, place, spec)
     processes = [
-        {"rank": spec["rank"], "argv": spec["argv"], "unit": job.unit_name(name, spec["rank"]), "log": spec["log"]} for spec in specs
+        {
+            **{key: spec[key] for key in ("rank", "name", "argv")},
+            "unit": records.unit_name(name, spec["name"]),
+            "log": paths.log(spec["name"]),
+        }
+        for spec in specs
     ]
     return {"changed": not active, "processes": processes, "job_directory": paths.directory}
+
+
+def check_place(name: str, paths: records.Paths, specs: list[dict[str, Any]]) -> None:
+    """Raises RefusalError when one of the processes has run, or when another job uses its GPUs."""
+    for spec in specs:
+        if os.path.exists(paths.record(spec["name"])):
+            raise RefusalError("{} of job {} has already run: choose another name".format(records.title(spec["name"]), name))
+        for other in units.other_jobs(name):
+            shared = sorted(set(spec["gpus"]) & set(other["gpus"]))
+            if shared:
+                raise RefusalError(
+                    "job {} uses GPU {} of {}: wait for its end, stop it, or give each job its own gpus".format(
+                        other["job"], ", ".join(str(gpu) for gpu in shared), spec["host"]
+                    )
+                )
 
 
 def stop(module: AnsibleModule) -> dict[str, Any]:
     """End this host's processes. Raises UnitError when one is left."""
     name = module.params["name"]
-    running = bool(job_units.active_units(module.run_command, name) or job_units.processes(name))
+    running = bool(units.active_units(module.run_command, name) or units.processes(name))
     if running and not module.check_mode:
-        job_units.stop(module.run_command, name)
+        units.stop(module.run_command, name)
     return {"changed": running}
 
 
@@ -417,11 +508,13 @@ def main() -> None:
             "state": {"type": "str", "choices": ["prepared", "started", "stopped"], "default": "started"},
             "directory": {"type": "path"},
             "script": {"type": "str"},
+            "command": {"type": "list", "elements": "str", "default": []},
             "source": {"type": "str"},
             "arguments": {"type": "list", "elements": "str", "default": []},
             "environment": {"type": "dict", "default": {}},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
-            "launcher": {"type": "str", "choices": ["torchrun"], "default": "torchrun"},
+            "launcher": {"type": "str", "default": "torchrun"},
+            "launcher_options": {"type": "dict", "default": {}},
             "python": {"type": "path", "default": "/opt/pytorch/bin/python"},
             "user": {"type": "str"},
             "hosts": {
@@ -431,11 +524,12 @@ def main() -> None:
                     "name": {"type": "str", "required": True},
                     "address": {"type": "str", "required": True},
                     "number": {"type": "int", "required": True},
-                    "gpu_count": {"type": "int", "required": True},
+                    "gpus": {"type": "list", "elements": "int", "required": True},
                     "interface": {"type": "str", "required": True},
                     "efa": {"type": "bool", "default": False},
                 },
             },
+            "gpus": {"type": "list", "elements": "int"},
             "processes_per_host": {"type": "int", "default": 0},
             "time_limit": {"type": "int", "default": 0},
             "stop_timeout": {"type": "int", "default": 30},
@@ -445,19 +539,21 @@ def main() -> None:
             "archive": {"type": "path"},
         },
         required_if=[
-            ("state", "prepared", ("directory", "script")),
-            ("state", "started", ("directory", "script", "user", "hosts")),
+            ("state", "prepared", ("directory",)),
+            ("state", "started", ("directory", "user", "hosts")),
         ],
         supports_check_mode=True,
     )
     state = module.params["state"]
     try:
-        name = job.check_name(module.params["name"])
+        name = records.check_name(module.params["name"])
+        if state != "stopped" and not (module.params["script"] or module.params["command"]):
+            raise RefusalError("script is missing: name the training script, or a command")
         if state == "stopped":
             module.exit_json(**stop(module))
-        paths = job.Paths(os.path.join(module.params["directory"], name))
+        paths = records.Paths(os.path.join(module.params["directory"], name))
         module.exit_json(**(prepare(module, paths) if state == "prepared" else start(module, paths)))
-    except (RefusalError, ValueError, job_units.UnitError, OSError) as error:
+    except (RefusalError, ValueError, units.UnitError, OSError) as error:
         module.fail_json(msg=str(error))
 
 

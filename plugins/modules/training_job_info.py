@@ -101,6 +101,15 @@ jobs:
         rank:
           description: The index of the process in the job.
           type: int
+        name:
+          description: What its log and record are called.
+          type: str
+          sample: rank0
+        part:
+          description:
+            - V(worker), whose end the job waits for; V(service), which is ended with the job, such as a parameter server; or V(spare),
+              which an elastic job goes on without.
+          type: str
         host:
           description: The name of its host.
           type: str
@@ -144,45 +153,49 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils import job
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
 
 # torchrun adds some thirty lines of its own below the script's error.
 LOG_LINES = 40
 
 
-def look(paths: job.Paths, heartbeat_timeout: int) -> dict[str, Any]:
+def look(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
     """Return the state of one job. Raises OSError or ValueError when the directory is not a job's."""
     with open(paths.description, encoding="utf-8") as file:
         description = json.load(file)
     now = time.time()
-    processes = []
-    for record in job.read_records(paths):
-        heard = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(record["heartbeat"]))
-        state = job.process_state(record, now, heartbeat_timeout)
-        text = "rank {} on {} {}".format(record["rank"], record["host"], state)
-        processes.append({**record, "state": state, "heard": heard, "log": paths.log(record["rank"]), "text": text})
-    count = processes[0]["processes"] if processes else 0
+    # Before the records: those of a job that is over are then complete.
+    verdict = records.read_json(paths.verdict) or {}
+    processes = [describe(record, paths, now, heartbeat_timeout) for record in records.read_records(paths)]
     result = {
         **{key: description[key] for key in ("name", "script", "launcher", "created")},
         "directory": paths.directory,
-        "state": job.job_state([process["state"] for process in processes], count),
-        "process_count": count,
+        "state": verdict.get("state") or records.job_state(processes),
+        "process_count": processes[0]["processes"] if processes else 0,
         "processes": processes,
     }
-    failed = job.first_failure(processes)
-    if failed:
-        result["failure"] = {**failed, "how": job.describe_end(failed), "lines": job.tail(failed["log"], LOG_LINES)}
+    first = verdict.get("failure") or (records.first_failure(processes) if not verdict else None)
+    if first:
+        log = paths.log(first["name"])
+        result["failure"] = {**first, "log": log, "how": records.describe_end(first), "lines": text.tail(log, LOG_LINES)}
     return result
 
 
-def watch(paths: job.Paths, params: dict[str, Any]) -> dict[str, Any]:
+def describe(record: dict[str, Any], paths: records.Paths, now: float, heartbeat_timeout: int) -> dict[str, Any]:
+    """Return a process as its record tells, with its state by now and in words."""
+    state = records.process_state(record, now, heartbeat_timeout)
+    words = "{} on {} {}".format(records.title(record["name"]), record["host"], state)
+    return {**record, "state": state, "log": paths.log(record["name"]), "text": words}
+
+
+def watch(paths: records.Paths, params: dict[str, Any]) -> dict[str, Any]:
     """Return the state of one job with its progress, at once or when there is something new."""
     end = time.monotonic() + params["wait"]
     while True:
         # State before progress: what a job that is over has reported is then complete.
         result = look(paths, params["heartbeat_timeout"])
-        result["progress"], result["progress_offset"] = job.read_progress(paths.progress, params["progress_offset"])
-        if result["progress"] or result["state"] not in (job.PENDING, job.RUNNING) or time.monotonic() >= end:
+        result["progress"], result["progress_offset"] = text.read_progress(paths.progress, params["progress_offset"])
+        if result["progress"] or result["state"] not in (records.PENDING, records.RUNNING) or time.monotonic() >= end:
             return result
         time.sleep(0.5)
 
@@ -192,7 +205,7 @@ def list_jobs(params: dict[str, Any]) -> Any:
     jobs = []
     for name in os.listdir(params["directory"]) if os.path.isdir(params["directory"]) else []:
         try:
-            jobs.append(look(job.Paths(os.path.join(params["directory"], name)), params["heartbeat_timeout"]))
+            jobs.append(look(records.Paths(os.path.join(params["directory"], name)), params["heartbeat_timeout"]))
         except (OSError, ValueError):
             continue
     return sorted(jobs, key=lambda found: found["created"], reverse=True)
@@ -213,7 +226,7 @@ def main() -> None:
     if not params["name"]:
         module.exit_json(changed=False, jobs=list_jobs(params))
     try:
-        paths = job.Paths(os.path.join(params["directory"], job.check_name(params["name"])))
+        paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
         module.exit_json(changed=False, jobs=[watch(paths, params)])
     except (OSError, ValueError) as error:
         module.fail_json(msg="there is no job {!r} in {}: {}".format(params["name"], params["directory"], error))

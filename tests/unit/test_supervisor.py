@@ -1,33 +1,45 @@
-"""The supervisor of one process, run as the program that it is."""
+"""The supervisor of one process, run as the program that it is on the hosts."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import textwrap
 import time
-from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils import job_supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, supervisor, units
 
-PROGRAM = Path(job_supervisor.__file__)
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """The supervisor as it is copied to hosts."""
+    path = tmp_path_factory.mktemp("program") / "supervisor.zip"
+    path.write_bytes(units.program())
+    return path
 
 
 @pytest.fixture
 def make_spec(tmp_path):
     def make(code, *arguments, **changes):
         spec = {
+            "job": "digits",
+            "name": "rank1",
             "rank": 1,
+            "part": "worker",
             "processes": 2,
+            "lead": "rank0",
+            "daemons": {},
+            "directory": str(tmp_path),
+            "heartbeat_timeout": 60,
             "host": "deeplearning-worker2",
             "argv": [sys.executable, "-u", "-c", code, *arguments],
             "environment": {},
             "cwd": str(tmp_path),
-            "log": str(tmp_path / "logs/rank1.log"),
-            "record": str(tmp_path / "status/rank1.json"),
             "time_limit": 0,
             "stop_timeout": 30,
             **changes,
@@ -39,8 +51,37 @@ def make_spec(tmp_path):
     return make
 
 
-def run(spec, action="run", **environment):
-    return subprocess.run([sys.executable, str(PROGRAM), action, str(spec)], timeout=30, check=False, env={**os.environ, **environment})
+@pytest.fixture
+def run(program):
+    def run_it(spec, action="run", **environment):
+        command = [sys.executable, "-I", str(program), action, str(spec)]
+        return subprocess.run(command, timeout=30, check=False, env={**os.environ, **environment})
+
+    return run_it
+
+
+@pytest.fixture
+def begin(program):
+    """Start a supervisor and return its process, which is killed at the end."""
+    started = []
+
+    hurry = f"""
+        import sys
+        sys.path.insert(0, {str(program)!r})
+        from {supervisor.__name__} import main
+        sys.modules[main.__module__].LOOK_INTERVAL = sys.modules[main.__module__].HEARTBEAT_INTERVAL = 0.2
+        sys.argv[0] = sys.path[0]
+        sys.exit(main(sys.argv[1:]))
+    """
+
+    def begin_it(spec):
+        started.append(subprocess.Popen([sys.executable, "-c", textwrap.dedent(hurry), "run", str(spec)], start_new_session=True))
+        return started[-1]
+
+    yield begin_it
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def record(tmp_path):
@@ -59,7 +100,7 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
-def test_success(make_spec, tmp_path):
+def test_success(run, make_spec, tmp_path):
     assert run(make_spec("print('hello')")).returncode == 0
     found = record(tmp_path)
     assert (found["state"], found["exit_code"], found["rank"], found["processes"]) == ("succeeded", 0, 1, 2)
@@ -69,38 +110,38 @@ def test_success(make_spec, tmp_path):
     assert os.listdir(tmp_path / "status") == ["rank1.json"]
 
 
-def test_exit_status_is_the_processs(make_spec, tmp_path):
+def test_exit_status_is_the_processs(run, make_spec, tmp_path):
     assert run(make_spec("import sys; print('bad', file=sys.stderr); sys.exit(7)")).returncode == 7
     assert (record(tmp_path)["state"], record(tmp_path)["exit_code"]) == ("failed", 7)
     assert log(tmp_path) == "bad\n"
 
 
-def test_a_signal_is_recorded(make_spec, tmp_path):
+def test_a_signal_is_recorded(run, make_spec, tmp_path):
     assert run(make_spec("import os; os.kill(os.getpid(), 9)")).returncode == 1
     assert (record(tmp_path)["state"], record(tmp_path)["signal"]) == ("failed", "SIGKILL")
 
 
-def test_what_cannot_be_started_is_recorded(make_spec, tmp_path):
+def test_what_cannot_be_started_is_recorded(run, make_spec, tmp_path):
     assert run(make_spec("", argv=["/nonexistent/python"])).returncode == 127
     assert record(tmp_path)["state"] == "failed"
     assert "could not be started" in record(tmp_path)["reason"]
 
 
-def test_arguments_and_environment_arrive_as_given(make_spec, tmp_path):
+def test_arguments_and_environment_arrive_as_given(run, make_spec, tmp_path):
     arguments = ["two words", "'", '"', "$HOME", "100%", "%n", "a\nb", "ü☃", "", "--x"]
     code = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['ODD'], 'PATH' in os.environ]))"
     run(make_spec(code, *arguments, environment={"ODD": "a b\n$c ü"}))
     assert json.loads(log(tmp_path)) == [arguments, "a b\n$c ü", True]
 
 
-def test_the_login_shells_environment_is_there_and_the_jobs_goes_first(make_spec, tmp_path):
+def test_the_login_shells_environment_is_there_and_the_jobs_goes_first(run, make_spec, tmp_path):
     (tmp_path / ".bash_profile").write_text("echo noise; export FROM_PROFILE=1 OVERRIDDEN=profile\n")
     code = "import os; print(os.environ['FROM_PROFILE'], os.environ['OVERRIDDEN'])"
     run(make_spec(code, environment={"OVERRIDDEN": "job"}), HOME=str(tmp_path))
     assert log(tmp_path) == "1 job\n"
 
 
-def test_the_time_limit_ends_it(make_spec, tmp_path):
+def test_the_time_limit_ends_it(run, make_spec, tmp_path):
     assert run(make_spec("import time; time.sleep(60)", time_limit=1)).returncode != 0
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == ("failed", "reached its time limit of 1 s")
 
@@ -114,9 +155,9 @@ def test_the_time_limit_ends_it(make_spec, tmp_path):
     ],
     ids=["terminates", "has to be killed", "ends well"],
 )
-def test_stop_asks_then_kills(make_spec, tmp_path, code, outcome):
+def test_stop_asks_then_kills(begin, make_spec, tmp_path, code, outcome):
     spec = make_spec(code, stop_timeout=1)
-    process = subprocess.Popen([sys.executable, str(PROGRAM), "run", str(spec)])
+    process = begin(spec)
     wait_for(lambda: "up" in log(tmp_path))
     assert record(tmp_path)["state"] == "running"
     process.send_signal(signal.SIGTERM)
@@ -126,9 +167,9 @@ def test_stop_asks_then_kills(make_spec, tmp_path, code, outcome):
     assert {key: found[key] for key in outcome} == outcome
 
 
-def test_finish_completes_the_record_of_a_killed_supervisor(make_spec, tmp_path):
+def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spec, tmp_path):
     spec = make_spec("import time; print('up'); time.sleep(60)")
-    process = subprocess.Popen([sys.executable, str(PROGRAM), "run", str(spec)], start_new_session=True)
+    process = begin(spec)
     wait_for(lambda: "up" in log(tmp_path))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(20)
@@ -138,7 +179,7 @@ def test_finish_completes_the_record_of_a_killed_supervisor(make_spec, tmp_path)
     assert record(tmp_path)["reason"] == "was ended by the system: oom-kill (KILL)"
 
 
-def test_finish_leaves_a_complete_record_alone(make_spec, tmp_path):
+def test_finish_leaves_a_complete_record_alone(run, make_spec, tmp_path):
     spec = make_spec("pass")
     run(spec)
     before = record(tmp_path)
@@ -147,23 +188,162 @@ def test_finish_leaves_a_complete_record_alone(make_spec, tmp_path):
 
 
 def test_heartbeats_go_on_while_it_runs(make_spec, tmp_path, monkeypatch):
-    monkeypatch.setattr(job_supervisor, "HEARTBEAT_INTERVAL", 0.0)
+    monkeypatch.setattr(supervisor, "HEARTBEAT_INTERVAL", 0.0)
+    monkeypatch.setattr(supervisor, "LOOK_INTERVAL", 0.2)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     written = []
-    monkeypatch.setattr(job_supervisor, "write_record", lambda path, found: written.append(dict(found)))
-    supervisor = job_supervisor.Supervisor(json.loads(make_spec("import time; time.sleep(1.5)").read_text()))
-    assert supervisor.run() == 0
+    monkeypatch.setattr(supervisor, "write_json", lambda path, found: written.append(dict(found)))
+    assert supervise(make_spec("import time; time.sleep(1.5)")) == 0
     beats = [found["heartbeat"] for found in written if found["state"] == "running"]
-    assert len(beats) >= 2
+    assert len(beats) >= 3
     assert beats == sorted(set(beats))
 
 
-def test_storage_that_cannot_be_written_does_not_end_the_training(make_spec, tmp_path, monkeypatch):
+def supervise(spec):
+    return supervisor.Supervisor(json.loads(spec.read_text()), str(spec)).run()
+
+
+def test_full_storage_does_not_end_the_training_and_it_is_heard_of(make_spec, tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "HEARTBEAT_INTERVAL", 0.0)
+    monkeypatch.setattr(supervisor, "LOOK_INTERVAL", 0.1)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
+    path = tmp_path / "status/rank1.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"rank": 1, "heartbeat": 1.0}))
+    os.utime(path, (1.0, 1.0))
 
     def full(path, found):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(job_supervisor, "write_record", full)
-    assert job_supervisor.Supervisor(json.loads(make_spec("print('done')").read_text())).run() == 0
+    monkeypatch.setattr(supervisor, "write_json", full)
+    assert supervise(make_spec("print('done')")) == 0
     assert log(tmp_path) == "done\n"
+    assert records.read_record(str(path))["heartbeat"] > time.time() - 60
+
+
+def others_record(tmp_path, name, state, **more):
+    now = time.time()
+    entry = {"name": name, "rank": int(name[-1]), "host": "deeplearning-worker1", "part": "worker", "processes": 2, "state": state}
+    (tmp_path / "status").mkdir(exist_ok=True)
+    (tmp_path / f"status/{name}.json").write_text(json.dumps({**entry, "started": now, "finished": now, "heartbeat": now, **more}))
+
+
+LEAD = {"name": "rank0", "rank": 0, "host": "deeplearning-worker1"}
+
+
+def verdict(tmp_path):
+    return json.loads((tmp_path / "status/over").read_text())
+
+
+def test_the_lead_ends_the_job_when_another_process_has_failed(begin, make_spec, tmp_path):
+    process = begin(make_spec("import time; time.sleep(60)", **LEAD))
+    others_record(tmp_path, "rank1", "failed", host="deeplearning-worker2", exit_code=3)
+    assert process.wait(30) == 0
+    found = json.loads((tmp_path / "status/rank0.json").read_text())
+    assert (found["state"], found["reason"]) == ("stopped", "was ended because rank 1 on deeplearning-worker2 ended with exit status 3")
+    assert (verdict(tmp_path)["state"], verdict(tmp_path)["failure"]["name"]) == ("failed", "rank1")
+
+
+def test_the_lead_stays_until_the_last_has_succeeded(begin, make_spec, tmp_path):
+    process = begin(make_spec("pass", **LEAD))
+    path = str(tmp_path / "status/rank0.json")
+    wait_for(lambda: (records.read_json(path) or {}).get("state") == "succeeded")
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1)
+    others_record(tmp_path, "rank1", "succeeded")
+    assert process.wait(30) == 0
+    assert verdict(tmp_path) == {"state": "succeeded", "failure": None}
+
+
+def test_a_lead_alone_is_done_at_once(run, make_spec, tmp_path):
+    assert run(make_spec("pass", processes=1, **LEAD)).returncode == 0
+    assert verdict(tmp_path)["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("state", ["running", "failed"])
+def test_the_lead_goes_on_without_a_spare(begin, make_spec, tmp_path, state):
+    others_record(tmp_path, "rank1", state, part="spare", heartbeat=1.0)
+    os.utime(tmp_path / "status/rank1.json", (1.0, 1.0))
+    process = begin(make_spec("import time; time.sleep(2)", heartbeat_timeout=1, **LEAD))
+    assert process.wait(30) == 0
+    assert verdict(tmp_path)["state"] == "succeeded"
+
+
+def test_a_silent_process_is_lost(begin, make_spec, tmp_path):
+    others_record(tmp_path, "rank1", "running", host="deeplearning-worker2")
+    process = begin(make_spec("import time; time.sleep(60)", heartbeat_timeout=1, **LEAD))
+    assert process.wait(40) == 0
+    assert (verdict(tmp_path)["state"], verdict(tmp_path)["failure"]["name"]) == ("lost", "rank1")
+
+
+def test_a_lead_that_is_stopped_need_not_wait_for_the_others(begin, make_spec, tmp_path):
+    others_record(tmp_path, "rank1", "running")
+    process = begin(make_spec("import time; print('up', flush=True); time.sleep(60)", **LEAD))
+    wait_for(lambda: (tmp_path / "logs/rank0.log").exists() and (tmp_path / "logs/rank0.log").read_text())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert verdict(tmp_path)["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "reason"),
+    [
+        ({"state": "succeeded", "failure": None}, "succeeded", "ended with the job"),
+        (
+            {"state": "failed", "failure": {"name": "ps0", "host": "w3", "state": "failed", "signal": "SIGKILL"}},
+            "stopped",
+            "was ended because ps 0 on w3 was killed by signal SIGKILL",
+        ),
+    ],
+)
+def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, state, reason):
+    others_record(tmp_path, "rank0", "running")
+    process = begin(make_spec("import time; time.sleep(60)", part="service"))
+    wait_for(lambda: (tmp_path / "status/rank1.json").exists())
+    (tmp_path / "status/over").write_text(json.dumps(outcome))
+    assert process.wait(30) == 0
+    assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (state, reason)
+
+
+def test_the_others_end_when_the_lead_is_not_heard_of(begin, make_spec, tmp_path):
+    others_record(tmp_path, "rank0", "succeeded")
+    process = begin(make_spec("import time; time.sleep(60)", heartbeat_timeout=1))
+    assert process.wait(40) == 0
+    assert "rank 0 on deeplearning-worker1 has not been heard of" in record(tmp_path)["reason"]
+
+
+def test_nobody_is_lost_while_storage_hangs(make_spec, tmp_path, monkeypatch):
+    others_record(tmp_path, "rank0", "running")
+    spec = json.loads(make_spec("").read_text())
+    watch = supervisor.Watch({**spec, "heartbeat_timeout": 10}, {"name": "rank1"})
+    now = time.monotonic()
+    for looked_at in (now, now + 600):
+        monkeypatch.setattr(time, "monotonic", lambda moment=looked_at: moment)
+        assert watch.look() is None
+
+
+def test_what_serves_runs_commands_in_its_place(begin, program, make_spec, tmp_path):
+    """A process without argv runs, with its environment, what is brought to its socket, with the caller's input and output."""
+    spec = make_spec("", argv=[], environment={"WHERE": "inside"})
+    begin(spec)
+    command = [sys.executable, "-I", str(program), "start", str(spec), 'read line; echo "$line $WHERE"; exit 3']
+    done = subprocess.run(command, input="hello\n", capture_output=True, text=True, timeout=30, check=False)
+    assert (done.stdout, done.returncode) == ("hello inside\n", 3)
+
+
+def test_the_remote_shell_asks_the_other_hosts_process_through_ssh(program, make_spec, tmp_path):
+    fake = tmp_path / "ssh"
+    fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    fake.chmod(0o755)
+    spec = make_spec("", daemons={"deeplearning-worker2": "orted1"})
+    command = [sys.executable, "-I", str(program), "rsh", str(spec)]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [*command, "deeplearning-worker2", "orted", "-x 'a b'"], env=environment, capture_output=True, text=True, check=True
+    )
+    words = done.stdout.splitlines()
+    assert words[-3:-1] == ["deeplearning-worker2", "--"]
+    assert shlex.split(words[-1]) == ["sh", "/run/deeplearning/jobs/digits-orted1/supervisor", "start", "orted -x 'a b'"]
+    refused = subprocess.run([*command, "elsewhere", "orted"], env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "elsewhere is not a host of this job" in refused.stderr

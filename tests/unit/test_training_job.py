@@ -14,19 +14,20 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import training_job as action
-from ansible_collections.deeplearning.cluster.plugins.module_utils import job, metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils import metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job as module
 
 
 @pytest.fixture
 def paths(tmp_path):
-    return job.Paths(str(tmp_path / "jobs/digits"))
+    return records.Paths(str(tmp_path / "jobs/digits"))
 
 
 def record(paths, rank, state, heartbeat=None, processes=2):
     os.makedirs(paths.status, exist_ok=True)
-    entry = {"rank": rank, "state": state, "processes": processes, "heartbeat": heartbeat or time.time()}
-    with open(paths.record(rank), "w") as file:
+    entry = {"rank": rank, "part": "worker", "state": state, "processes": processes, "heartbeat": heartbeat or time.time()}
+    with open(paths.record(f"rank{rank}"), "w") as file:
         json.dump(entry, file)
 
 
@@ -55,10 +56,11 @@ def test_a_job_that_has_ended_is_refused(paths, states, word):
 
 def parameters(**changes):
     hosts = [
-        {"name": f"deeplearning-worker{n}", "address": f"10.0.0.{n}", "number": n, "gpu_count": 0, "interface": "ens5"} for n in (12, 3, 1)
+        {"name": f"deeplearning-worker{n}", "address": f"10.0.0.{n}", "number": n, "gpus": [], "interface": "ens5"} for n in (12, 3, 1)
     ]
     defaults = {"name": "digits", "python": "/p", "script": "/home/me/train.py", "source": None, "arguments": ["a b"]}
-    limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "launcher": "torchrun"}
+    defaults.update(launcher="torchrun", launcher_options={}, command=[])
+    limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "heartbeat_timeout": 60}
     return {**defaults, **limits, "hosts": hosts, "environment": {"OMP_NUM_THREADS": 4}, "secrets": {"TOKEN": "t"}, **changes}
 
 
@@ -98,9 +100,9 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
         asked.acquire(timeout=0.3)  # the other's, if it may ask now
         started.append(spec["rank"])
 
-    monkeypatch.setattr(module.job_units, "LOCK", str(tmp_path / "lock"))
-    monkeypatch.setattr(module.job_units, "active_units", active_units)
-    monkeypatch.setattr(module.job_units, "start", start)
+    monkeypatch.setattr(module.units, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(module.units, "active_units", active_units)
+    monkeypatch.setattr(module.units, "start", start)
     monkeypatch.setattr(module, "read_metadata", lambda generation: {"number": 3})
     user = pwd.getpwuid(os.getuid()).pw_name
     fake = SimpleNamespace(params=parameters(user=user, generation=""), check_mode=False, run_command=None)

@@ -1,157 +1,15 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a job is called, where its files are, and what state its records say it is in."""
+"""What people see of a job: its progress, the end of its logs, its summary, why it failed."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-from typing import Any, Dict, Iterable, NamedTuple, Sequence
+from typing import Any
 
-Record = Dict[str, Any]
-
-# A DNS label: it fits unit names, slices (where "-" would nest, see slice_name), directories and host names alike.
-NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-
-PENDING, RUNNING, SUCCEEDED, FAILED, STOPPED, LOST = "pending", "running", "succeeded", "failed", "stopped", "lost"
-
-
-def check_name(name: str) -> str:
-    """Return the job's name. Raises ValueError when it is not one."""
-    if not NAME.fullmatch(name):
-        raise ValueError(f"name {name!r} is not a job name: use 1 to 63 lower-case letters, digits and dashes, with no dash first or last")
-    return name
-
-
-def slice_name(job: str) -> str:
-    """Return the job's systemd slice.
-
-    A dash in a slice's name makes it the child of another one, so that stopping job "digits" would stop "digits-2" too;
-    names of jobs hold no underscore, so the replacement is unambiguous.
-    """
-    return "deeplearning-{}.slice".format(job.replace("-", "_"))
-
-
-def unit_name(job: str, rank: int) -> str:
-    """Return the systemd service of one process of the job."""
-    return f"deeplearning-{job}-rank{rank}.service"
-
-
-class Paths(NamedTuple):
-    """Where a job's files are on the shared storage; C(directory) is the job's own."""
-
-    directory: str
-
-    @property
-    def code(self) -> str:
-        return os.path.join(self.directory, "code")
-
-    @property
-    def description(self) -> str:
-        return os.path.join(self.directory, "job.json")
-
-    @property
-    def logs(self) -> str:
-        return os.path.join(self.directory, "logs")
-
-    @property
-    def status(self) -> str:
-        return os.path.join(self.directory, "status")
-
-    @property
-    def checkpoints(self) -> str:
-        return os.path.join(self.directory, "checkpoints")
-
-    @property
-    def tensorboard(self) -> str:
-        return os.path.join(self.directory, "tensorboard")
-
-    @property
-    def progress(self) -> str:
-        return os.path.join(self.directory, "progress.jsonl")
-
-    def log(self, rank: int) -> str:
-        """Return the file with the output of one process."""
-        return os.path.join(self.logs, f"rank{rank}.log")
-
-    def record(self, rank: int) -> str:
-        """Return the file with the state of one process."""
-        return os.path.join(self.status, f"rank{rank}.json")
-
-
-def environment(job: str, paths: Paths) -> dict[str, str]:
-    """Return what every process of a job finds in its environment, whatever the launcher."""
-    return {
-        "DEEPLEARNING_JOB": job,
-        "DEEPLEARNING_JOB_DIRECTORY": paths.directory,
-        "DEEPLEARNING_CHECKPOINT_DIRECTORY": paths.checkpoints,
-        "DEEPLEARNING_TENSORBOARD_DIRECTORY": paths.tensorboard,
-        "DEEPLEARNING_PROGRESS": paths.progress,
-        "PYTHONUNBUFFERED": "1",
-    }
-
-
-def read_records(paths: Paths) -> list[Record]:
-    """Return the records of the job's processes in the order of their ranks; unreadable ones are left out."""
-    records = []
-    for name in _listing(paths.status):
-        if re.fullmatch(r"rank\d+\.json", name):
-            try:
-                with open(os.path.join(paths.status, name), encoding="utf-8") as file:
-                    records.append(json.load(file))
-            except (OSError, ValueError):
-                continue
-    return sorted(records, key=lambda record: record["rank"])
-
-
-def _listing(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except FileNotFoundError:
-        return []
-
-
-def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
-    """Return the state of one process: what it recorded, or C(lost) when a running one has been silent for too long (seconds)."""
-    state: str = record["state"]
-    return LOST if state == RUNNING and now - record["heartbeat"] > heartbeat_timeout else state
-
-
-def job_state(states: Sequence[str], processes: int) -> str:
-    """Return the state of a job of so many processes from the states of those that have recorded one."""
-    for state in (FAILED, LOST, STOPPED):
-        if state in states:
-            return state
-    if states and len(states) == processes and all(state == SUCCEEDED for state in states):
-        return SUCCEEDED
-    return RUNNING if states else PENDING
-
-
-def first_failure(processes: Iterable[Record]) -> Record | None:
-    """Return the process that ended a job that did not succeed.
-
-    The others fail because of the first one, so the earliest that failed is meant; then one that was lost or stopped.
-    """
-    by_state: dict[str, list[Record]] = {}
-    for process in processes:
-        by_state.setdefault(process["state"], []).append(process)
-    for state, moment in ((FAILED, "finished"), (LOST, "heartbeat"), (STOPPED, "finished")):
-        if state in by_state:
-            return min(by_state[state], key=lambda process: (process[moment], process["rank"]))
-    return None
-
-
-def describe_end(process: Record) -> str:
-    """Return how a process ended, in words."""
-    if process["state"] == LOST:
-        return "has not been heard of since {}".format(process["heard"])
-    if process.get("reason"):
-        return str(process["reason"])
-    if process.get("signal"):
-        return "was killed by signal {}".format(process["signal"])
-    return "ended with exit status {}".format(process.get("exit_code"))
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, Record, title
 
 
 def read_progress(path: str, offset: int) -> tuple[list[Record], int]:
@@ -234,5 +92,5 @@ def summary(found: Record, metrics: Record) -> list[str]:
 def failure_message(found: Record) -> str:
     """Return why a job did not succeed: the process that was first, where it ran, how it ended and what it said last."""
     failure = found["failure"]
-    head = "job {} {}: rank {} on {} {}".format(found["name"], found["state"], failure["rank"], failure["host"], failure["how"])
+    head = "job {} {}: {} on {} {}".format(found["name"], found["state"], title(failure["name"]), failure["host"], failure["how"])
     return "\n".join(["{}. The end of {}:".format(head, failure["log"]), *failure["lines"]])

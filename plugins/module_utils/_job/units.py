@@ -9,15 +9,25 @@ import contextlib
 import fcntl
 import glob
 import inspect
+import io
 import json
 import os
 import pwd
 import re
+import shlex
 import shutil
+import zipfile
 from typing import Any, Callable, Iterator, List, NamedTuple, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils import job_supervisor
-from ansible_collections.deeplearning.cluster.plugins.module_utils.job import slice_name, unit_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, remote, supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+    PROCESS_NAME,
+    read_json,
+    runtime_directory,
+    slice_name,
+    title,
+    unit_name,
+)
 
 Run = Callable[[List[str]], Tuple[int, str, str]]
 """Runs a command and returns its exit status, output and errors, such as AnsibleModule.run_command."""
@@ -66,43 +76,71 @@ def exclusive() -> Iterator[None]:
 
 def start(run: Run, job: str, place: Place, spec: dict[str, Any]) -> None:
     """Start one process of the job, described by a supervisor's spec. Raises UnitError."""
-    relative = os.path.join("deeplearning/jobs", "{}-rank{}".format(job, spec["rank"]))
-    directory = os.path.join("/run", relative)
-    _install(directory, pwd.getpwnam(place.user), spec)
-    supervisor = [place.python, os.path.join(directory, "supervisor.py")]
-    spec_path = os.path.join(directory, "spec.json")
+    name = spec["name"]
+    directory = runtime_directory(job, name)
+    _install(directory, pwd.getpwnam(place.user), place.python, spec)
+    program = os.path.join(directory, "supervisor")
     command = ["systemd-run", "--quiet", "--collect", "--service-type=exec"]
-    command += ["--unit=" + unit_name(job, spec["rank"]), "--slice=" + slice_name(job), "--uid=" + place.user]
-    command += ["--description=Process {} of training job {}".format(spec["rank"], job)]
+    command += ["--unit=" + unit_name(job, name), "--slice=" + slice_name(job), "--uid=" + place.user]
+    command += [f"--description=Training job {job}: {title(name)}"]
     for setting in (
         *PROPERTIES,
-        "RuntimeDirectory=" + relative,
+        "RuntimeDirectory=" + os.path.relpath(directory, "/run"),
         "TimeoutStopSec={}".format(spec["stop_timeout"] + SYSTEMD_EXTRA_STOP_SECONDS),
-        "ExecStopPost=" + " ".join([*supervisor, "finish", spec_path]),
+        f"ExecStopPost=/bin/sh {program} finish",
     ):
         command.append("--property=" + setting)
-    status, _unused, error = run([*command, *supervisor, "run", spec_path])
+    status, _unused, error = run([*command, "/bin/sh", program, "run"])
     if status:
         shutil.rmtree(directory, ignore_errors=True)
-        raise UnitError("systemd-run could not start {}: {}".format(unit_name(job, spec["rank"]), error.strip()))
+        raise UnitError(f"systemd-run could not start {unit_name(job, name)}: {error.strip()}")
 
 
-def _install(directory: str, user: pwd.struct_passwd, spec: dict[str, Any]) -> None:
+def _install(directory: str, user: pwd.struct_passwd, python: str, spec: dict[str, Any]) -> None:
     """Write the supervisor and its spec where the user alone can read them: the environment may hold secrets."""
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
     shutil.rmtree(directory, ignore_errors=True)
     os.mkdir(directory, 0o700)
-    for name, content in (("supervisor.py", inspect.getsource(job_supervisor)), ("spec.json", json.dumps(spec))):
+    archive, spec_path = os.path.join(directory, "supervisor.zip"), os.path.join(directory, "spec.json")
+    command = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(python)} {archive} "$action" {spec_path} "$@"\n'
+    contents = {
+        "supervisor.zip": program(),
+        "supervisor": command.encode(),
+        "spec.json": json.dumps(spec).encode(),
+        "hostfile": spec["hostfile"].encode(),
+    }
+    for name, content in contents.items():
         path = os.path.join(directory, name)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
         os.chown(path, user.pw_uid, user.pw_gid)
     os.chown(directory, user.pw_uid, user.pw_gid)
 
 
+def program() -> bytes:
+    """Return the supervisor as a zip file that Python runs, with its modules under the names they have here."""
+    modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in (records, remote, supervisor)}
+    package = os.path.dirname(next(iter(modules)))
+    while package:
+        modules[package + "/__init__.py"] = ""
+        package = os.path.dirname(package)
+    modules["__main__.py"] = f"import sys\nfrom {supervisor.__name__} import main\nsys.exit(main(sys.argv[1:]))\n"
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, source in modules.items():
+            archive.writestr(name, source)
+    return content.getvalue()
+
+
+def other_jobs(job: str) -> list[dict[str, Any]]:
+    """Return the specs of the processes of other jobs on this host."""
+    specs = [read_json(path) for path in glob.glob(os.path.join(os.path.dirname(runtime_directory(job, "")), "*", "spec.json"))]
+    return [spec for spec in specs if spec and spec["job"] != job]
+
+
 def active_units(run: Run, job: str) -> list[str]:
     """Return the names of the job's services on this host that have not ended. Raises UnitError."""
-    pattern = re.compile(re.escape(f"deeplearning-{job}-rank") + r"\d+\.service")
+    pattern = re.compile(re.escape(f"deeplearning-{job}-") + PROCESS_NAME.pattern + r"\.service")
     command = ["systemctl", "list-units", "--plain", "--no-legend", "--full", "--type=service"]
     status, output, error = run([*command, "--state=active,activating,deactivating,reloading"])
     if status:

@@ -5,55 +5,123 @@
 
 from __future__ import annotations
 
-from typing import Callable, List, NamedTuple, Sequence
+import zlib
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import WORKER, runtime_directory
+
+# Below 32768, where Linux starts to hand out ports for outgoing connections, and above most services.
+FIRST_PORT, PORT_COUNT = 20000, 12000
 
 
 class Host(NamedTuple):
     """A host as a launcher sees it. C(name) is what the hosts call each other, C(interface) carries C(address).
 
-    C(efa) tells whether it has Elastic Fabric Adapters.
+    C(gpus) are the indices of the GPUs that the job may use there; C(efa) tells whether it has Elastic Fabric Adapters.
     """
 
     name: str
     address: str
     number: int
-    gpu_count: int
+    gpus: Sequence[int]
     interface: str
     efa: bool = False
 
 
 class Program(NamedTuple):
-    """What is to be run. C(processes_per_host) 0 means: one for each GPU, or one where there is none."""
+    """What is to be run: a Python C(script) with its C(arguments), or any C(command) in its place.
+
+    C(processes_per_host) 0 means: one for each GPU, or one where there is none. C(options) are those of the launcher.
+    """
 
     job: str
     python: str
     script: str
     arguments: Sequence[str] = ()
     processes_per_host: int = 0
+    options: Mapping[str, Any] = {}
+    command: Sequence[str] = ()
+
+    @property
+    def argv(self) -> list[str]:
+        """The command line of one training process."""
+        return [*(self.command or (self.python, self.script)), *self.arguments]
 
 
 class Process(NamedTuple):
-    """One process that is started on one host; C(rank) is its index in the job."""
+    """One process that is started on one host.
+
+    C(rank) is its index in the job, C(name) what its log, record and unit are called (lower-case letters, then digits), C(rank<rank>) if
+    empty. C(part) is what it is to the job: the job ends with its last worker, ends services then, and goes on without lost spares.
+    A process without C(argv) waits for what another host of the job wants to run there, see C(remote_shell).
+    """
 
     host: str
     rank: int
     argv: list[str]
     environment: dict[str, str]
+    name: str = ""
+    part: str = WORKER
 
 
 class LaunchError(ValueError):
     """These hosts cannot run this job; the text says why and what to do."""
 
 
-Launcher = Callable[[Program, Sequence[Host]], List[Process]]
+class Launcher(NamedTuple):
+    """C(plan) makes the processes, the first of which is rank 0. C(options) is the argument spec of what is special to this launcher."""
+
+    plan: Callable[[Program, Sequence[Host]], list[Process]]
+    options: Mapping[str, Mapping[str, Any]] = {}
 
 
-def equal_gpu_count(hosts: Sequence[Host]) -> int:
-    """Return the number of GPUs that every host has. Raises LaunchError when the hosts differ."""
-    counts = {host.gpu_count for host in hosts}
-    if len(counts) > 1:
-        listing = ", ".join(f"{host.name} has {host.gpu_count}" for host in hosts)
+def slots(program: Program, host: Host) -> list[Sequence[int]]:
+    """Return the GPUs of each training process of the host, none for a process without.
+
+    Raises LaunchError when so many processes cannot have equal shares of the GPUs.
+    """
+    count = program.processes_per_host or len(host.gpus) or 1
+    if not host.gpus:
+        return [()] * count
+    share, rest = divmod(len(host.gpus), count)
+    if rest or not share:
+        raise LaunchError(f"{count} processes cannot share the {len(host.gpus)} GPUs of {host.name} equally: change the processes per host")
+    return [host.gpus[index * share : (index + 1) * share] for index in range(count)]
+
+
+def equal_slots(program: Program, hosts: Sequence[Host]) -> int:
+    """Return the number of training processes that every host has. Raises LaunchError when the hosts differ."""
+    counts = {host.name: len(slots(program, host)) for host in hosts}
+    if len(set(counts.values())) > 1:
+        listing = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise LaunchError(
             f"the hosts have different numbers of GPUs ({listing}); run the job on equal hosts or set the number of processes per host"
         )
-    return counts.pop()
+    return counts[hosts[0].name]
+
+
+def gpu_environment(gpus: Sequence[int]) -> dict[str, str]:
+    """Return what shows a process these GPUs and no others, by the numbers that nvidia-smi uses; nothing on hosts without GPUs."""
+    if not gpus:
+        return {}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in gpus)}
+
+
+def hostfile(program: Program, hosts: Sequence[Host]) -> str:
+    """Return the hosts with their slots, one per line, as mpirun and deepspeed read them."""
+    return "".join(f"{host.name} slots={len(slots(program, host))}\n" for host in hosts)
+
+
+def hostfile_path(job: str, process: str) -> str:
+    """Return where a process finds the job's host file, on its own host."""
+    return runtime_directory(job, process) + "/hostfile"
+
+
+def remote_shell(job: str, process: str) -> str:
+    """Return the command that takes the place of ssh for a process: it runs what follows on a host whose process has no argv."""
+    return f"sh {runtime_directory(job, process)}/supervisor rsh"
+
+
+def port(job: str, purpose: str = "") -> int:
+    """Return a port for one purpose, derived from the job's name: two jobs on one port would join each other."""
+    return FIRST_PORT + zlib.crc32((job + purpose).encode()) % PORT_COUNT

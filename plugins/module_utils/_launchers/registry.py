@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import command, torchrun
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.torchrun import torchrun
 
 LAUNCHERS: dict[str, Launcher] = {
-    "torchrun": torchrun,
+    "command": command.LAUNCHER,
+    "torchrun": torchrun.LAUNCHER,
 }

@@ -5,18 +5,23 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, Process, Program, equal_gpu_count
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
+    Host,
+    Launcher,
+    Process,
+    Program,
+    equal_slots,
+    gpu_environment,
+    port,
+)
 
-# Below 32768, where Linux starts to hand out ports for outgoing connections, and above most services.
-FIRST_PORT, PORT_COUNT = 20000, 12000
 
-
-def torchrun(program: Program, hosts: Sequence[Host]) -> list[Process]:
+def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     """Return one agent per host, with static rendezvous at the first host. Raises LaunchError for unequal hosts."""
-    workers = program.processes_per_host or max(1, equal_gpu_count(hosts))
+    workers = equal_slots(program, hosts)
+    training = [program.script, *program.arguments] if not program.command else ["--no-python", *program.argv]
     return [
         Process(
             host=host.name,
@@ -30,8 +35,7 @@ def torchrun(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 f"--nproc-per-node={workers}",
                 f"--master-addr={hosts[0].name}",
                 f"--master-port={port(program.job)}",
-                program.script,
-                *program.arguments,
+                *training,
             ],
             environment={
                 # What torchrun itself would choose, without its warning: several workers share the cores, a single one has them all.
@@ -39,12 +43,11 @@ def torchrun(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 # The interface of the cluster's address, never a bridge that has the same address on every host.
                 "GLOO_SOCKET_IFNAME": host.interface,
                 "NCCL_SOCKET_IFNAME": "=" + host.interface,
+                **gpu_environment(host.gpus),
             },
         )
         for index, host in enumerate(hosts)
     ]
 
 
-def port(job: str) -> int:
-    """Return the rendezvous port: derived from the job's name, because two jobs on one port would join each other."""
-    return FIRST_PORT + zlib.crc32(job.encode()) % PORT_COUNT
+LAUNCHER = Launcher(plan)

@@ -1,0 +1,194 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What jobs and their processes are called, where their files are, and what state their records say they are in.
+
+It runs on the hosts beside the supervisor and needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import time
+from typing import Any, Dict, NamedTuple, Sequence
+
+Record = Dict[str, Any]
+
+# A DNS label: it fits unit names, slices (where "-" would nest, see slice_name), directories and host names alike.
+JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+# Without a dash, so that "a-b" of job "x" and "b" of job "x-a" cannot be meant by one unit name.
+PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
+
+PENDING, RUNNING, SUCCEEDED, FAILED, STOPPED, LOST = "pending", "running", "succeeded", "failed", "stopped", "lost"
+
+# What a process is to its job: the job waits for its end; the job is over without it (a parameter server); it may be lost (elastic jobs).
+WORKER, SERVICE, SPARE = "worker", "service", "spare"
+
+
+def check_name(name: str) -> str:
+    """Return the job's name. Raises ValueError when it is not one."""
+    if not JOB_NAME.fullmatch(name):
+        raise ValueError(f"name {name!r} is not a job name: use 1 to 63 lower-case letters, digits and dashes, with no dash first or last")
+    return name
+
+
+def slice_name(job: str) -> str:
+    """Return the job's systemd slice.
+
+    A dash in a slice's name makes it the child of another one, so that stopping job "digits" would stop "digits-2" too;
+    names of jobs hold no underscore, so the replacement is unambiguous.
+    """
+    return "deeplearning-{}.slice".format(job.replace("-", "_"))
+
+
+def unit_name(job: str, process: str) -> str:
+    """Return the systemd service of one process of the job."""
+    return f"deeplearning-{job}-{process}.service"
+
+
+def runtime_directory(job: str, process: str) -> str:
+    """Return the directory that a process has on its own host as long as it runs."""
+    return f"/run/deeplearning/jobs/{job}-{process}"
+
+
+def title(process: str) -> str:
+    """Return a process's name as people read it: C(rank 3) for C(rank3)."""
+    return re.sub(r"(?<=[a-z])(?=[0-9])", " ", process)
+
+
+class Paths(NamedTuple):
+    """Where a job's files are on the shared storage; C(directory) is the job's own."""
+
+    directory: str
+
+    @property
+    def code(self) -> str:
+        return os.path.join(self.directory, "code")
+
+    @property
+    def description(self) -> str:
+        return os.path.join(self.directory, "job.json")
+
+    @property
+    def logs(self) -> str:
+        return os.path.join(self.directory, "logs")
+
+    @property
+    def status(self) -> str:
+        return os.path.join(self.directory, "status")
+
+    @property
+    def verdict(self) -> str:
+        """The file that tells the processes that the job is over. Not a record: its name does not end in C(.json)."""
+        return os.path.join(self.status, "over")
+
+    @property
+    def checkpoints(self) -> str:
+        return os.path.join(self.directory, "checkpoints")
+
+    @property
+    def tensorboard(self) -> str:
+        return os.path.join(self.directory, "tensorboard")
+
+    @property
+    def progress(self) -> str:
+        return os.path.join(self.directory, "progress.jsonl")
+
+    def log(self, process: str) -> str:
+        """Return the file with the output of one process."""
+        return os.path.join(self.logs, process + ".log")
+
+    def record(self, process: str) -> str:
+        """Return the file with the state of one process."""
+        return os.path.join(self.status, process + ".json")
+
+
+def write_json(path: str, document: Record) -> None:
+    """Replace a file in one step: readers on other hosts see the old one or the new one."""
+    temporary = f"{path}.{socket.gethostname()}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    os.replace(temporary, path)
+
+
+def read_json(path: str) -> Record | None:
+    """Return what is in the file; nothing when it is not there or not complete."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def read_records(paths: Paths) -> list[Record]:
+    """Return the records of the job's processes in the order of their ranks; unreadable ones are left out."""
+    found = [read_record(os.path.join(paths.status, name)) for name in _listing(paths.status) if name.endswith(".json")]
+    return sorted((record for record in found if record), key=lambda record: record["rank"])
+
+
+def read_record(path: str) -> Record | None:
+    """Return the record of a process; nothing when it is not there or not complete."""
+    record = read_json(path)
+    if record:
+        # A supervisor that finds the storage full can still touch its record.
+        record["heartbeat"] = max(record["heartbeat"], os.stat(path).st_mtime)
+    return record
+
+
+def _listing(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
+
+
+def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
+    """Return the state of one process: what it recorded, or C(lost) when a running one has been silent for too long (seconds)."""
+    state: str = record["state"]
+    return LOST if state == RUNNING and now - record["heartbeat"] > heartbeat_timeout else state
+
+
+def job_state(processes: Sequence[Record]) -> str:
+    """Return the state of a job from the records that its processes have written so far, with their C(state) as process_state gives it."""
+    states = {process["state"] for process in processes if process["part"] != SPARE}
+    # A spare that is lost is not the job's loss; one that somebody has stopped is.
+    states |= {STOPPED} & {process["state"] for process in processes}
+    for state in (FAILED, LOST, STOPPED):
+        if state in states:
+            return state
+    if not processes:
+        return PENDING
+    complete = len(processes) == processes[0]["processes"]
+    running = any(process["state"] == RUNNING for process in processes if process["part"] != SERVICE)
+    return SUCCEEDED if complete and not running else RUNNING
+
+
+def first_failure(processes: Sequence[Record]) -> Record | None:
+    """Return the process that ended a job that did not succeed.
+
+    The others fail because of the first one, so the earliest that failed is meant; then one that was lost or stopped.
+    """
+    by_state: dict[str, list[Record]] = {}
+    for process in processes:
+        if process["part"] != SPARE or process["state"] == STOPPED:
+            by_state.setdefault(process["state"], []).append(process)
+    for state, moment in ((FAILED, "finished"), (LOST, "heartbeat"), (STOPPED, "finished")):
+        if state in by_state:
+            return min(by_state[state], key=lambda process: (process[moment], process["rank"]))
+    return None
+
+
+def describe_end(process: Record) -> str:
+    """Return how a process ended, in words."""
+    if process["state"] == LOST:
+        return "has not been heard of since {}".format(time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(process["heartbeat"])))
+    if process.get("reason"):
+        return str(process["reason"])
+    if process.get("signal"):
+        return "was killed by signal {}".format(process["signal"])
+    return "ended with exit status {}".format(process.get("exit_code"))

@@ -1,0 +1,44 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Anything: the same command on every host, or on the first alone. What it does with the other hosts is its own business."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
+    Host,
+    Launcher,
+    Process,
+    Program,
+    gpu_environment,
+    slots,
+)
+
+
+def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
+    """Return one process on each host, with all its GPUs, or as many as processes_per_host says. Raises LaunchError."""
+    chosen = hosts[:1] if program.options["hosts"] == "first" else hosts
+    places = [
+        (host, index, gpus)
+        for host in chosen
+        for index, gpus in enumerate(slots(program, host) if program.processes_per_host else [host.gpus])
+    ]
+    return [
+        Process(
+            host=host.name,
+            rank=rank,
+            argv=program.argv,
+            environment={
+                "DEEPLEARNING_RANK": str(rank),
+                "DEEPLEARNING_LOCAL_RANK": str(index),
+                "DEEPLEARNING_WORLD_SIZE": str(len(places)),
+                **gpu_environment(gpus),
+            },
+        )
+        for rank, (host, index, gpus) in enumerate(places)
+    ]
+
+
+LAUNCHER = Launcher(plan, options={"hosts": {"type": "str", "choices": ["all", "first"], "default": "all"}})

@@ -1,0 +1,106 @@
+"""What can go wrong with a job on real hosts, the same for every launcher."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from ..cluster import Cluster, wait_until
+
+HEARTBEAT_TIMEOUT = 15
+BESIDE = "beside"
+
+
+class Endless(NamedTuple):
+    """A job that trains for ever, with the processes on all hosts talking to each other all the time.
+
+    C(variables) are those of the role training_job without their prefix. C(launcher) and C(rank) are patterns for C(pgrep -f) that find,
+    on the host with the index C(victim), the process that starts or leads the others there, and one that trains. C(training) tells
+    whether all are training.
+    """
+
+    script: str
+    variables: dict[str, Any]
+    launcher: str
+    rank: str
+    training: Callable[[Cluster, str], bool]
+    victim: int = 1
+
+
+def kill_controller(cluster: Cluster, name: str, job: Endless) -> None:
+    """The job goes on, and can be waited for and stopped by another controller."""
+    playbook = cluster.playbook(name, job.script, heartbeat_timeout=HEARTBEAT_TIMEOUT, **job.variables)
+    command = ["ansible-playbook", "-i", str(cluster.inventory), playbook]
+    with subprocess.Popen(command, cwd=cluster.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as run:
+        wait_until(lambda: job.training(cluster, name), 120)
+        os.killpg(run.pid, signal.SIGKILL)
+    assert cluster.info(name)["state"] == "running"
+    assert job.training(cluster, name)
+
+
+def kill_launcher(cluster: Cluster, name: str, job: Endless) -> None:
+    _begin(cluster, name, job)
+    cluster.hosts[job.victim].ssh(f"sudo pkill -KILL -f '{_pattern(job.launcher)}'")
+    wait_until(lambda: cluster.info(name)["state"] == "failed", 90)
+
+
+def kill_rank(cluster: Cluster, name: str, job: Endless) -> None:
+    _begin(cluster, name, job)
+    cluster.hosts[job.victim].ssh(f"sudo pkill -KILL -f '{_pattern(job.rank)}'")
+    wait_until(lambda: cluster.info(name)["state"] == "failed", 90)
+
+
+def cut_network(cluster: Cluster, name: str, job: Endless) -> None:
+    """Cut a host off from the others and from the storage; the controller still reaches it."""
+    _begin(cluster, name, job)
+    victim = cluster.hosts[job.victim]
+    peers = ", ".join(host.private_ip for host in cluster.hosts if host is not victim)
+    victim.ssh(
+        "sudo nft add table ip cut && sudo nft 'add chain ip cut in { type filter hook input priority 0; }'"
+        " && sudo nft 'add chain ip cut out { type filter hook output priority 0; }'"
+        f" && sudo nft 'add rule ip cut in ip saddr {{ {peers} }} drop' && sudo nft 'add rule ip cut out ip daddr {{ {peers} }} drop'"
+    )
+    try:
+        # The processes of a unit have a view of their own of what is mounted.
+        pids = f"systemctl show --property=MainPID --value 'deeplearning-{name}-*.service'"
+        victim.ssh(f"for pid in $({pids}); do sudo nsenter -t $pid -m mount -o remount,bind,ro /efs; done")
+        wait_until(lambda: cluster.info(name)["state"] in ("lost", "failed"), 120)
+    finally:
+        victim.ssh("sudo nft delete table ip cut")
+
+
+def _begin(cluster: Cluster, name: str, job: Endless) -> None:
+    cluster.start(name, job.script, heartbeat_timeout=HEARTBEAT_TIMEOUT, **job.variables)
+    wait_until(lambda: job.training(cluster, name), 120)
+
+
+def _pattern(text: str) -> str:
+    """The pattern in a form that the shell which carries it does not match."""
+    return f"[{text[0]}]{text[1:]}"
+
+
+FAULTS = {function.__name__: function for function in (kill_controller, kill_launcher, kill_rank, cut_network)}
+
+
+@pytest.fixture(params=sorted(FAULTS))
+def survive(request: pytest.FixtureRequest) -> Callable[[Cluster, Endless], None]:
+    """Bring a fault about, then stop the job: the state is clear, nothing is left of it on any host, and another job beside it lives."""
+
+    def check(cluster: Cluster, job: Endless) -> None:
+        name = request.param.replace("_", "-") + "-" + job.variables["launcher"]
+        beside = f"{BESIDE}-{name}"
+        cluster.start(beside, "", command=["sleep", "900"], launcher="command")
+        FAULTS[request.param](cluster, name, job)
+        cluster.stop(name)
+        assert cluster.members(name) == []
+        assert cluster.info(name)["state"] != "running"
+        assert len([line for line in cluster.members(beside) if "sleep 900" in line]) >= len(cluster.hosts)
+        assert cluster.info(beside)["state"] == "running"
+        cluster.stop(beside)
+
+    return check

@@ -1,0 +1,62 @@
+"""What all launchers have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import PROCESS_NAME
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError, hostfile, port, slots
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+
+from .conftest import make_hosts, program
+
+
+def test_port_depends_on_the_job_and_is_not_an_ephemeral_one():
+    ports = {port(f"job-{number}") for number in range(200)}
+    assert len(ports) > 190
+    assert all(20000 <= number < 32000 for number in ports)
+    assert port("digits") == port("digits")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "processes", "shares"),
+    [((), 0, [()]), ((), 2, [(), ()]), ((0, 1, 2, 3), 0, [(0,), (1,), (2,), (3,)]), ((2, 3, 6, 7), 2, [(2, 3), (6, 7)])],
+)
+def test_gpus_are_shared_out(gpus, processes, shares):
+    assert slots(program(processes_per_host=processes), Host("w", "10.0.0.1", 1, gpus, "ens5")) == shares
+
+
+@pytest.mark.parametrize("processes", [3, 5])
+def test_gpus_that_cannot_be_shared_equally_are_refused(processes):
+    with pytest.raises(LaunchError, match=f"{processes} processes cannot share the 4 GPUs of deeplearning-worker1"):
+        slots(program(processes_per_host=processes), make_hosts(1, 4)[0])
+
+
+def test_hostfile():
+    hosts = [*make_hosts(1, 8), Host("deeplearning-worker2", "10.0.0.2", 2, (), "ens5")]
+    assert hostfile(program(), hosts) == "deeplearning-worker1 slots=8\ndeeplearning-worker2 slots=1\n"
+
+
+@pytest.mark.parametrize(("name", "launcher"), sorted(LAUNCHERS.items()))
+def test_every_launcher_gives_processes_names_that_units_can_have(name, launcher):
+    options = ArgumentSpecValidator(dict(launcher.options)).validate({}).validated_parameters
+    for count in (1, 2, 5):
+        for gpus in (0, 1, 8):
+            processes = launcher.plan(program(options=options), make_hosts(count, gpus))
+            names = [process.name or f"rank{process.rank}" for process in processes]
+            assert len(set(names)) == len(names)
+            assert all(PROCESS_NAME.fullmatch(name) for name in names)
+            assert [process.rank for process in processes] == list(range(len(processes)))
+            assert processes[0].part == "worker"
+            assert {process.host for process in processes} <= {host.name for host in make_hosts(count, gpus)}
+
+
+@pytest.mark.parametrize("name", sorted(LAUNCHERS))
+def test_every_launcher_is_on_the_page(name):
+    page = (Path(__file__).parents[3] / "docs/launchers.md").read_text()
+    assert f"## {name}\n" in page
+    section = page.split(f"## {name}\n")[1].split("\n## ")[0]
+    for option in LAUNCHERS[name].options:
+        assert f"| `{option}` |" in section
