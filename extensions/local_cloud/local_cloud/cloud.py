@@ -40,6 +40,7 @@ class Cloud:
     def __init__(self, folder: Path, progress: Progress = print) -> None:
         self.home = Home(folder)
         self._progress = progress
+        self._server: subprocess.Popen[bytes] | None = None
 
     @property
     def setup(self) -> Setup:
@@ -101,6 +102,8 @@ class Cloud:
             if time.monotonic() > deadline:
                 raise CloudError(f"the server (process {pid}) does not stop, see {self.home.log_file}")
             time.sleep(0.05)
+        if self._server:
+            self._server.wait(STOP_TIMEOUT)
         return True
 
     def destroy(self) -> None:
@@ -122,7 +125,7 @@ class Cloud:
     def _launch_server(self) -> None:
         environment = {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES}
         with self.home.log_file.open("ab") as log:
-            server = subprocess.Popen(
+            self._server = subprocess.Popen(
                 [sys.executable, "-m", "local_cloud.server", str(self.home.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -130,7 +133,7 @@ class Cloud:
                 env=environment,
                 start_new_session=True,
             )
-        self._wait_for_answer(server)
+        self._wait_for_answer(self._server)
 
     def _wait_for_answer(self, server: subprocess.Popen[bytes] | None = None) -> None:
         deadline = time.monotonic() + START_TIMEOUT
