@@ -89,6 +89,12 @@ def landlord(cloud):
     return make
 
 
+def _ipv6_subnet(ec2, vpc, zone):
+    association = ec2.associate_vpc_cidr_block(VpcId=vpc, AmazonProvidedIpv6CidrBlock=True)["Ipv6CidrBlockAssociation"]
+    block = association["Ipv6CidrBlock"].replace("::/56", "::/64")
+    return ec2.create_subnet(VpcId=vpc, Ipv6CidrBlock=block, Ipv6Native=True, AvailabilityZone=zone)["Subnet"]["SubnetId"]
+
+
 def _subnet(ec2, vpc, cidr, zone):
     return ec2.create_subnet(VpcId=vpc, CidrBlock=cidr, AvailabilityZone=zone)["Subnet"]["SubnetId"]
 
@@ -313,6 +319,10 @@ BAD = {
     "two in a zone": (
         lambda owner: {"private_subnet_ids": [*owner.private, _subnet(owner.ec2, owner.vpc, "10.20.50.0/24", "us-east-1a")]},
         r"private_subnet_ids: subnet-\w+ and subnet-\w+ both lie in us-east-1a",
+    ),
+    "ipv6 alone": (
+        lambda owner: {"private_subnet_ids": [_ipv6_subnet(owner.ec2, owner.vpc, "us-east-1a")]},
+        r"private_subnet_ids: subnet-\w+ has IPv6 addresses alone",
     ),
     "other zones": (lambda owner: {"zones": ["us-east-1b"]}, "us-east-1b has no subnet.*lies in us-east-1a, which zones does not"),
     "sides apart": (

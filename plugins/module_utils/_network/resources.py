@@ -147,7 +147,7 @@ def subnet_properties(cloud: Cloud, subnet: Mapping[str, Any]) -> Properties:
     """A subnet as AWS describes it, in comparable form."""
     return {
         "vpc": subnet["VpcId"],
-        "cidr": subnet["CidrBlock"],
+        "cidr": subnet.get("CidrBlock"),  # none with IPv6 alone
         "zone": subnet["AvailabilityZone"],
         "tags": cloud.comparable_tags(subnet.get("Tags", [])),
     }

@@ -123,6 +123,8 @@ class AdoptedSubnets(Validator):
             subnet_id, zone = item["SubnetId"], item["AvailabilityZone"]
             if item["VpcId"] != vpc_id:
                 yield f"{option}: {subnet_id} lies in {item['VpcId']} and not in {vpc_id}. Give subnets of {vpc_id}."
+            elif not item.get("CidrBlock"):
+                yield f"{option}: {subnet_id} has IPv6 addresses alone, and nodes use IPv4. Give a subnet with an IPv4 range."
             elif zone in first:
                 yield f"{option}: {first[zone]} and {subnet_id} both lie in {zone}. Give one subnet for each zone."
             else:
@@ -233,7 +235,7 @@ class AdoptedGroups(Validator):
                 yield f"security_group_ids: {group.id} ({address.key}) lies in {group.properties['vpc']} and not in {vpc_id}."
         here = {address: group for address, group in groups.items() if group.properties["vpc"] == vpc_id}
         sides = adopted.SIDES if request.options["master_public_address"] else ("private",)
-        subnets = [item.properties["cidr"] for side in sides for item in _adopted_subnets(request, found, side)]
+        subnets = [item.properties["cidr"] for side in sides for item in _adopted_subnets(request, found, side) if item.properties["cidr"]]
         if NODES_GROUP in here:
             yield from self._nodes(here[NODES_GROUP], subnets, efa=bool(request.options.get("efa")))
         if SSH_GROUP in here and not any(adopted.covers(rule, SSH) for rule in here[SSH_GROUP].properties["ingress"]):

@@ -186,7 +186,8 @@ class StoragePorts(Validator):
         if lustre and lustre.adopted and lustre.attributes["vpc"] == _vpc(found):
             asked.append((lustre, "lustre_file_system_id", LUSTRE_PORTS[0]))
         nodes = next((item.id for item in found if item.address == NODES_GROUP), None)
-        ranges = [item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
+        subnets = [item for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
+        ranges = [item.properties["cidr"] for item in subnets if item.properties["cidr"]]
         for item, option, ports in asked:
             groups = sorted(item.properties["security_groups"])
             described = adopted.groups(request.cloud, groups)
