@@ -2,7 +2,7 @@
 # Installs the Debian packages that the local cloud and the tests need, if any is missing.
 set -eu
 
-wanted="podman runc netavark iptables mmdebstrap debian-archive-keyring iproute2 openssh-client git python3-venv"
+wanted="podman runc netavark iptables mmdebstrap debian-archive-keyring iproute2 openssh-client git python3-venv rsync"
 
 missing=""
 for package in $wanted; do

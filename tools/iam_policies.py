@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import CALLS as INVENTORY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data.calls import CALLS as BUCKET
 from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.calls import CALLS as VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
 from ansible_collections.deeplearning.cluster.plugins.module_utils.provisioning import ALL_UNITS
@@ -23,6 +24,8 @@ from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority impo
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "policies"
 # What `aws ssm start-session` asks for, by which hosts are reached with connection_path: session_manager
 SESSIONS = ("ssm:StartSession", "ssm:TerminateSession")
+# What `aws s3 sync` asks for, by which files go from the controller to S3
+UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 LONGEST = 6144  # characters of a managed policy, white space not counted
 UNITS = [unit.calls for unit in ALL_UNITS]
 
@@ -47,6 +50,7 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "kms:DescribeKey": _FILE_SYSTEMS,
     "kms:Encrypt": ("ssm:PutParameter",),
     "route53:AssociateVPCWithHostedZone": ("ec2:CreateVpcEndpoint",),
+    "s3:TagResource": ("s3:CreateBucket",),
     "ssm:AddTagsToResource": ("ssm:PutParameter",),
 }
 
@@ -239,6 +243,12 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ("ssm:AddTagsToResource", *AUTHORITY.reads, *AUTHORITY.present, *AUTHORITY.absent),
             account.arns(f"ssm:parameter/deeplearning/{account.cluster}/ssh-authority"),
         ),
+        # S3 knows no conditions on the tags of buckets, unless each bucket was told to
+        Scope(
+            "DataBuckets",
+            ("s3:TagResource", *UPLOADS, *BUCKET.reads, *BUCKET.present),
+            (f"arn:{account.partition}:s3:::{account.cluster}-*",),
+        ),
         Scope("PrivateNames", ("route53:AssociateVPCWithHostedZone",), (f"arn:{account.partition}:route53:::hostedzone/*",)),
         Scope("ConnectToNodes", ("ssm:StartSession",), account.arns("ec2:instance/*"), account.own),
         Scope("ConnectBySsh", ("ssm:StartSession",), account.arns("ssm:document/AWS-StartSSHSession")),
@@ -267,6 +277,7 @@ def playbooks() -> dict[str, set[str]]:
         "configure": configure,
         "train": provision | configure,
         "session_manager": set(SESSIONS),
+        "dataset": inventory | _all((BUCKET,)) | set(UPLOADS),
         "status": inventory,
         "stop": inventory,
         "destroy": inventory | reads | set(AUTHORITY.reads) | absent,

@@ -158,6 +158,10 @@ class Cloud:
         return self.client("autoscaling")
 
     @property
+    def s3(self) -> Any:
+        return self.client("s3")
+
+    @property
     def ssm(self) -> Any:
         return self.client("ssm")
 

@@ -253,7 +253,7 @@ class Provisioning:
         self.module.exit_json(
             changed=bool(changes),
             changes=[change.describe() for change in changes],
-            diff=[_difference(change) for change in changes],
+            diff=[difference(change) for change in changes],
             deferred=[change.describe() for change in deferred],
             resources=_ids(found),
             alternative=alternative and str(alternative),
@@ -353,7 +353,8 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _difference(change: Change) -> dict[str, Any]:
+def difference(change: Change) -> dict[str, Any]:
+    """The change as Ansible shows it with C(--diff)."""
     header = f"{change.action.value} {change.address}"
     before, after = printable(change.before), printable(change.after)
     return {"before_header": header, "after_header": header, "before": before or "", "after": after or ""}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 
@@ -50,6 +51,9 @@ class Runtime(Protocol):
     def console_output(self, instance_id: str) -> str:
         """What the host wrote to its console, '' when it is gone."""
 
+    def socket(self, instance_id: str) -> Path | None:
+        """Where the instance's host looks for AWS: a Unix socket that whoever serves AWS makes. None while there is no host."""
+
     def export(self, file_system_id: str, servers: Collection[str]) -> None:
         """Let hosts mount the file system (made on first use) from exactly these DNS names and addresses of its available mount targets."""
 
@@ -83,6 +87,9 @@ class NoHosts:
 
     def console_output(self, instance_id: str) -> str:
         return ""
+
+    def socket(self, instance_id: str) -> Path | None:
+        return None
 
     def export(self, file_system_id: str, servers: Collection[str]) -> None:
         """Without hosts nobody mounts it."""

@@ -14,6 +14,7 @@ from typing import Any
 from .aws import app
 from .aws.settings import Settings
 from .cloud import runtime
+from .doors import Doors
 from .exports import Exports
 from .home import Home
 
@@ -74,11 +75,12 @@ def _serve(home: Home) -> None:
     saver = Saver(cloud, home.state_file)
     server = app.serve(saver, port=setup.port)  # type: ignore[arg-type]  # any WSGI application will do
     home.write_setup(replace(setup, port=server.server_port))
-    exports = Exports(hosts)
+    exports, doors = Exports(hosts), Doors(hosts, saver)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
     LOG.info("serving on port %d", server.server_port)
     server.serve_forever()
+    doors.close()
     exports.close()
     saver.close()
     cloud.close()

@@ -47,12 +47,13 @@ def policy(region: str, read_buckets: Sequence[str], write_buckets: Sequence[str
     ]
     readable = sorted({*read_buckets, *write_buckets})
     if readable:
+        # Tags: the AWS CLI keeps them when it copies large objects from bucket to bucket
         statements += [
             _statement("ListBuckets", ["s3:ListBucket", "s3:GetBucketLocation"], [f"arn:{partition}:s3:::{bucket}" for bucket in readable]),
-            _statement("ReadObjects", ["s3:GetObject"], [f"arn:{partition}:s3:::{bucket}/*" for bucket in readable]),
+            _statement("ReadObjects", ["s3:GetObject", "s3:GetObjectTagging"], [f"arn:{partition}:s3:::{bucket}/*" for bucket in readable]),
         ]
     if write_buckets:
-        actions = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+        actions = ["s3:PutObject", "s3:PutObjectTagging", "s3:DeleteObject", "s3:AbortMultipartUpload"]
         statements.append(_statement("WriteObjects", actions, [f"arn:{partition}:s3:::{bucket}/*" for bucket in sorted(write_buckets)]))
     if session_manager:
         statements.append(_statement("SessionManager", SESSION_MANAGER_ACTIONS, ["*"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (  # noqa: F401
     activities,
     addresses,
+    buckets,
     capacity_reservations,
     console,
     dependencies,
@@ -20,6 +21,7 @@ from . import (  # noqa: F401
     launch_templates,
     messages,
     network,
+    permissions,
     placement_groups,
     quotas,
     speed,

@@ -20,6 +20,9 @@ INSTANCE_LABEL = f"{LABEL}.instance"
 NETWORK_LABEL = f"{LABEL}.network"
 ADDRESS_LABEL = f"{LABEL}.address"
 SEED = "/var/lib/cloud/seed/nocloud"
+# Where the image's local-cloud-aws.service finds the socket that leads to AWS.
+SOCKETS = "/var/lib/local-cloud"
+SOCKET = "aws.sock"
 SSH_PORT = 22
 # One answer of `podman ps` serves all questions of one round.
 STATE_AGE = 1.0
@@ -121,6 +124,11 @@ class PodmanHosts:
             return ""
         return written.replace("\r", "")[-CONSOLE_SIZE:]
 
+    def socket(self, instance_id: str) -> Path | None:
+        """Where the host looks for AWS, None while there is no host."""
+        folder = self._sockets(instance_id)
+        return folder / SOCKET if folder.is_dir() else None
+
     def export(self, file_system_id: str, servers: Collection[str]) -> None:
         """Let hosts mount the file system from these server names and addresses only; from none it cannot be mounted."""
         self._file_systems.export(file_system_id, servers)
@@ -128,6 +136,9 @@ class PodmanHosts:
     def delete_file_system(self, file_system_id: str) -> None:
         """Delete the file system with all that is on it."""
         self._file_systems.delete(file_system_id)
+
+    def _sockets(self, instance_id: str) -> Path:
+        return self._folder / instance_id / "sockets"
 
     def _name(self, instance_id: str) -> str:
         return f"{self._cloud}-{instance_id}"
@@ -151,7 +162,13 @@ class PodmanHosts:
             ADDRESS_LABEL: spec.private_ip,
             NETWORK_LABEL: self._name(spec.network),
         }
-        volumes = [f"{self._write_seed(spec)}:{SEED}:ro", f"{self._file_systems.folder}:{FileSystems.MOUNTED_AT}"]
+        sockets = self._sockets(spec.instance_id)
+        sockets.mkdir(parents=True, exist_ok=True)
+        volumes = [
+            f"{self._write_seed(spec)}:{SEED}:ro",
+            f"{sockets}:{SOCKETS}:ro",
+            f"{self._file_systems.folder}:{FileSystems.MOUNTED_AT}",
+        ]
         volumes += [f"{place}:/opt/{name}:ro" for name, place in self._environments.items()]
         self._podman(
             *("create", "--tty", "--systemd=always", "--no-hosts", "--shm-size=1g"),

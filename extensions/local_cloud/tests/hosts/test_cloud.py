@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from local_cloud.cloud import podman_hosts
 from local_cloud.testing import BareHost, LocalCloud, wait_until
 
 COMMAND = (sys.executable, "-m", "local_cloud.cli")
+ASSUME = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+READ = {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": "arn:aws:s3:::data/*"}
 USER_DATA = "#cloud-config\nruncmd: [[touch, /run/user-data]]\n"
 
 
@@ -33,17 +36,23 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launched]:
     folder = tmp_path_factory.mktemp("cloud")
     key = folder / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    with LocalCloud(folder / "home") as cloud:
+    with LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
         ec2 = cloud.client("ec2")
         vpc = ec2.create_vpc(CidrBlock="10.177.0.0/16")["Vpc"]["VpcId"]
         subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.177.1.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
         ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
+        iam = cloud.client("iam")
+        iam.create_role(RoleName="reader", AssumeRolePolicyDocument=document(ASSUME))
+        iam.put_role_policy(RoleName="reader", PolicyName="read", PolicyDocument=document(READ))
+        iam.create_instance_profile(InstanceProfileName="reader")
+        iam.add_role_to_instance_profile(InstanceProfileName="reader", RoleName="reader")
         image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
         instance_id = ec2.run_instances(
             ImageId=image,
             InstanceType="m5.large",
             KeyName="test",
             UserData=USER_DATA,
+            IamInstanceProfile={"Name": "reader"},
             MinCount=1,
             MaxCount=1,
             NetworkInterfaces=[{"DeviceIndex": 0, "SubnetId": subnet, "AssociatePublicIpAddress": True}],
@@ -51,6 +60,10 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launched]:
         ec2.get_waiter("instance_running").wait(InstanceIds=[instance_id], WaiterConfig={"Delay": 1, "MaxAttempts": 30})
         instance = describe(ec2, instance_id)
         yield Launched(cloud, ec2, instance, BareHost(instance_id, instance["PrivateIpAddress"], instance["PublicIpAddress"], key))
+
+
+def document(statement: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
 def describe(ec2: Any, instance_id: str) -> dict[str, Any]:
@@ -110,6 +123,20 @@ def test_env_is_enough_for_the_aws_tools(launched: Launched) -> None:
     code = "import boto3; print(boto3.client('sts').get_caller_identity()['Account'])"
     script = f'{exports}\n"{sys.executable}" -c "{code}"'
     assert subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.strip().isdecimal()
+
+
+def test_a_host_finds_its_metadata_and_s3_as_on_aws(launched: Launched) -> None:
+    s3 = launched.cloud.client("s3")
+    s3.create_bucket(Bucket="data")
+    s3.put_object(Bucket="data", Key="file", Body=b"content")
+    token = "$(curl -sfX PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' http://169.254.169.254/latest/api/token)"
+    ask = f'curl -sf -H "X-aws-ec2-metadata-token: {token}" http://169.254.169.254/latest/meta-data/instance-id'
+    assert launched.host.ssh(ask).stdout == launched.host.name
+    assert launched.host.ssh("aws s3 cp s3://data/file -").stdout == "content"
+    denied = launched.host.ssh("echo more | sudo aws s3 cp - s3://data/other", check=False)
+    assert "AccessDenied" in denied.stderr
+    launched.cloud.restart()
+    assert launched.host.ssh("aws s3 cp s3://data/file -").stdout == "content"
 
 
 def test_terminated_instance_takes_its_host_along(launched: Launched) -> None:

@@ -1,0 +1,177 @@
+"""What a host reaches through its socket: metadata about itself, credentials of its role, and no more of S3 than the role allows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from local_cloud.aws import app
+from local_cloud.aws.instance_metadata import InstanceMetadata
+from local_cloud.aws.permissions import permits
+from local_cloud.doors import METADATA_ADDRESS, Doors, inside
+from local_cloud.runtime import NoHosts
+from werkzeug.test import Client
+
+from .conftest import Account, until
+
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
+TTL = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+
+
+class Host:
+    """An instance with a role, and its door."""
+
+    def __init__(self, account: Account, cloud: app.LocalCloud) -> None:
+        self.bucket, role = account.name("data"), account.name("role")
+        account.client("s3").create_bucket(Bucket=self.bucket)
+        account.client("s3").create_bucket(Bucket=f"{self.bucket}-other")
+        self.iam = account.client("iam")
+        self.iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST))
+        statements = [
+            {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": f"arn:aws:s3:::{self.bucket}"},
+            {"Effect": "Allow", "Action": "s3:GetObject", "Resource": [f"arn:aws:s3:::{self.bucket}/*"]},
+        ]
+        policy = {"Version": "2012-10-17", "Statement": statements}
+        self.iam.put_role_policy(RoleName=role, PolicyName="data", PolicyDocument=json.dumps(policy))
+        self.iam.create_instance_profile(InstanceProfileName=role)
+        self.iam.add_role_to_instance_profile(InstanceProfileName=role, RoleName=role)
+        (instance,) = account.run(account.subnets()[0], IamInstanceProfile={"Name": role})
+        self.id, self.role, self.ip = instance["InstanceId"], role, instance["PrivateIpAddress"]
+        self.client = Client(inside(InstanceMetadata(self.id), cloud))
+
+    def ask(self, path: str, method: str = "GET", headers: dict[str, str] | None = None) -> Any:
+        return self.client.open(path, method=method, headers={"Host": METADATA_ADDRESS, **(headers or {})})
+
+    def metadata(self, path: str) -> Any:
+        token = self.ask("/latest/api/token", "PUT", TTL).text
+        return self.ask(path, headers={"X-aws-ec2-metadata-token": token})
+
+    def credentials(self) -> dict[str, str]:
+        found: dict[str, str] = json.loads(self.metadata(f"/latest/meta-data/iam/security-credentials/{self.role}").text)
+        return found
+
+
+@pytest.fixture(scope="module")
+def host(running_cloud: tuple[app.LocalCloud, str], accounts: dict[str, Account]) -> Host:
+    return Host(accounts["us-east-1"], running_cloud[0])
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("/latest/meta-data/instance-id", lambda host: host.id),
+        ("/latest/meta-data/local-ipv4", lambda host: host.ip),
+        ("/latest/meta-data/placement/region", lambda host: "us-east-1"),
+        ("/latest/meta-data/placement/", lambda host: "availability-zone\nregion"),
+        ("/latest/meta-data/iam/security-credentials/", lambda host: host.role),
+    ],
+)
+def test_a_host_learns_about_itself(host: Host, path: str, wanted: Callable[[Host], str]) -> None:
+    assert host.metadata(path).text == wanted(host)
+
+
+def test_metadata_needs_a_token(host: Host) -> None:
+    assert host.ask("/latest/meta-data/instance-id").status_code == 401
+    assert host.ask("/latest/api/token", "PUT").status_code == 400
+    assert host.metadata("/latest/meta-data/no-such-thing").status_code == 404
+    assert json.loads(host.metadata("/latest/dynamic/instance-identity/document").text)["instanceId"] == host.id
+
+
+def test_a_host_does_not_control_the_cloud(host: Host) -> None:
+    assert host.client.get("/_local_cloud/health").status_code == 404
+
+
+def test_credentials_are_the_role_s_and_stay_for_a_while(host: Host, account: Account) -> None:
+    found = host.credentials()
+    assert found == host.credentials()
+    session = boto3.Session(found["AccessKeyId"], found["SecretAccessKey"], found["Token"], "us-east-1")
+    identity = session.client("sts", endpoint_url=account.url).get_caller_identity()["Arn"]
+    assert identity.endswith(f":assumed-role/{host.role}/{host.id}")
+
+
+def test_s3_answers_a_host_as_its_role_allows(host: Host, account: Account) -> None:
+    found = host.credentials()
+    s3 = boto3.Session(found["AccessKeyId"], found["SecretAccessKey"], found["Token"], "us-east-1").client("s3", endpoint_url=account.url)
+    account.client("s3").put_object(Bucket=host.bucket, Key="folder/file", Body=b"content")
+    assert [each["Key"] for each in s3.list_objects_v2(Bucket=host.bucket)["Contents"]] == ["folder/file"]
+    assert s3.get_object(Bucket=host.bucket, Key="folder/file")["Body"].read() == b"content"
+    s3.head_object(Bucket=host.bucket, Key="folder/file")
+    for call in (
+        lambda: s3.put_object(Bucket=host.bucket, Key="folder/other", Body=b""),
+        lambda: s3.delete_object(Bucket=host.bucket, Key="folder/file"),
+        lambda: s3.list_objects_v2(Bucket=f"{host.bucket}-other"),
+        s3.list_buckets,
+    ):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("statements", "permitted"),
+    [
+        ([("Allow", "s3:*", "*")], True),
+        ([("Allow", ["s3:GetObject"], ["arn:aws:s3:::data/train/*"])], True),
+        ([("Allow", "s3:GetObject", "arn:aws:s3:::data/test/*")], False),
+        ([("Allow", "s3:PutObject", "*")], False),
+        ([("Allow", "*", "*"), ("Deny", "s3:Get*", "arn:aws:s3:::data/*")], False),
+        ([], False),
+    ],
+)
+def test_policies(statements: list[tuple[str, Any, Any]], permitted: bool) -> None:
+    policy = [dict(zip(("Effect", "Action", "Resource"), each)) for each in statements]
+    assert permits(policy, "s3:GetObject", "arn:aws:s3:::data/train/1.tar") is permitted
+
+
+def test_a_bucket_has_the_tags_it_was_created_with(account: Account) -> None:
+    s3, name = account.client("s3"), account.name("tagged")
+    tags = [{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"Tags": tags})
+    assert s3.get_bucket_tagging(Bucket=name)["TagSet"] == tags
+
+
+def test_a_policy_against_plain_http_lets_calls_in(account: Account) -> None:
+    s3, name = account.client("s3"), account.name("policy")
+    s3.create_bucket(Bucket=name)
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": f"arn:aws:s3:::{name}/*"}
+    plain = {**deny, "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
+    s3.put_bucket_policy(Bucket=name, Policy=json.dumps({"Version": "2012-10-17", "Statement": [plain]}))
+    s3.put_object(Bucket=name, Key="a", Body=b"")
+    s3.put_bucket_policy(Bucket=name, Policy=json.dumps({"Version": "2012-10-17", "Statement": [deny]}))
+    with pytest.raises(ClientError, match=r"403|AccessDenied"):
+        s3.get_object(Bucket=name, Key="a")
+
+
+class Sockets(NoHosts):
+    """Hosts that have folders for their sockets, with names too long for the kernel."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder / ("long" * 30)
+        self._folder.mkdir()
+
+    def socket(self, instance_id: str) -> Path | None:
+        return self._folder / instance_id
+
+
+@pytest.fixture
+def doors(cloud: app.LocalCloud, tmp_path: Path) -> Iterator[tuple[Sockets, Doors]]:
+    runtime = Sockets(tmp_path)
+    doors = Doors(runtime, cloud)
+    yield runtime, doors
+    doors.close()
+
+
+def test_a_door_is_open_while_its_instance_is(account: Account, doors: tuple[Sockets, Doors]) -> None:
+    (instance,) = account.run(account.subnets()[0])
+    path = doors[0].socket(instance["InstanceId"])
+    until(lambda: path.exists() and instance["InstanceId"] in doors[1].open)
+    account.ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
+    until(lambda: instance["InstanceId"] not in doors[1].open)

@@ -1,0 +1,54 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Shows how far the module of the same name is, and tells it what a path of the controller holds."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data.source import DataError, human
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data.stager import upload_facts
+
+display = Display()
+
+SHOW_SECONDS = 10.0
+
+
+class ActionModule(ActionBase):
+    """Runs the module again and again until the data set is there."""
+
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        arguments = {**self._task.args, "attempt": uuid.uuid4().hex}
+        if str(arguments.get("source", "")).startswith("/"):
+            try:
+                arguments["upload"] = upload_facts(arguments["source"])
+            except DataError as error:
+                raise AnsibleActionFail(str(error)) from error
+        shown, shown_at, host = "", time.monotonic(), (task_vars or {}).get("inventory_hostname", "")
+        while True:
+            answer = self._execute_module(module_args=arguments, task_vars=task_vars)
+            if answer.get("failed") or answer.get("finished", True):
+                return {**result, **answer}
+            line, now = text(answer.get("progress", {})), time.monotonic()
+            if line and (line.split()[0] != (shown.split() or [""])[0] or now >= shown_at + SHOW_SECONDS):
+                shown, shown_at = line, now
+                display.display(f"{host}: {line}")
+
+
+def text(progress: dict[str, Any]) -> str:
+    """Return how far it is, for people; nothing when that is not known yet."""
+    stage, done, total = progress.get("stage", ""), progress.get("done", 0), progress.get("total", 0)
+    if not total:
+        return f"{stage} {human(done)}" if done else stage
+    if stage == "unpacking":
+        return f"{stage} archive {done + 1} of {total}"
+    return f"{stage} {human(done)} of {human(total)}"

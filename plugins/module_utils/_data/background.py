@@ -1,0 +1,105 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Lets work go on after the module that started it has ended, and after the connection to the host is gone."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+import traceback
+from typing import Any, Callable, Mapping
+
+FOLDER = "~/.cache/deeplearning/datasets"
+LOOK_SECONDS = 0.2
+
+
+def work(name: str) -> Background:
+    """Return the work of this user that has a name."""
+    return Background(os.path.join(os.path.expanduser(FOLDER), name))
+
+
+class Background:
+    """One piece of work, known by a folder. At most one process does it at a time, as long as it holds the folder's lock."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.progress, self.log = os.path.join(folder, "progress.json"), os.path.join(folder, "log")
+
+    def start(self, attempt: Mapping[str, Any], work: Callable[[], None]) -> None:
+        """Do the work in a process of its own, unless it is being done; C(attempt) is what C(attempt()) returns from now on."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        with open(os.path.join(self._folder, "lock"), "w", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            self._forget()
+            with open(os.path.join(self._folder, "attempt.json"), "w", encoding="utf-8") as file:
+                json.dump(dict(attempt), file)
+            child = os.fork()
+            if child == 0:
+                self._detach(lock.fileno(), work)
+            os.waitpid(child, 0)
+
+    def attempt(self) -> dict[str, Any] | None:
+        """Return what the work was last started with."""
+        return _read(os.path.join(self._folder, "attempt.json"))
+
+    def state(self) -> dict[str, Any]:
+        """Return the progress that the work has written, empty when there is none."""
+        return _read(self.progress) or {}
+
+    def is_running(self) -> bool:
+        """Return whether a process does the work, or something that it has started goes on."""
+        try:
+            with open(os.path.join(self._folder, "lock"), encoding="utf-8") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end of the work, at most so long, and return whether it has ended."""
+        end = time.monotonic() + seconds
+        while self.is_running():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
+
+    def _forget(self) -> None:
+        if os.path.exists(self.progress):
+            os.unlink(self.progress)
+
+    def _detach(self, lock: int, work: Callable[[], None]) -> None:
+        """Go on without terminal and parent, do the work, and never return."""
+        status = 1
+        try:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+            os.set_inheritable(lock, True)
+            log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            for target, source in ((0, nothing), (1, log), (2, log)):
+                os.dup2(source, target)
+            work()
+            status = 0
+        except BaseException:  # pylint: disable=broad-exception-caught
+            os.write(2, traceback.format_exc().encode())
+        finally:
+            os._exit(status)
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,134 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What is staged: where it comes from, what it is called, and what tells one version of it from another. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import Any, Iterable, NamedTuple, Tuple
+from urllib.parse import unquote, urlsplit
+
+S3, URL, PATH = "s3", "url", "path"
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+DESCRIBING = ".dataset."
+"""What the names of those files begin with that describe a data set, at its top."""
+ARCHIVE = re.compile(r"\.(tar|tgz|tbz2|txz|tzst|tar\.(gz|bz2|xz|zst)|zip)$", re.IGNORECASE)
+HASHES = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
+
+File = Tuple[str, int]
+"""A path inside the data set, and a size in bytes."""
+
+
+class DataError(Exception):
+    """Something that the user can put right, said in one sentence."""
+
+
+class Source(NamedTuple):
+    """A parsed source. Of C(s3) the place is C((bucket, key)), else C((text, ''))."""
+
+    kind: str
+    text: str
+    bucket: str = ""
+    key: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The source as it may be written down: the query of a URL may hold a signature."""
+        return self.text.partition("?")[0] if self.kind == URL else self.text
+
+    @property
+    def basename(self) -> str:
+        """The last part of the source's path."""
+        path = unquote(urlsplit(self.text).path) if self.kind == URL else self.key or self.bucket or self.text
+        return os.path.basename(path.rstrip("/"))
+
+
+def parse(text: str) -> Source:
+    """Return what a source is. Raises DataError when it is nothing that can be staged."""
+    if text.startswith("s3://"):
+        bucket, _slash, key = text[len("s3://") :].partition("/")
+        if bucket:
+            return Source(S3, text, bucket, key)
+    elif text.startswith(("https://", "http://")):
+        source = Source(URL, text)
+        if source.basename:
+            return source
+    elif text.startswith("/"):
+        return Source(PATH, text)
+    raise DataError(
+        f"dataset_source is '{text}': give s3://bucket/prefix, the URL of a file that begins with https://, or a path of the controller "
+        "that begins with /."
+    )
+
+
+def parse_s3(option: str, text: str) -> Source:
+    """Return a place on S3. Raises DataError for anything else."""
+    source = parse(text) if text.startswith("s3://") else None
+    if source is None:
+        raise DataError(f"{option} is '{text}': give shared, local, direct, or a place on S3 such as s3://bucket/prefix.")
+    return source
+
+
+def name_of(source: Source, name: str | None) -> str:
+    """Return the data set's name, by default that of the source without what makes it an archive. Raises DataError."""
+    result = name or re.sub(r"[^A-Za-z0-9._-]+", "-", ARCHIVE.sub("", source.basename)).lstrip("._-")[:100]
+    if not NAME.fullmatch(result):
+        raise DataError(
+            f"dataset_name is '{result}': use letters, digits, '.', '_' and '-', at most 100, and begin with a letter or digit."
+        )
+    return result
+
+
+def parse_checksum(text: str) -> tuple[str, str]:
+    """Return algorithm and digest of C(sha256:0123...). Raises DataError."""
+    algorithm, _colon, digest = text.partition(":")
+    digest = digest.strip().lower()
+    if len(digest) != HASHES.get(algorithm) or not re.fullmatch("[0-9a-f]+", digest):
+        raise DataError(f"dataset_checksum is '{text}': give {', '.join(sorted(HASHES))}, a colon and the digest in hexadecimal.")
+    return algorithm, digest
+
+
+def is_archive(path: str) -> bool:
+    """Return whether a file's name says that it can be unpacked."""
+    return ARCHIVE.search(path) is not None
+
+
+def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
+    """Return (path, size, ETag) of each object of a source, sorted, and whether it is a single object.
+
+    The lines are those of C(aws s3api list-objects-v2) with the query C(Contents[].[Size,ETag,Key]) as text. A key that is listed itself
+    is an object; else it is a folder, which other keys that merely begin alike are not part of.
+    """
+    folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
+    found = []
+    for line in lines:
+        parts = line.rstrip("\n").split("\t", 2)
+        if len(parts) < 3:
+            continue
+        size, tag, key = int(parts[0]), parts[1], parts[2]
+        if key == source.key and not key.endswith("/"):
+            return [(source.basename, size, tag)], True
+        if key.startswith(folder) and not key.endswith("/") and not key.startswith(folder + DESCRIBING):
+            found.append((key[len(folder) :], size, tag))
+    return sorted(found), False
+
+
+def fingerprint(*facts: Any) -> str:
+    """Return twelve hex digits that differ when any of the facts does."""
+    total = hashlib.sha256()
+    for fact in facts:
+        total.update(repr(fact).encode() + b"\0")
+    return total.hexdigest()[:12]
+
+
+def human(size: float) -> str:
+    """Return a number of bytes for people."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -1,0 +1,303 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: dataset
+version_added: 0.1.0
+short_description: Brings a data set to shared storage, to a host's disk, or to S3
+description:
+  - Fetches from S3, from a URL or from what was copied from the controller, checks, unpacks, and makes the data set appear under its
+    name by one rename. A data set that is there in the version that the source has is left alone.
+  - The work goes on in the background while its action plugin shows how far it is. Interrupting Ansible does not interrupt it, and an
+    interrupted one carries on with the next run.
+  - S3 is read and written by the AWS CLI with the credentials of the instance's role, URLs by curl.
+options:
+  source:
+    description:
+      - C(s3://bucket/key) of an object, C(s3://bucket/prefix) of all objects below it, the URL of a file, or a path of the controller.
+    type: str
+    required: true
+  destination:
+    description:
+      - V(shared) for a directory that all hosts see, V(local) for one of this host alone.
+      - V(direct) leaves the data on S3 and makes only the lists of its objects.
+      - C(s3://bucket/prefix) copies to S3. Nothing is ever deleted there.
+    type: str
+    default: shared
+  name:
+    description:
+      - Name of the data set, by default that of the source without the suffix of an archive.
+    type: str
+  directory:
+    description:
+      - Where data sets are, or with a destination on S3, where there is room for what is on its way.
+    type: path
+    required: true
+  checksum:
+    description:
+      - Digest of a single file, such as C(sha256:0123...).
+    type: str
+    default: ""
+  unpack:
+    description:
+      - Whether to unpack archives, C(.tar), compressed ones and C(.zip). They are not kept.
+    type: bool
+    default: false
+  region:
+    description:
+      - Region in which S3 is asked, by default that of the host.
+    type: str
+  anonymous:
+    description:
+      - Whether to read S3 without credentials, as public data sets want it.
+    type: bool
+    default: false
+  shards:
+    description:
+      - For each of these numbers of ranks, make lists that divide the files among so many.
+    type: list
+    elements: int
+    default: []
+  state:
+    description:
+      - V(examined) looks at source and destination and changes nothing.
+      - V(fetched) brings O(share) into the place where V(present) finds it.
+      - V(present) does the whole.
+    type: str
+    choices: [examined, fetched, present]
+    default: present
+  hosts:
+    description:
+      - With O(state=examined), among how many hosts a source on S3 is divided.
+    type: int
+    default: 1
+  share:
+    description:
+      - With O(state=fetched), which part of the source this host fetches, as O(state=examined) told it.
+    type: dict
+    suboptions:
+      version:
+        description:
+          - Version of the source.
+        type: str
+        required: true
+      patterns:
+        description:
+          - Patterns of the objects.
+        type: list
+        elements: str
+        required: true
+  upload:
+    description:
+      - What the action plugin knows about a path of the controller.
+    type: dict
+    suboptions:
+      version:
+        description:
+          - What changes with the files.
+        type: str
+        required: true
+      size:
+        description:
+          - Bytes of all files.
+        type: int
+        required: true
+      single:
+        description:
+          - Whether it is one file.
+        type: bool
+        required: true
+  attempt:
+    description:
+      - Which run this call belongs to, given by the action plugin.
+    type: str
+    default: ""
+  wait:
+    description:
+      - For how many seconds to wait for the end before telling how far it is.
+    type: int
+    default: 5
+attributes:
+  check_mode:
+    description: Asks source and destination, and changes nothing.
+    support: full
+  diff_mode:
+    description: Has nothing to show.
+    support: none
+  idempotent:
+    description: A data set that is there in this version is not changed.
+    support: full
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Unpack an archive from S3 on the shared storage
+  deeplearning.cluster.dataset:
+    source: s3://my-datasets/coco-2017.tar
+    unpack: true
+    directory: /efs/datasets
+  run_once: true
+
+- name: Every host has all files on its own disk
+  deeplearning.cluster.dataset:
+    source: s3://my-datasets/imagenet/
+    destination: local
+    directory: /opt/dlami/nvme/datasets
+"""
+
+RETURN = r"""
+name:
+  description: Name of the data set.
+  returned: success
+  type: str
+  sample: coco-2017
+path:
+  description: Where the data set is.
+  returned: success
+  type: str
+  sample: /efs/datasets/coco-2017
+version:
+  description: Changes with the contents of the source.
+  returned: success
+  type: str
+  sample: 0123456789ab
+current:
+  description: Whether nothing is to be done.
+  returned: when O(state=examined)
+  type: bool
+download:
+  description: Where files from the controller are to be put.
+  returned: when O(state=examined)
+  type: str
+single:
+  description: Whether the source is a single file.
+  returned: when O(state=examined)
+  type: bool
+shares:
+  description: For each of O(hosts) the patterns of the objects that it may fetch.
+  returned: when O(state=examined)
+  type: list
+  elements: list
+finished:
+  description: Whether the work has ended.
+  returned: always
+  type: bool
+progress:
+  description: How far it is.
+  returned: as long as it has not ended
+  type: dict
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data import background, stager
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data.shares import patterns
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data.source import PATH, S3, DataError, fingerprint, name_of, parse
+
+ARGUMENTS = {
+    "source": {"type": "str", "required": True},
+    "destination": {"type": "str", "default": "shared"},
+    "name": {"type": "str"},
+    "directory": {"type": "path", "required": True},
+    "checksum": {"type": "str", "default": ""},
+    "unpack": {"type": "bool", "default": False},
+    "region": {"type": "str"},
+    "anonymous": {"type": "bool", "default": False},
+    "shards": {"type": "list", "elements": "int", "default": []},
+    "state": {"type": "str", "choices": ["examined", "fetched", "present"], "default": "present"},
+    "hosts": {"type": "int", "default": 1},
+    "share": {
+        "type": "dict",
+        "options": {"version": {"type": "str", "required": True}, "patterns": {"type": "list", "elements": "str", "required": True}},
+    },
+    "upload": {
+        "type": "dict",
+        "options": {
+            "version": {"type": "str", "required": True},
+            "size": {"type": "int", "required": True},
+            "single": {"type": "bool", "required": True},
+        },
+    },
+    "attempt": {"type": "str", "default": ""},
+    "wait": {"type": "int", "default": 5},
+}
+# What concerns the single call and not what is to be staged
+OF_THE_CALL = {"state", "hosts", "attempt", "wait"}
+
+
+def main() -> None:
+    module = AnsibleModule(ARGUMENTS, supports_check_mode=True, required_if=[("state", "fetched", ["share"])])
+    spec = {name: value for name, value in module.params.items() if name not in OF_THE_CALL}
+    try:
+        if parse(spec["source"]).kind == PATH and not spec["upload"]:
+            raise DataError(f"source: {spec['source']} is a path of the controller, at which only this module's action plugin can look.")
+        refuse_own_disk(spec["destination"], spec["directory"])
+        if module.params["state"] == "fetched" and module.check_mode:
+            module.exit_json(changed=True, finished=True)
+        if module.params["state"] == "examined" or module.check_mode:
+            examine(module, spec)
+        work_on(module, spec)
+    except DataError as error:
+        module.fail_json(msg=str(error))
+
+
+def refuse_own_disk(destination: str, directory: str) -> None:
+    """Raise DataError for a place that other hosts cannot see, as it is when the shared storage is not mounted."""
+    if destination not in (stager.SHARED, stager.DIRECT):
+        return
+    existing = os.path.abspath(directory)
+    while not os.path.exists(existing):
+        existing = os.path.dirname(existing)
+    if os.stat(existing).st_dev == os.stat("/").st_dev:
+        raise DataError(
+            f"{directory} is on the host's own disk, and dataset_destination is {destination}. Mount the shared storage with "
+            "playbooks/configure.yml, or choose local."
+        )
+
+
+def examine(module: AnsibleModule, spec: stager.Spec) -> None:
+    """Tell what there is and what would be done."""
+    plan = stager.examine(spec)
+    where, current = stager.places(spec, plan), plan.current and not stager.missing_shards(spec, plan)
+    divided = plan.source.kind == S3 and not plan.single and module.params["hosts"] > 1
+    module.exit_json(
+        changed=not current and module.params["state"] != "examined",
+        finished=True,
+        name=plan.name,
+        path=where.final,
+        version=plan.version,
+        current=current,
+        download=where.download,
+        single=plan.single,
+        shares=patterns(plan.files, module.params["hosts"]) if divided and not plan.current else [],
+    )
+
+
+def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
+    """Start the work if need be, wait for a while, and tell how far it is."""
+    what = fingerprint(name_of(parse(spec["source"]), spec["name"]), spec["directory"], spec["destination"])
+    work, attempt = background.work(what), {"attempt": module.params["attempt"], "spec": fingerprint(*sorted(spec.items()))}
+    known = work.attempt() or {}
+    if not work.is_running():
+        if known != attempt:
+            work.start(attempt, lambda: stager.run(spec, stager.Progress(work.progress)))
+    elif known.get("spec") != attempt["spec"]:
+        raise DataError(f"{spec['source'].partition('?')[0]} is being staged on this host in another way. Run again when that is done.")
+    ended = work.wait(module.params["wait"])
+    state = work.state()
+    if not ended or work.attempt() != attempt:
+        module.exit_json(changed=False, finished=False, progress=state)
+    if state.get("stage") != "ended":
+        raise DataError(f"Staging ended before it was done. See {work.log} on the host, and run again to carry on.")
+    if "error" in state:
+        raise DataError(state["error"])
+    module.exit_json(finished=True, **state["result"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: dataset_bucket
+version_added: 0.1.0
+short_description: The S3 bucket of data sets
+description:
+  - A bucket that nobody outside the account can be given access to, whose objects are encrypted, and which answers through TLS alone.
+  - A bucket that exists and does not carry the tag C(deeplearning:cluster) of this cluster belongs to somebody else. It is used as it is.
+  - Buckets are never deleted.
+options:
+  bucket:
+    description:
+      - Name of the bucket.
+    type: str
+    required: true
+  cluster:
+    description:
+      - Name of the cluster that the bucket is made for. Others can use it too.
+    type: str
+    required: true
+  kms_key_id:
+    description:
+      - Id or ARN of a KMS key that encrypts new objects. Without, S3 does so with keys of its own.
+      - The nodes' role needs to be allowed to use the key by the key's policy.
+    type: str
+  tags:
+    description:
+      - More tags of the bucket.
+    type: dict
+    default: {}
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+attributes:
+  check_mode:
+    description: Predicts the changes from what there is.
+    support: full
+  diff_mode:
+    description: Shows what differs.
+    support: full
+  idempotent:
+    description: A bucket that is as described is not changed.
+    support: full
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: A bucket for the data of a cluster
+  deeplearning.cluster.dataset_bucket:
+    bucket: bert-data-123456789012
+    cluster: bert
+    region: us-east-1
+"""
+
+RETURN = r"""
+changes:
+  description: What was changed, or would be.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"kind": "bucket", "key": "data", "action": "create", "policy": "in_place", "before": {}, "after": {"name": "bert-data"}}]
+adopted:
+  description: Whether the bucket is somebody else's, so that nothing about it was changed.
+  returned: success
+  type: bool
+"""
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils import validation
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import AnsibleAWSModule, Cloud, CloudError, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data import bucket
+from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.execute import ApplyError, apply_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.plan import ForbiddenChange, make_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils.provisioning import difference
+
+try:
+    from botocore.exceptions import BotoCoreError, ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+ARGUMENTS = {
+    "bucket": {"type": "str", "required": True},
+    "cluster": {"type": "str", "required": True},
+    "kms_key_id": {"type": "str"},
+    "tags": {"type": "dict", "default": {}},
+}
+
+
+def main() -> None:
+    module = AnsibleAWSModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    name = module.params["bucket"]
+    try:
+        findings = [*validation.cluster_name(module.params["cluster"]), *validation.buckets("bucket", [name])]
+        if findings:
+            raise CloudError(" ".join(findings))
+        cloud = Cloud(module, module.params["cluster"], tags={key: str(value) for key, value in module.params["tags"].items()})
+        found = bucket.read(cloud, name)
+        tags = cloud.tags(bucket.COMPONENT, bucket.BUCKET.key, name)
+        plan = make_plan([bucket.wanted(name, cloud.region, module.params["kms_key_id"], tags)], found, bucket.KINDS)
+        if not module.check_mode:
+            apply_plan(cloud, plan, found, bucket.KINDS)
+    except (ApplyError, BotoCoreError, ClientError, CloudError, ForbiddenChange) as error:
+        fail(module, error)
+    module.exit_json(
+        changed=bool(plan),
+        changes=[change.describe() for change in plan],
+        diff=[difference(change) for change in plan],
+        adopted=any(item.adopted for item in found),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""Data sets on real hosts, which reach S3 with the credentials of their role and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition
+from local_cloud.testing import BareHost, LocalCloud
+
+REGION = "us-east-1"
+BUCKET = "sets-of-images"
+IMAGES = {f"class{number % 3}/{number:02d}.jpg": str(number) * 100 for number in range(30)}
+SLOWLY = """
+import http.server, time
+
+pytestmark = pytest.mark.exhaustive
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        content = open("/srv/set.tar.gz", "rb").read()
+        start, _, end = self.headers.get("Range", "bytes=0-")[6:].partition("-")
+        part = content[int(start) : int(end) + 1 if end else None]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {start}-{int(start) + len(part) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(part)))
+        self.end_headers()
+        with open("/tmp/ranges", "a") as log:
+            log.write(f"{self.client_address[0]} {start}-{end}\\n")
+        for place in range(0, len(part), 20000):
+            self.wfile.write(part[place : place + 20000])
+            time.sleep(0.1)
+http.server.ThreadingHTTPServer(("", 8000), Handler).serve_forever()
+"""
+
+
+class Cluster:
+    """Two instances with a role and shared storage, and plays on them."""
+
+    def __init__(self, cloud, folder, hosts):
+        self.cloud, self.folder, self.hosts = cloud, folder, hosts
+        options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+        shared = {
+            "ansible_user": "ubuntu",
+            "ansible_ssh_private_key_file": str(hosts[0].key_file),
+            "ansible_ssh_common_args": options,
+            "ansible_python_interpreter": "/usr/bin/python3",
+        }
+        inventory = {
+            "all": {"vars": {"deeplearning_cluster_name": "sets", "deeplearning_region": REGION}},
+            "trainers": {
+                "hosts": {f"host{number}": {"ansible_host": host.private_ip} for number, host in enumerate(hosts, 1)},
+                "vars": shared,
+            },
+        }
+        inventory["trainers"]["vars"] = shared
+        self.inventory = folder / "inventory.yml"
+        self.inventory.write_text(yaml.safe_dump(inventory))
+
+    def command(self, **variables):
+        settings = json.dumps({f"dataset_{name}": value for name, value in variables.items()})
+        return ["ansible-playbook", "-i", str(self.inventory), "deeplearning.cluster.dataset", "-e", settings]
+
+    def run(self, *arguments, status=0, **variables):
+        done = subprocess.run(
+            [*self.command(**variables), *arguments],
+            env=self.cloud.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    def unchanged(self, **variables):
+        recap = self.run(**variables).split("PLAY RECAP", 1)[1]
+        return recap.count("changed=0") == len(recap.strip().splitlines()) - 1
+
+    def read(self, command, host=0):
+        return self.hosts[host].ssh(command).stdout
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sets")
+    key = folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    with LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
+        instances = launch(cloud, key)
+        hosts = [BareHost(each["InstanceId"], each["PrivateIpAddress"], "", key) for each in instances]
+        mount(cloud, hosts, instances[0]["SubnetId"])
+        yield Cluster(cloud, folder, hosts)
+
+
+def launch(cloud, key):
+    ec2, iam = cloud.client("ec2"), cloud.client("iam")
+    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(definition.TRUST_POLICY))
+    policy = definition.policy(REGION, [], [BUCKET])
+    iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))
+    iam.create_instance_profile(InstanceProfileName="nodes")
+    iam.add_role_to_instance_profile(InstanceProfileName="nodes", RoleName="nodes")
+    vpc = ec2.create_vpc(CidrBlock="10.178.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.178.1.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
+    launched = ec2.run_instances(
+        ImageId=ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
+        InstanceType="m5.large",
+        KeyName="test",
+        SubnetId=subnet,
+        IamInstanceProfile={"Name": "nodes"},
+        MinCount=2,
+        MaxCount=2,
+    )["Instances"]
+    identifiers = [each["InstanceId"] for each in launched]
+    ec2.get_waiter("instance_running").wait(InstanceIds=identifiers, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+    return launched
+
+
+def mount(cloud, hosts, subnet):
+    efs = cloud.client("efs")
+    file_system = efs.create_file_system(CreationToken="sets")["FileSystemId"]
+    wait_until(lambda: efs.describe_file_systems()["FileSystems"][0]["LifeCycleState"] == "available")
+    efs.create_mount_target(FileSystemId=file_system, SubnetId=subnet)
+    wait_until(lambda: efs.describe_mount_targets(FileSystemId=file_system)["MountTargets"][0]["LifeCycleState"] == "available")
+    command = (
+        f"sudo mkdir -p /efs && sudo mount -t nfs4 -o nfsvers=4.1 {file_system}.efs.{REGION}.amazonaws.com:/ /efs && sudo chown ubuntu /efs"
+    )
+    for host in hosts:
+        host.ssh("cloud-init status --wait")
+        wait_until(lambda host=host: host.ssh(command, check=False).returncode == 0)
+
+
+def wait_until(condition, timeout=60):
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true in time"
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def images(cluster):
+    """Images that went from the controller to a bucket that did not exist."""
+    folder = cluster.folder / "images"
+    for path, content in IMAGES.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+    options = {"source": str(folder), "destination": f"s3://{BUCKET}/images"}
+    predicted = cluster.run("--check", **options)
+    assert "changed=1" in predicted
+    cluster.run(**options)
+    assert cluster.unchanged(**options)
+    return f"s3://{BUCKET}/images"
+
+
+def test_hosts_fill_the_shared_storage_together_by_their_role(cluster, images):
+    output = cluster.run(source=images, shards=[2])
+    assert "Fetch the data set together" in output
+    assert cluster.read("cd /efs/datasets/images && cat */*.jpg", host=1) == "".join(IMAGES[path] for path in sorted(IMAGES))
+    assert cluster.read("cat /efs/datasets/images/.dataset.shards/2/* | wc -l").strip() == str(len(IMAGES))
+    assert cluster.unchanged(source=images, shards=[2])
+
+
+def test_what_the_role_does_not_allow_says_what_to_do(cluster):
+    cluster.cloud.client("s3").create_bucket(Bucket="not-for-nodes")
+    cluster.cloud.client("s3").put_object(Bucket="not-for-nodes", Key="a", Body=b"")
+    output = cluster.run(source="s3://not-for-nodes/a", status=2)
+    assert "Name the bucket in deeplearning_read_buckets" in " ".join(output.split())
+
+
+def test_from_the_controller_to_the_hosts(cluster, tmp_path):
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words/a").write_text("1")
+    cluster.run(source=f"{tmp_path}/words", destination="local")
+    assert [cluster.read("cat /var/lib/deeplearning/datasets/words/a", host) for host in (0, 1)] == ["1", "1"]
+    assert cluster.unchanged(source=f"{tmp_path}/words", destination="local")
+
+
+def test_an_interrupted_run_carries_on_where_it_was(cluster):
+    server = cluster.hosts[0]
+    server.ssh("head -c 6000000 /dev/urandom >/tmp/noise && sudo tar -czf /srv/set.tar.gz -C /tmp noise")
+    server.ssh(f"cat >/tmp/serve.py <<'END'\n{SLOWLY}\nEND\nsudo systemd-run --quiet --unit=serve python3 /tmp/serve.py")
+    options = {"source": f"http://{server.private_ip}:8000/set.tar.gz", "destination": "local", "unpack": True}
+    play = subprocess.Popen(
+        cluster.command(**options),
+        env=cluster.cloud.environment,
+        cwd=cluster.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    part = "/var/lib/deeplearning/datasets/.set.*.partial/download/set.tar.gz"
+    sizes = f"cat {part} 2>/dev/null | wc -c"
+    wait_until(lambda: all(int(host.ssh(sizes).stdout) > 200_000 for host in cluster.hosts))
+    os.killpg(play.pid, signal.SIGKILL)
+    play.wait()
+    cluster.hosts[1].ssh("sudo pkill -KILL -u ubuntu", check=False)
+    output = cluster.run(**options)
+    assert "fetching" in output
+    sums = {cluster.read("sha256sum </var/lib/deeplearning/datasets/set/noise", host) for host in (0, 1)}
+    assert sums == {cluster.read("sha256sum </tmp/noise")}
+    ranges = cluster.read("cat /tmp/ranges").split("\n")
+    resumed = [line for line in ranges if line and not line.endswith((" 0-", " 0-0"))]
+    assert [line.split()[0] for line in resumed] == [cluster.hosts[1].private_ip], "the other one went on without the controller"
+    assert cluster.unchanged(**options)
