@@ -13,6 +13,26 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 # Below 32768, where Linux starts to hand out ports for outgoing connections, and above most services.
 FIRST_PORT, PORT_COUNT = 20000, 12000
 
+# A process that has failed must not get to where its framework waits, on the way out, for others which wait for it themselves.
+RUN_SCRIPT = """\
+import os, runpy, sys
+del sys.argv[0]
+sys.path[0] = os.path.dirname(sys.argv[0])
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except BaseException as error:
+    exits = isinstance(error, SystemExit)
+    status = error.code if exits else 1
+    if not status:
+        raise
+    if not exits:
+        sys.excepthook(*sys.exc_info())
+    elif not isinstance(status, int):
+        print(status, file=sys.stderr)
+    sys.stdout.flush()
+    os._exit(status if isinstance(status, int) else 1)
+"""
+
 
 class Host(NamedTuple):
     """A host as a launcher sees it. C(name) is what the hosts call each other, C(interface) carries C(address).
@@ -46,6 +66,14 @@ class Program(NamedTuple):
     def argv(self) -> list[str]:
         """The command line of one training process."""
         return [*(self.command or (self.python, self.script)), *self.arguments]
+
+    @property
+    def abrupt_argv(self) -> list[str]:
+        """The same for frameworks that wait for all processes when one ends: it ends at once when its script fails.
+
+        A command has to see to that itself.
+        """
+        return self.argv if self.command else [self.python, "-c", RUN_SCRIPT, self.script, *self.arguments]
 
 
 class Process(NamedTuple):

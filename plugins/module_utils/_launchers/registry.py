@@ -5,10 +5,25 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import command, torchrun
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import (
+    command,
+    deepspeed,
+    horovod,
+    jax,
+    mpi,
+    mxnet,
+    tensorflow,
+    torchrun,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
 
 LAUNCHERS: dict[str, Launcher] = {
     "command": command.LAUNCHER,
+    "deepspeed": deepspeed.LAUNCHER,
+    "horovod": horovod.LAUNCHER,
+    "jax": jax.LAUNCHER,
+    "mpi": mpi.LAUNCHER,
+    "mxnet": mxnet.LAUNCHER,
+    "tensorflow": tensorflow.LAUNCHER,
     "torchrun": torchrun.LAUNCHER,
 }

@@ -21,7 +21,7 @@ class Endless(NamedTuple):
 
     C(variables) are those of the role training_job without their prefix. C(launcher) and C(rank) are patterns for C(pgrep -f) that find,
     on the host with the index C(victim), the process that starts or leads the others there, and one that trains. C(training) tells
-    whether all are training.
+    whether all are training. C(variant) is part of the jobs' names, where a file tries a launcher in several ways.
     """
 
     script: str
@@ -30,6 +30,7 @@ class Endless(NamedTuple):
     rank: str
     training: Callable[[Cluster, str], bool]
     victim: int = 1
+    variant: str = ""
 
 
 def kill_controller(cluster: Cluster, name: str, job: Endless) -> None:
@@ -66,9 +67,10 @@ def cut_network(cluster: Cluster, name: str, job: Endless) -> None:
         f" && sudo nft 'add rule ip cut in ip saddr {{ {peers} }} drop' && sudo nft 'add rule ip cut out ip daddr {{ {peers} }} drop'"
     )
     try:
-        # The processes of a unit have a view of their own of what is mounted.
+        # The processes of a unit have a view of their own of what is mounted, and a file that is open there for writing keeps it so.
         pids = f"systemctl show --property=MainPID --value 'deeplearning-{name}-*.service'"
-        victim.ssh(f"for pid in $({pids}); do sudo nsenter -t $pid -m mount -o remount,bind,ro /efs; done")
+        read_only = "mount --bind /efs /efs && until mount -o remount,bind,ro /efs; do sleep 0.1; done"
+        victim.ssh(f"for pid in $({pids}); do sudo nsenter -t $pid -m sh -c '{read_only}'; done")
         wait_until(lambda: cluster.info(name)["state"] in ("lost", "failed"), 120)
     finally:
         victim.ssh("sudo nft delete table ip cut")
@@ -92,7 +94,7 @@ def survive(request: pytest.FixtureRequest) -> Callable[[Cluster, Endless], None
     """Bring a fault about, then stop the job: the state is clear, nothing is left of it on any host, and another job beside it lives."""
 
     def check(cluster: Cluster, job: Endless) -> None:
-        name = request.param.replace("_", "-") + "-" + job.variables["launcher"]
+        name = "-".join(filter(None, [request.param.replace("_", "-"), job.variables["launcher"], job.variant]))
         beside = f"{BESIDE}-{name}"
         cluster.start(beside, "", command=["sleep", "900"], launcher="command")
         FAULTS[request.param](cluster, name, job)

@@ -1,0 +1,172 @@
+"""Trains a residual network on images like those of CIFAR-10 (see data.py) with MXNet, in one process or on many hosts at once.
+
+On a cluster every worker trains on its own share of the images; parameter servers add up the workers' gradients and update the parameters.
+Servers and the scheduler run this script too: they do their work inside `import mxnet` and leave the script there.
+Run it by hand with `python mxnet_train.py`, or on a cluster with examples/definitions/cifar10_mxnet.yml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import data
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+from mxnet.gluon.model_zoo.vision import BasicBlockV2, ResNetV2
+from tensorboardX import SummaryWriter
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--depth", type=int, default=8, help="layers, 6n+2: 50 wants a GPU (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=5, help="how often to go through the images (default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
+    parser.add_argument("--train-images", type=int, default=1500, help="for all workers together (default: %(default)s)")
+    parser.add_argument("--test-images", type=int, default=500, help="held out (default: %(default)s)")
+    parser.add_argument(
+        "--kvstore",
+        choices=["dist_sync", "dist_device_sync", "dist_async"],
+        default="dist_sync",
+        help="whether servers wait for all workers in each step; device: gradients are added up on a GPU first (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and begin anew")
+    arguments = parser.parse_args()
+    if arguments.depth < 8 or arguments.depth % 6 != 2:
+        parser.error(f"--depth {arguments.depth} is not 6n+2: choose 8, 14, 20, 32, 50, 110, ...")
+    return arguments
+
+
+def build_model(depth: int) -> gluon.HybridBlock:
+    """Return the residual network for CIFAR-10: three stages, at 32, 16 and 8 pixels, of blocks with two layers each."""
+    model = ResNetV2(BasicBlockV2, [(depth - 2) // 6] * 3, [16, 16, 32, 64], classes=data.CLASSES, thumbnail=True)
+    model.hybridize(static_alloc=True)
+    return model
+
+
+def load_images(split: str, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return images as the network takes them, float32 [count, 3, 32, 32], and their labels."""
+    images, labels = data.load(split, count, seed)
+    return (images.transpose(0, 3, 1, 2).astype("float32") - 127.5) / 64, labels
+
+
+def batches(count: int, size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
+    """Yield the indices of full batches in a new order: all workers have as many steps, whatever is left over."""
+    indices = order.permutation(count)
+    for start in range(0, count - size + 1, size):
+        yield indices[start : start + size]
+
+
+def accuracy(model: gluon.HybridBlock, images: np.ndarray, labels: np.ndarray, device: mx.Context) -> float:
+    """Return the share of images that the model recognises."""
+    parts = range(0, len(images), 256)
+    found = [model(mx.nd.array(images[start : start + 256], ctx=device)).argmax(axis=1).asnumpy() for start in parts]
+    return float((np.concatenate(found) == labels).mean())
+
+
+class Checkpoints:
+    """Parameters by epoch in one directory. A file is complete or not there at all, whenever the process is killed.
+
+    The momentum stays with the servers, which cannot save it: training that goes on gathers it anew.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def newest(self) -> Path | None:
+        return max(self.directory.glob("epoch-*.params"), default=None)
+
+    def epoch(self, path: Path) -> int:
+        return int(path.stem.split("-")[1])
+
+    def save(self, epoch: int, model: gluon.HybridBlock) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / f"epoch-{epoch:04d}.params"
+        temporary = path.with_suffix(".tmp")
+        model.save_parameters(str(temporary))
+        temporary.replace(path)
+
+
+class Report:
+    """What people see of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+
+    def __init__(self, rank: int, directory: Path) -> None:
+        self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
+        tensorboard = os.environ.get("DEEPLEARNING_TENSORBOARD_DIRECTORY", str(directory / "tensorboard"))
+        self.writer = SummaryWriter(tensorboard) if rank == 0 else None
+
+    def write(self, step: int, steps: int, **values: float) -> None:
+        if self.writer is None:
+            return
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step)
+        with self.progress.open("a") as file:
+            file.write(json.dumps({"step": step, "steps": steps, **values}) + "\n")
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+def train(arguments: argparse.Namespace) -> None:
+    """Train from the newest checkpoint, or from the beginning, to the last epoch."""
+    store = mx.kvstore.create(arguments.kvstore if "DMLC_ROLE" in os.environ else "device")
+    rank, workers = store.rank, store.num_workers
+    devices = [mx.gpu(index) for index in range(mx.context.num_gpus())] or [mx.cpu()]
+
+    images, labels = load_images("train", arguments.train_images, arguments.seed)
+    share = len(images) // workers
+    steps_per_epoch = share // arguments.batch_size
+    if not steps_per_epoch:
+        sys.exit(f"--train-images {len(images)} is less than a batch for each of {workers} workers: raise it, or lower --batch-size")
+    images, labels = images[rank::workers][:share], labels[rank::workers][:share]
+    test_images, test_labels = load_images("test", arguments.test_images, arguments.seed)
+    print(f"rank {rank} of {workers} on {socket.gethostname()} ({devices}): {share} of {arguments.train_images} images", flush=True)
+
+    output = Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "cifar10-output"))
+    output.mkdir(parents=True, exist_ok=True)
+    checkpoints = Checkpoints(Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", output / "checkpoints")))
+    mx.random.seed(arguments.seed)
+    model = build_model(arguments.depth)
+    first_epoch = 0
+    newest = None if arguments.restart else checkpoints.newest()
+    if newest:
+        model.load_parameters(str(newest), ctx=devices)
+        first_epoch = checkpoints.epoch(newest)
+        print(f"rank {rank}: goes on after epoch {first_epoch}, from {newest}", flush=True)
+    else:
+        model.initialize(mx.init.MSRAPrelu(), ctx=devices)
+
+    # The servers begin with rank 0's parameters once all workers are there: by then everybody has found the newest checkpoint.
+    settings = {"learning_rate": arguments.learning_rate, "momentum": 0.9, "wd": 1e-4}
+    trainer = gluon.Trainer(model.collect_params(), "sgd", settings, kvstore=store)
+    measure = gluon.loss.SoftmaxCrossEntropyLoss()
+    report = Report(rank, output)
+    for epoch in range(first_epoch, arguments.epochs):
+        total = 0.0
+        for chosen in batches(share, arguments.batch_size, np.random.default_rng([arguments.seed, epoch, rank])):
+            parts = zip(gluon.utils.split_and_load(images[chosen], devices), gluon.utils.split_and_load(labels[chosen], devices))
+            with autograd.record():
+                losses = [measure(model(part), answers) for part, answers in parts]
+            autograd.backward(losses)
+            trainer.step(arguments.batch_size * workers)  # the images of a step of all workers, which dist_async takes one by one
+            total += sum(float(loss.sum().asscalar()) for loss in losses) / arguments.batch_size
+        if rank == 0:
+            loss, found = total / steps_per_epoch, accuracy(model, test_images, test_labels, devices[0])
+            print(f"epoch {epoch + 1}: loss {loss:.4f}, held-out accuracy {found:.4f}", flush=True)
+            report.write((epoch + 1) * steps_per_epoch, arguments.epochs * steps_per_epoch, epoch=epoch + 1, loss=loss, accuracy=found)
+            checkpoints.save(epoch + 1, model)
+    report.close()
+    mx.nd.waitall()  # when Python ends MXNet drops what it has not sent yet, and the other workers would wait for it for ever
+
+
+if __name__ == "__main__":
+    train(parse_arguments())

@@ -1,0 +1,52 @@
+"""Tells how many held-out images the newest checkpoint of tensorflow_train.py recognises.
+
+Run it by hand with `python tensorflow_evaluate.py`, or as a job on the first host, as
+examples/definitions/cifar10_tensorflow_sync.yml says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tensorflow_model import checkpoint_directory, load_images, network, output_directory, progress_file
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkpoints", default=checkpoint_directory(), help="where the training writes them (default: %(default)s)")
+    parser.add_argument("--depth", type=int, default=8, help="layers of the network that was trained (default: %(default)s)")
+    parser.add_argument("--test-images", type=int, default=1000, help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="that of the training (default: %(default)s)")
+    return parser.parse_args()
+
+
+def evaluate(arguments: argparse.Namespace, checkpoint: str) -> tuple[int, float]:
+    """Return the step of a checkpoint and the share of held-out images that it recognises."""
+    images, labels = load_images("test", arguments.test_images, arguments.seed)
+    placeholder = tf.placeholder(tf.float32, [None, 32, 32, 3])
+    found = tf.argmax(network(placeholder, arguments.depth), axis=1)
+    step = tf.train.get_or_create_global_step()
+    with tf.Session() as session:
+        tf.train.Saver().restore(session, checkpoint)
+        answers = [session.run(found, {placeholder: images[start : start + 250]}) for start in range(0, len(images), 250)]
+        return int(session.run(step)), float(np.mean(np.concatenate(answers) == labels))
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    tf.disable_eager_execution()
+    checkpoint = tf.train.latest_checkpoint(arguments.checkpoints)
+    if not checkpoint:
+        raise SystemExit(f"there is no checkpoint in {arguments.checkpoints}: train first, or say with --checkpoints where they are")
+    step, accuracy = evaluate(arguments, checkpoint)
+    print(f"{checkpoint} (step {step}) recognises {accuracy:.4f} of {arguments.test_images} held-out images")
+    output_directory().mkdir(parents=True, exist_ok=True)
+    with progress_file().open("a") as file:
+        file.write(json.dumps({"step": step, "held_out_accuracy": accuracy}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Trains a residual network on images like those of CIFAR-10 (see data.py) with TensorFlow, in one process or on many hosts at once.
+
+On a cluster every worker trains on its own share of the images, and parameter servers hold the parameters: with --sync they apply the
+average of all workers' gradients in each step, without it each worker's gradients as they come. Servers and workers run this script with
+flags that say who they are, as in TensorFlow 1.
+Run it by hand with `python tensorflow_train.py`, or on a cluster with examples/definitions/cifar10_tensorflow_sync.yml or _async.yml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tensorflow_model import checkpoint_directory, load_images, network, output_directory, progress_file
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--depth", type=int, default=8, help="layers, 6n+2: 50 wants a GPU (default: %(default)s)")
+    parser.add_argument(
+        "--max-steps", type=int, default=200, help="updates of the parameters, those before a restart too (default: %(default)s)"
+    )
+    parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
+    parser.add_argument("--train-images", type=int, default=3000, help="for all workers together (default: %(default)s)")
+    parser.add_argument("--sync", action="store_true", help="update the parameters once all workers have their gradients")
+    parser.add_argument("--report-steps", type=int, default=20, help="steps between two reports and checkpoints (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument("--restart", action="store_true", help="throw away the checkpoints there are and begin anew")
+    cluster = parser.add_argument_group("what the launcher adds, with strategy flags")
+    cluster.add_argument("--ps_hosts", default="", help="host:port of each parameter server")
+    cluster.add_argument("--worker_hosts", default="", help="host:port of each worker")
+    cluster.add_argument("--job_name", choices=["ps", "worker"], default="worker")
+    cluster.add_argument("--task_index", type=int, default=0)
+    arguments = parser.parse_args()
+    if arguments.depth < 8 or arguments.depth % 6 != 2:
+        parser.error(f"--depth {arguments.depth} is not 6n+2: choose 8, 14, 20, 32, 50, 110, ...")
+    return arguments
+
+
+class LookForModel(tf.train.SessionCreator):
+    """Makes the session of a worker once the first one has initialised the parameters, for which it looks every second, not every 30."""
+
+    def __init__(self, master: str, config: tf.ConfigProto) -> None:
+        self.master, self.config = master, config
+
+    def create_session(self) -> tf.Session:
+        scaffold = tf.train.Scaffold().finalize()
+        manager = tf.train.SessionManager(
+            local_init_op=scaffold.local_init_op,
+            ready_op=scaffold.ready_op,
+            ready_for_local_init_op=scaffold.ready_for_local_init_op,
+            graph=tf.get_default_graph(),
+            recovery_wait_secs=1,
+        )
+        return manager.wait_for_session(self.master, config=self.config, max_wait_secs=7200)
+
+
+class Report:
+    """What people see of the training: progress lines for the cluster and curves for TensorBoard. Only the first worker writes."""
+
+    def __init__(self, steps: int, interval: int) -> None:
+        self.steps, self.interval, self.due = steps, interval, 0.0
+        self.seen: dict[str, list[float]] = {}
+        self.progress = progress_file()
+        self.writer = tf.summary.FileWriter(os.environ.get("DEEPLEARNING_TENSORBOARD_DIRECTORY", str(output_directory() / "tensorboard")))
+
+    def add(self, step: int, **values: float) -> None:
+        """Remember values, and write their averages when a report is due: the other workers count steps too, so not every step is seen."""
+        for name, value in values.items():
+            self.seen.setdefault(name, []).append(value)
+        if step < self.due:
+            return
+        step = min(step, self.steps)
+        averages = {name: float(np.mean(numbers)) for name, numbers in self.seen.items()}
+        print(f"step {step}: " + ", ".join(f"{name} {value:.4f}" for name, value in averages.items()), flush=True)
+        with self.progress.open("a") as file:
+            file.write(json.dumps({"step": step, "steps": self.steps, **averages}) + "\n")
+        self.writer.add_summary(
+            tf.Summary(value=[tf.Summary.Value(tag=name, simple_value=value) for name, value in averages.items()]), step
+        )
+        self.writer.flush()
+        self.seen.clear()
+        self.due = min(step + self.interval, self.steps) if step < self.steps else float("inf")
+
+
+class Training(NamedTuple):
+    """The tensors of one step, and the hooks that a session needs for them."""
+
+    images: tf.Tensor
+    labels: tf.Tensor
+    step: tf.Tensor
+    loss: tf.Tensor
+    accuracy: tf.Tensor
+    hooks: list[tf.train.SessionRunHook]
+
+
+def build_training(arguments: argparse.Namespace, workers: int) -> Training:
+    """Return the graph of one worker. Running its step trains on a batch and gives the number of updates so far."""
+    images, labels = tf.placeholder(tf.float32, [None, 32, 32, 3]), tf.placeholder(tf.int64, [None])
+    scores = network(images, arguments.depth)
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores))
+    accuracy = tf.reduce_mean(tf.cast(tf.equal(tf.argmax(scores, axis=1), labels), tf.float32))
+
+    updates = tf.train.get_or_create_global_step()
+    optimizer = tf.train.MomentumOptimizer(arguments.learning_rate, momentum=0.9)
+    hooks = [tf.train.StopAtStepHook(last_step=arguments.max_steps)]
+    if arguments.sync:
+        optimizer = tf.train.SyncReplicasOptimizer(optimizer, replicas_to_aggregate=workers, total_num_replicas=workers)
+        # Without tokens to begin with no worker runs ahead: its gradients would be out of date and thrown away.
+        hooks.append(optimizer.make_session_run_hook(arguments.task_index == 0, num_tokens=0))
+    with tf.control_dependencies([optimizer.minimize(loss, global_step=updates)]):
+        step = updates.read_value()
+    return Training(images, labels, step, loss, accuracy, hooks)
+
+
+def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunHook], master: str) -> tf.train.MonitoredSession:
+    """Return a session with the newest checkpoint or a new model, which the first worker makes and saves."""
+    # A worker talks to servers and not to other workers, so that it neither waits for those that start late nor for those at their end.
+    filters = ["/job:ps", f"/job:worker/task:{arguments.task_index}"] if master else []
+    config = tf.ConfigProto(allow_soft_placement=True, device_filters=filters)
+    if arguments.task_index:
+        return tf.train.MonitoredSession(LookForModel(master, config), hooks)
+    directory = checkpoint_directory()
+    if arguments.restart:
+        shutil.rmtree(directory, ignore_errors=True)
+    newest = tf.train.latest_checkpoint(directory)
+    print(f"goes on from {newest}" if newest else "begins anew", flush=True)
+    return tf.train.MonitoredTrainingSession(
+        master,
+        checkpoint_dir=directory,
+        hooks=hooks,
+        save_checkpoint_steps=arguments.report_steps,
+        save_summaries_steps=None,
+        save_summaries_secs=None,
+        log_step_count_steps=None,
+        # With --sync a thread still waits for gradients when there are no more, by default for two minutes: its complaint is no failure.
+        stop_grace_period_secs=1,
+        config=config,
+    )
+
+
+def train(arguments: argparse.Namespace, cluster: tf.train.ClusterSpec | None, master: str) -> None:
+    """Train this worker's share until all workers together have made the last step."""
+    index, workers = arguments.task_index, cluster.num_tasks("worker") if cluster else 1
+    images, labels = load_images("train", arguments.train_images, arguments.seed)
+    images, labels = images[index::workers], labels[index::workers]
+    print(f"worker {index} of {workers} on {socket.gethostname()}: {len(images)} of {arguments.train_images} images", flush=True)
+
+    tf.set_random_seed(arguments.seed)
+    with tf.device(tf.train.replica_device_setter(worker_device=f"/job:worker/task:{index}", cluster=cluster)):
+        training = build_training(arguments, workers)
+    output_directory().mkdir(parents=True, exist_ok=True)
+    report = Report(arguments.max_steps, arguments.report_steps) if index == 0 else None
+    random = np.random.default_rng([arguments.seed, index])
+    with open_session(arguments, training.hooks, master) as session:
+        while not session.should_stop():
+            chosen = random.integers(len(images), size=arguments.batch_size)
+            batch = {training.images: images[chosen], training.labels: labels[chosen]}
+            step, loss, accuracy = session.run([training.step, training.loss, training.accuracy], batch)
+            if report:
+                report.add(int(step), loss=loss, accuracy=accuracy)
+    print(f"worker {index} has done its part", flush=True)
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    tf.disable_eager_execution()
+    if not arguments.ps_hosts:  # started by hand and not by the launcher: this is the only process
+        train(arguments, None, "")
+        return
+    cluster = tf.train.ClusterSpec({"ps": arguments.ps_hosts.split(","), "worker": arguments.worker_hosts.split(",")})
+    server = tf.train.Server(cluster, arguments.job_name, arguments.task_index)
+    if arguments.job_name == "ps":
+        server.join()  # the launcher ends it with the job
+    train(arguments, cluster, server.target)
+
+
+if __name__ == "__main__":
+    main()

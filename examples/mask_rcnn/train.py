@@ -1,0 +1,160 @@
+"""Trains a small Mask R-CNN with Horovod to find and outline shapes in images, on one process or on many hosts at once.
+
+Every process trains on its own share of the images; Horovod averages the gradients of each step, so all processes hold the same model. The
+images are made once and kept on the storage that all hosts share. Run it by hand with `python train.py` or `mpirun -np 2 python train.py`,
+or on a cluster with `-e @examples/definitions/mask_rcnn.yml`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+from pathlib import Path
+
+import horovod.torch as hvd
+import torch
+from data import CLASSES, SIZE, default_directory, load, prepare
+from model import MaskRCNN
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.tensorboard import SummaryWriter
+
+HELD_OUT = 32  # images that are not trained on
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=default_directory(), help="where the images are kept (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=256, help="how many to train on (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=8, help="how often to go through the images (default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=4, help="images per process and step (default: %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=0.001, help="of one process; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same images and first model (default: %(default)s)")
+    parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and begin anew")
+    return parser.parse_args()
+
+
+def join_processes() -> torch.device:
+    """Return the device to train on; hvd.rank() and hvd.size() tell the rest."""
+    hvd.init()
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", hvd.local_rank())
+    torch.cuda.set_device(device)
+    return device
+
+
+def prepare_data(arguments: argparse.Namespace) -> tuple[TensorDataset, TensorDataset]:
+    """Return the images to train on and the held-out ones. The first process makes them while the others wait."""
+    sets = [(arguments.data, arguments.images, arguments.seed), (arguments.data, HELD_OUT, arguments.seed + 1)]
+    if hvd.rank() == 0:
+        for each in sets:
+            prepare(*each)
+    hvd.barrier()
+    return load(*sets[0]), load(*sets[1])
+
+
+def found_share(model: MaskRCNN, data: TensorDataset, device: torch.device) -> float:
+    """Return the share of the objects that a detection of their class covers with a mask IoU of at least 0.5."""
+    images, masks, labels = (tensor[hvd.rank() :: hvd.size()].to(device) for tensor in data.tensors)
+    model.eval()
+    found = torch.zeros(2)
+    for index, detections in enumerate(model.detect(images)):
+        for mask, label in zip(masks[index], labels[index], strict=True):
+            if label:
+                others = detections.masks[detections.labels == label]
+                overlap = (others & mask).sum((1, 2)) / (others | mask).sum((1, 2)).clamp(min=1)
+                found += torch.tensor([float((overlap >= 0.5).any()), 1.0])
+    model.train()
+    found = hvd.allreduce(found, op=hvd.Sum, name="found")
+    return (found[0] / found[1]).item()
+
+
+class Checkpoints:
+    """Checkpoints by epoch in one directory. A file is complete or not there at all, whenever the process is killed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def newest(self) -> Path | None:
+        return max(self.directory.glob("epoch-*.pt"), default=None)
+
+    def save(self, epoch: int, model: MaskRCNN, optimizer: torch.optim.Optimizer) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / f"epoch-{epoch:04d}.pt"
+        temporary = path.with_suffix(".tmp")
+        torch.save({"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, temporary)
+        temporary.replace(path)
+
+    def restore(self, model: MaskRCNN, optimizer: torch.optim.Optimizer, device: torch.device) -> int:
+        """Load the newest one, if there is one, and return its epoch."""
+        newest = self.newest()
+        if newest is None:
+            return 0
+        state = torch.load(newest, map_location=device, weights_only=True)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        print(f"goes on after epoch {state['epoch']}, from {newest}", flush=True)
+        return state["epoch"]
+
+
+class Report:
+    """What people see of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
+        self.writer = SummaryWriter(os.environ.get("DEEPLEARNING_TENSORBOARD_DIRECTORY", str(directory / "tensorboard")))
+
+    def write(self, step: int, steps: int, **values: float) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step)
+        with self.progress.open("a") as file:
+            file.write(json.dumps({"step": step, "steps": steps, **values}) + "\n")
+
+
+def train(arguments: argparse.Namespace, device: torch.device) -> None:
+    """Train from the newest checkpoint, or from the beginning, to the last epoch."""
+    torch.manual_seed(arguments.seed + hvd.rank())
+    train_data, test_data = prepare_data(arguments)
+    sampler: DistributedSampler = DistributedSampler(train_data, hvd.size(), hvd.rank(), seed=arguments.seed)
+    loader = DataLoader(train_data, arguments.batch_size, sampler=sampler)
+    print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()} ({device}): {len(sampler)} of {len(train_data)} images", flush=True)
+
+    model = MaskRCNN(len(CLASSES), SIZE).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate)
+    output = Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "mask-rcnn-output"))
+    checkpoints = Checkpoints(Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", output / "checkpoints")))
+    # The first process alone reads the checkpoint, and everybody begins with what it has.
+    first_epoch = checkpoints.restore(model, optimizer, device) if hvd.rank() == 0 and not arguments.restart else 0
+    first_epoch = hvd.broadcast_object(first_epoch, root_rank=0, name="epoch")
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # last: an optimizer without state gets it by an empty step
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+
+    if hvd.rank() == 0:
+        output.mkdir(parents=True, exist_ok=True)
+        report = Report(output)
+    steps = arguments.epochs * len(loader)
+    for epoch in range(first_epoch, arguments.epochs):
+        sampler.set_epoch(epoch)  # another order of the images in each epoch
+        for batch in loader:
+            optimizer.zero_grad()
+            losses = model(*(tensor.to(device) for tensor in batch))
+            loss = torch.stack(list(losses.values())).sum()
+            loss.backward()
+            optimizer.step()
+        values = hvd.allreduce(torch.stack([loss, *losses.values()]).detach(), name="losses").tolist()
+        found = found_share(model, test_data, device)
+        if hvd.rank() == 0:
+            print(f"epoch {epoch + 1}: loss {values[0]:.4f}, {found:.0%} of the held-out shapes found", flush=True)
+            parts = {f"{name}_loss": value for name, value in zip(losses, values[1:], strict=True)}
+            report.write((epoch + 1) * len(loader), steps, epoch=epoch + 1, loss=values[0], found=found, **parts)
+            checkpoints.save(epoch + 1, model, optimizer)
+    if hvd.rank() == 0:
+        report.writer.close()
+    hvd.barrier()  # the first process has a model to save: leave together
+
+
+if __name__ == "__main__":
+    train(parse_arguments(), join_processes())

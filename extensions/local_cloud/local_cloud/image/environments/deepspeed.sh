@@ -1,0 +1,8 @@
+#!/bin/sh
+# DeepSpeed with the one operator that training without GPUs needs. Hosts have no compiler to build it when a job starts.
+set -eu
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q=2
+apt-get install -q=2 --no-install-recommends g++ python3-dev >/dev/null
+# Its requirements are installed already: the operator is built for the PyTorch that is there.
+DS_ACCELERATOR=cpu DS_BUILD_SHM_COMM=1 pip install --quiet --no-build-isolation deepspeed==0.19.8

@@ -1,0 +1,36 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Horovod: ranks of Open MPI, with the settings under which Horovod is fast."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import mpi
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, Launcher, Process, Program
+
+
+def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
+    """Return the processes of an MPI job whose ranks find Horovod's and NCCL's settings. Raises LaunchError."""
+    settings = {
+        "HOROVOD_CYCLE_TIME": str(program.options["cycle_time"]),
+        "HOROVOD_FUSION_THRESHOLD": str(program.options["fusion_threshold"]),
+        # MPI carries Horovod's small messages, which TCP does well; gradients on GPUs go through NCCL.
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_MCA_btl": "^openib",
+        # Tells in the log which network NCCL uses.
+        "NCCL_DEBUG": "INFO",
+    }
+    return [process._replace(environment={**settings, **process.environment}) for process in mpi.plan(program, hosts)]
+
+
+LAUNCHER = Launcher(
+    plan,
+    options={
+        **mpi.OPTIONS,
+        # Milliseconds and bytes
+        "cycle_time": {"type": "float", "default": 0.5},
+        "fusion_threshold": {"type": "int", "default": 64 * 1024 * 1024},
+    },
+)

@@ -1,0 +1,120 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Open MPI: mpirun on the first host, which starts a daemon on each of the others and, through them, the ranks."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE, WORKER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
+    Host,
+    Launcher,
+    Process,
+    Program,
+    gpu_environment,
+    hostfile_path,
+    port,
+    remote_shell,
+    slots,
+)
+
+LEAD = "mpirun"
+
+# mpirun says which rank has failed, and not where it was. 143 is a rank that mpirun itself has ended, because of another one.
+# Signals go to the shell as well: it must outlive a rank that saves its state on SIGTERM.
+RANK = """trap : TERM
+"$@"
+status=$?
+case $status in
+  0 | 143) ;;
+  *) echo "rank $OMPI_COMM_WORLD_RANK on $DEEPLEARNING_HOST ended with exit status $status" >&2 ;;
+esac
+exit $status"""
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "mpirun": {"type": "str", "default": "mpirun"},
+    "arguments": {"type": "list", "elements": "str", "default": []},
+}
+
+
+def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
+    """Return mpirun and, for each other host, the process inside which its daemon and ranks run. Raises LaunchError."""
+    counts = [len(slots(program, host)) for host in hosts]
+    command = [
+        program.options["mpirun"],
+        *("-np", str(sum(counts)), "--hostfile", hostfile_path(program.job, LEAD)),
+        *("--map-by", "slot", "--bind-to", "none", "--tag-output"),
+        *program.options["arguments"],
+        *("sh", "-c", RANK, "rank"),
+        *program.argv,
+    ]
+    shared = {
+        **_parameters(remote_shell(program.job, LEAD), _network(hosts)),
+        # For torch.distributed, which takes its rank and world size from Open MPI's variables in the script.
+        "MASTER_ADDR": hosts[0].name,
+        "MASTER_PORT": str(port(program.job)),
+    }
+    return [
+        Process(
+            host=host.name,
+            rank=index,
+            argv=[] if index else command,
+            environment={**shared, **_host_environment(host, count)},
+            name=f"orted{index}" if index else LEAD,
+            part=SERVICE if index else WORKER,
+        )
+        for index, (host, count) in enumerate(zip(hosts, counts))
+    ]
+
+
+def _parameters(agent: str, network: str) -> dict[str, str]:
+    """Return Open MPI's parameters, as variables that the job's environment can override.
+
+    Those of the daemons have other names in Open MPI 5, which does not know the old ones as variables.
+    """
+    daemons = {
+        ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"): agent,
+        # Only the first host can reach the others.
+        ("OMPI_MCA_plm_rsh_no_tree_spawn", "PRTE_MCA_plm_ssh_no_tree_spawn"): "1",
+        ("OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_oob_tcp_if_include"): network,
+        # The unit's own, which goes with it: what a killed daemon leaves in /tmp stays there.
+        ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"): "/dev/shm",
+    }
+    return {
+        **{name: value for names, value in daemons.items() for name in names},
+        "OMPI_MCA_btl_tcp_if_include": network,
+        # Ranks of one host copy through shared memory: kernels and containers often forbid reading another process's.
+        "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+    }
+
+
+def _network(hosts: Sequence[Host]) -> str:
+    """Return what Open MPI is to talk over: the interface, or the smallest network with all addresses where hosts name it differently.
+
+    Left alone it would also try bridges that have the same address on every host (docker0), and wait for ever.
+    """
+    interfaces = {host.interface for host in hosts}
+    if len(interfaces) == 1:
+        return interfaces.pop()
+    network = ipaddress.IPv4Network(hosts[0].address)
+    while not all(ipaddress.IPv4Address(host.address) in network for host in hosts):
+        network = network.supernet()
+    return str(network)
+
+
+def _host_environment(host: Host, count: int) -> dict[str, str]:
+    """Return what is a host's own in the environment of its C(count) ranks. mpirun passes on its own variables only."""
+    return {
+        "DEEPLEARNING_HOST": host.name,
+        # As torchrun does: several ranks share the cores, a single one has them all.
+        **({"OMP_NUM_THREADS": "1"} if count > 1 else {}),
+        "GLOO_SOCKET_IFNAME": host.interface,
+        "NCCL_SOCKET_IFNAME": "=" + host.interface,
+        **gpu_environment(host.gpus),
+    }
+
+
+LAUNCHER = Launcher(plan, OPTIONS)

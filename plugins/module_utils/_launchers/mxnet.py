@@ -1,0 +1,74 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""MXNet with parameter servers: workers train, servers hold the parameters, a scheduler on the first host brings them together."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Sequence, Tuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE, WORKER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
+    Host,
+    Launcher,
+    LaunchError,
+    Process,
+    Program,
+    gpu_environment,
+    port,
+    slots,
+)
+
+Place = Tuple[Host, Sequence[int]]
+"""A host with the GPUs of one worker there."""
+
+
+def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
+    """Return the workers, the servers and the scheduler. Raises LaunchError for numbers that are negative or more than there are places."""
+    free = [[(host, gpus) for gpus in slots(program, host)] for host in hosts]
+    workers = program.options["workers"] or sum(len(places) for places in free)
+    servers = program.options["servers"] or workers
+    if min(workers, servers) < 0:
+        raise LaunchError(f"workers is {workers} and servers is {servers}: give positive numbers, or 0 for the default")
+    places: dict[str, list[Place]] = {
+        "worker": _in_turns(free, servers)[:workers],
+        "server": [(hosts[index % len(hosts)], ()) for index in range(servers)],
+        "scheduler": [(hosts[0], ())],
+    }
+    if len(places["worker"]) < workers:
+        raise LaunchError(f"workers is {workers}, and the hosts have places for {len(places['worker'])}: change the processes per host")
+    shared = {
+        "DMLC_PS_ROOT_URI": hosts[0].address,
+        "DMLC_PS_ROOT_PORT": str(port(program.job)),
+        "DMLC_NUM_WORKER": str(workers),
+        "DMLC_NUM_SERVER": str(servers),
+    }
+    members = [(role, index, *place) for role, same in places.items() for index, place in enumerate(same)]
+    return [
+        Process(
+            host=host.name,
+            rank=rank,
+            argv=program.abrupt_argv,
+            environment={
+                **shared,
+                "DMLC_ROLE": role,
+                "DMLC_NODE_HOST": host.address,
+                "DMLC_INTERFACE": host.interface,
+                **(gpu_environment(gpus) if role == "worker" else {"CUDA_VISIBLE_DEVICES": ""}),
+            },
+            name=role if role == "scheduler" else f"{role}{index}",
+            part=WORKER if role == "worker" else SERVICE,
+        )
+        for rank, (role, index, host, gpus) in enumerate(members)
+    ]
+
+
+def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
+    """Return a place of each host in turn, as long as it has any, from the host on that follows so many servers: MXNet's own order."""
+    start = first % len(free)
+    turns = itertools.zip_longest(*free[start:], *free[:start])
+    return [place for turn in turns for place in turn if place]
+
+
+LAUNCHER = Launcher(plan, options={"workers": {"type": "int", "default": 0}, "servers": {"type": "int", "default": 0}})

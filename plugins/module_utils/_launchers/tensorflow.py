@@ -1,0 +1,128 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""TensorFlow: mirrored workers, or workers with parameter servers, that learn of each other from TF_CONFIG or from flags."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Dict, List, Sequence, Tuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE, WORKER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
+    Host,
+    Launcher,
+    LaunchError,
+    Process,
+    Program,
+    gpu_environment,
+    port,
+    slots,
+)
+
+MULTI_WORKER, PARAMETER_SERVER, FLAGS = "multi_worker", "parameter_server", "flags"
+
+# The tasks of TensorFlow's cluster by their kind. The first kind is what the job waits for: chief or worker.
+Places = Dict[str, List[Tuple[Host, Sequence[int]]]]
+Addresses = Dict[str, List[str]]
+
+
+def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
+    """Return the tasks of the strategy. Raises LaunchError for hosts and ports that it cannot use."""
+    places = _places(program, hosts)
+    addresses = _addresses(program, places)
+    tasks = [(kind, index) for kind, same in places.items() for index in range(len(same))]
+    return [
+        Process(
+            host=places[kind][index][0].name,
+            rank=rank,
+            argv=[*program.argv, *_arguments(program, addresses, kind, index)],
+            environment={**_devices(kind, *places[kind][index]), **_environment(program, addresses, kind, index)},
+            name=f"{kind}{index}",
+            part=WORKER if kind == tasks[0][0] else SERVICE,
+        )
+        for rank, (kind, index) in enumerate(tasks)
+    ]
+
+
+def _places(program: Program, hosts: Sequence[Host]) -> Places:
+    strategy, servers = program.options["strategy"], program.options["servers"]
+    # A mirrored worker trains on all GPUs of its host by itself.
+    whole_hosts = strategy == MULTI_WORKER and not program.processes_per_host
+    workers = [(host, gpus) for host in hosts for gpus in ([host.gpus] if whole_hosts else slots(program, host))]
+    if strategy != FLAGS:
+        _check_equal(workers)
+    if strategy == MULTI_WORKER:
+        return {"worker": workers}
+    if servers < 0:
+        raise LaunchError(f"servers is {servers}: give the number of parameter servers, or 0 for one on each host")
+    places: Places = {"worker": workers, "ps": [(hosts[index % len(hosts)], ()) for index in range(servers or len(hosts))]}
+    return places if strategy == FLAGS else {"chief": [(hosts[0], ())], **places}
+
+
+def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
+    """Raises LaunchError for what TensorFlow's strategies cannot use: workers with different numbers of GPUs."""
+    counts = {host.name: len(gpus) for host, gpus in workers}
+    if len(set(counts.values())) > 1:
+        listing = ", ".join(f"those of {name} {count}" for name, count in counts.items())
+        raise LaunchError(
+            f"the workers would have different numbers of GPUs ({listing}): run the job on equal hosts, or set processes per host or gpus"
+        )
+
+
+def _addresses(program: Program, places: Places) -> Addresses:
+    """Return where the tasks listen: on each host one port after the other, from the first of the kind or of the job."""
+    flags = program.options["strategy"] == FLAGS
+    taken: Counter[tuple[str, int]] = Counter()
+    addresses: Addresses = {}
+    for kind, same in places.items():
+        first = program.options[f"first_{kind}_port"] if flags else port(program.job)
+        for host, _gpus in same:
+            addresses.setdefault(kind, []).append(f"{host.name}:{first + taken[host.name, first]}")
+            taken[host.name, first] += 1
+    every = [address for same in addresses.values() for address in same]
+    if len(set(every)) < len(every):
+        raise LaunchError(
+            "first_ps_port {first_ps_port} and first_worker_port {first_worker_port} are too close to each other:"
+            " leave room for the parameter servers and workers of a host".format(**program.options)
+        )
+    return addresses
+
+
+def _arguments(program: Program, addresses: Addresses, kind: str, index: int) -> list[str]:
+    if program.options["strategy"] != FLAGS:
+        return []
+    return [
+        "--ps_hosts=" + ",".join(addresses["ps"]),
+        "--worker_hosts=" + ",".join(addresses["worker"]),
+        f"--job_name={kind}",
+        f"--task_index={index}",
+    ]
+
+
+def _environment(program: Program, addresses: Addresses, kind: str, index: int) -> dict[str, str]:
+    strategy = program.options["strategy"]
+    if strategy == FLAGS:
+        return {}
+    config = {"TF_CONFIG": json.dumps({"cluster": addresses, "task": {"type": kind, "index": index}})}
+    # Without it a coordinator waits for a worker or server that is gone instead of reporting it.
+    return {**config, "GRPC_FAIL_FAST": "use_caller"} if strategy == PARAMETER_SERVER else config
+
+
+def _devices(kind: str, host: Host, gpus: Sequence[int]) -> dict[str, str]:
+    """Return what shows a worker its GPUs and hides them from the others, which would take all their memory."""
+    if kind != "worker":
+        return {"CUDA_VISIBLE_DEVICES": ""}
+    return {"NCCL_SOCKET_IFNAME": "=" + host.interface, **gpu_environment(gpus)}
+
+
+LAUNCHER = Launcher(
+    plan,
+    options={
+        "strategy": {"type": "str", "choices": [MULTI_WORKER, PARAMETER_SERVER, FLAGS], "default": MULTI_WORKER},
+        "servers": {"type": "int", "default": 0},
+        "first_ps_port": {"type": "int", "default": 2222},
+        "first_worker_port": {"type": "int", "default": 2230},
+    },
+)

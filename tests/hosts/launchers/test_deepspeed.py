@@ -1,0 +1,83 @@
+"""deepspeed on two hosts: ZeRO without GPUs, with two processes each, and what can go wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..cluster import job_cluster
+from .conftest import Endless
+
+pytestmark = pytest.mark.frameworks
+
+VARIABLES = {"launcher": "deepspeed", "python": "/opt/deepspeed/bin/python"}
+
+# Linear regression; the optimizer's state is divided among the processes.
+REGRESSION = """
+    import argparse
+    import socket
+
+    import deepspeed
+    import torch
+    from torch import nn
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--local_rank", type=int, required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    arguments = parser.parse_args()
+    deepspeed.init_distributed()
+    rank, count = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    torch.manual_seed(rank)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    config = {
+        "train_micro_batch_size_per_gpu": 16,
+        "zero_optimization": {"stage": 1},
+        "zero_allow_untested_optimizer": True,
+    }
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
+    place = f"rank {rank} of {count} on {socket.gethostname()} ({arguments.local_rank})"
+    print(f"{place}: stage {engine.zero_optimization_stage()}", flush=True)
+    for number in range(arguments.steps):
+        inputs = torch.randn(16, 3)
+        loss = nn.functional.mse_loss(engine(inputs), inputs @ torch.tensor([[1.0], [-2.0], [3.0]]))
+        engine.backward(loss)
+        engine.step()
+        if number == 20:
+            print("training", flush=True)
+    print("weights", *(round(weight, 3) for weight in model.weight.flatten().tolist()), flush=True)
+    torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with job_cluster(tmp_path_factory.mktemp("deepspeed"), ["deepspeed"], count=2) as result:
+        yield result
+
+
+def test_the_optimizer_is_divided_among_all_processes(cluster):
+    result = cluster.train("regression", REGRESSION, arguments=["--steps", "100"], processes_per_host=2, **VARIABLES)
+    assert result.returncode == 0, result.stdout + result.stderr
+    for index, worker in enumerate(cluster.workers):
+        log = cluster.read(f"/efs/jobs/regression/logs/rank{index}.log")
+        for local_rank in range(2):
+            rank = 2 * index + local_rank
+            assert f"rank {rank} of 4 on ip-{worker['address'].replace('.', '-')} ({local_rank}): stage 1" in log
+        assert log.count("weights 1.0 -2.0 3.0") == 2
+
+
+def is_training(cluster, name):
+    return cluster.hosts[0].ssh(f"cat /efs/jobs/{name}/logs/*.log", check=False).stdout.count("training\n") == 2
+
+
+def test_survives(cluster, survive):
+    survive(
+        cluster,
+        Endless(
+            script=REGRESSION,
+            variables={**VARIABLES, "arguments": ["--steps", "1000000000"], "environment": {"OMP_NUM_THREADS": "1"}, "stop_timeout": 5},
+            launcher="deepspeed.launcher.launch .*/efs/jobs/kill-launcher-deepspeed/code/",
+            rank="python -u /efs/jobs/kill-rank-deepspeed/code/",
+            training=is_training,
+        ),
+    )

@@ -1,0 +1,74 @@
+"""Horovod on two real hosts: the example, and an endless job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ..cluster import job_cluster, wait_until
+from .conftest import Endless
+from .test_mpi import CONSIDERATE, is_training
+
+pytestmark = pytest.mark.frameworks
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples/mask_rcnn"
+HOROVOD = {"launcher": "horovod", "python": "/opt/horovod/bin/python", "environment": CONSIDERATE}
+ENDLESS = """
+    import time
+    import horovod.torch as hvd
+    import torch
+    hvd.init()
+    while True:
+        total = hvd.allreduce(torch.tensor(float(hvd.rank())), op=hvd.Sum, name="rank")
+        if hvd.rank() == 0:
+            print(f"sum {total}", flush=True)
+        time.sleep(0.1)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with job_cluster(tmp_path_factory.mktemp("horovod"), ["horovod"], count=2) as result:
+        result.trust()
+        yield result
+
+
+def test_mask_rcnn_is_trained_and_resumed(cluster):
+    example = {"source": str(EXAMPLE), "processes_per_host": 1, **HOROVOD}
+    directory = "/efs/jobs/mask-rcnn"
+    result = cluster.train("mask-rcnn", "train.py", arguments=["--images", "64", "--epochs", "4"], **example)
+    assert result.returncode == 0, result.stdout + result.stderr
+    log = cluster.read(f"{directory}/logs/mpirun.log")
+    for rank, worker in enumerate(cluster.workers):
+        assert f"rank {rank} of 2 on ip-{worker['address'].replace('.', '-')} (cpu): 32 of 64 images" in log
+    progress = [json.loads(line) for line in cluster.read(f"{directory}/progress.jsonl").splitlines()]
+    losses = [entry["loss"] for entry in progress]
+    assert losses[-1] < 0.8 * losses[0]
+    assert progress[-1]["step"] == progress[-1]["steps"] == 32
+    assert "events.out.tfevents" in cluster.hosts[0].ssh(f"ls {directory}/tensorboard").stdout
+    assert "shapes-64-0.npz" in cluster.hosts[0].ssh("ls /efs/shapes").stdout
+
+    example["environment"] = {**CONSIDERATE, "DEEPLEARNING_CHECKPOINT_DIRECTORY": f"{directory}/checkpoints"}
+    result = cluster.train("mask-rcnn-2", "train.py", arguments=["--images", "64", "--epochs", "5"], **example)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"goes on after epoch 4, from {directory}/checkpoints/epoch-0004.pt" in cluster.read("/efs/jobs/mask-rcnn-2/logs/mpirun.log")
+    (last,) = [json.loads(line) for line in cluster.read("/efs/jobs/mask-rcnn-2/progress.jsonl").splitlines()]
+    assert last["loss"] < losses[1]
+
+
+def test_an_endless_job_survives_or_ends(cluster, survive):
+    variables = {**HOROVOD, "processes_per_host": 2, "stop_timeout": 5}
+    survive(
+        cluster, Endless(ENDLESS, variables, launcher="orted .*-mca ess", rank="/opt/horovod/bin/python /efs/jobs", training=is_training)
+    )
+
+
+def test_without_mpirun_nothing_goes_on(cluster):
+    cluster.start("headless", ENDLESS, processes_per_host=2, stop_timeout=5, **HOROVOD)
+    assert is_training(cluster, "headless")
+    cluster.hosts[0].ssh("pkill -KILL '^mpirun$'")
+    wait_until(lambda: cluster.members("headless") == [])
+    found = cluster.info("headless")
+    assert (found["state"], found["failure"]["name"], found["failure"]["how"]) == ("failed", "mpirun", "was killed by signal SIGKILL")

@@ -1,0 +1,144 @@
+"""MPI on two real hosts, each with a bridge that has the same address on both, as Docker makes it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ..cluster import job_cluster, wait_until
+from .conftest import Endless
+
+pytestmark = pytest.mark.frameworks
+
+# Ranks that wait for others look for messages all the time: here they share their cores with other hosts.
+CONSIDERATE = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+MPI = {"launcher": "mpi", "python": "/opt/horovod/bin/python", "processes_per_host": 2, "environment": CONSIDERATE}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with job_cluster(tmp_path_factory.mktemp("mpi"), ["horovod"], count=2) as result:
+        result.trust()
+        for host in result.hosts:
+            host.ssh("sudo ip link add docker0 type bridge && sudo ip address add 172.17.0.1/16 dev docker0 && sudo ip link set docker0 up")
+        yield result
+
+
+def ranks(log, pattern):
+    """Return what follows the pattern in the lines of each rank. The end of a line may have a tag of its own."""
+    return {int(rank): text for rank, text in re.findall(rf"^\[1,(\d+)\]<stdout>:{pattern}(.*?)(?:\[1,\1\].*)?$", log, re.MULTILINE)}
+
+
+def test_ranks_talk_to_each_other_on_all_hosts_and_have_their_environment(cluster):
+    script = """
+        import os, sys
+        from mpi4py import MPI
+        world = MPI.COMM_WORLD
+        assert os.environ["TOKEN"] == "correct-horse-battery"
+        print(f"rank on {os.environ['DEEPLEARNING_HOST']} sum {world.allreduce(world.rank)} {sys.argv[1:]}")
+        commands = os.popen("ps -eo args").read()
+        assert "orted" in commands or "mpirun" in commands
+        assert "correct-horse" not in commands
+    """
+    result = cluster.train("hello", script, arguments=["two words", "$HOME", ""], secrets={"TOKEN": "correct-horse-battery"}, **MPI)
+    assert result.returncode == 0, result.stdout + result.stderr
+    said = ranks(cluster.read("/efs/jobs/hello/logs/mpirun.log"), "rank on ")
+    host = ["deeplearning-worker1", "deeplearning-worker1", "deeplearning-worker2", "deeplearning-worker2"]
+    assert said == {rank: f"{host[rank]} sum 6 ['two words', '$HOME', '']" for rank in range(4)}
+    assert {process["name"]: process["state"] for process in cluster.info("hello")["processes"]} == {
+        "mpirun": "succeeded",
+        "orted1": "succeeded",
+    }
+
+
+def test_without_the_choice_of_network_the_bridge_would_stop_it(cluster):
+    """What makes the other tests here mean something."""
+    script = """
+        from mpi4py import MPI
+        MPI.COMM_WORLD.allreduce(1)
+        print("through")
+    """
+    left_alone = {**CONSIDERATE, "OMPI_MCA_btl_tcp_if_include": "", "OMPI_MCA_oob_tcp_if_include": ""}
+    result = cluster.train("bridge", script, time_limit=10, stop_timeout=2, **{**MPI, "environment": left_alone})
+    assert "reached its time limit of 10 s" in result.stdout
+    assert "through" not in cluster.read("/efs/jobs/bridge/logs/mpirun.log")
+
+
+def test_a_script_for_torch_learns_the_same_under_mpirun_and_torchrun(cluster):
+    script = """
+        import gc, os
+        import torch
+        import torch.distributed as dist
+        rank = int(os.environ.get("RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
+        world = int(os.environ.get("WORLD_SIZE") or os.environ["OMPI_COMM_WORLD_SIZE"])
+        dist.init_process_group("gloo", rank=rank, world_size=world)
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+        model = torch.nn.parallel.DistributedDataParallel(network)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        inputs = torch.randn(64, 8)[rank::world]
+        for _ in range(20):
+            optimizer.zero_grad()
+            loss = (model(inputs)[:, 0] - inputs.prod(1)).square().mean()
+            loss.backward()
+            optimizer.step()
+        dist.all_reduce(loss.detach())
+        if rank == 0:
+            print(f"loss {loss.item():.9f} of {world}")
+        del model
+        gc.collect()
+        dist.destroy_process_group()
+    """
+    losses = []
+    for launcher, process in (("mpi", "mpirun"), ("torchrun", "rank0")):
+        result = cluster.train(f"same-{launcher}", script, **{**MPI, "launcher": launcher, "processes_per_host": 1})
+        assert result.returncode == 0, result.stdout + result.stderr
+        loss = re.search(r"loss ([\d.]+) of 2", cluster.read(f"/efs/jobs/same-{launcher}/logs/{process}.log"))
+        losses.append(float(loss.group(1)))
+    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
+
+
+def test_the_rank_that_fails_is_named_with_its_host(cluster):
+    script = """
+        import os, sys, time
+        if os.environ["OMPI_COMM_WORLD_RANK"] == "3":
+            sys.exit("the disk of the second host is full")
+        time.sleep(600)
+    """
+    result = cluster.train("fails", script, **MPI)
+    assert result.returncode != 0
+    assert "job fails failed: mpirun on deeplearning-worker1 ended with exit status 1" in result.stdout
+    assert "[1,3]<stderr>:the disk of the second host is full" in result.stdout
+    assert "rank 3 on deeplearning-worker2 ended with exit status 1" in result.stdout
+    assert len(re.findall(r"rank \d on deeplearning-worker\d ended", cluster.read("/efs/jobs/fails/logs/mpirun.log"))) == 1
+    assert cluster.members("fails") == []
+
+
+def is_training(cluster, name):
+    """Whether the sums of all ranks go on."""
+
+    def size():
+        return int(cluster.hosts[0].ssh(f"stat -c %s /efs/jobs/{name}/logs/mpirun.log", check=False).stdout or 0)
+
+    before = size()
+    wait_until(lambda: size() > before)
+    return "[1,0]<stdout>:sum 6" in cluster.read(f"/efs/jobs/{name}/logs/mpirun.log")
+
+
+def test_an_endless_job_survives_or_ends(cluster, survive):
+    script = """
+        import time
+        from mpi4py import MPI
+        while True:
+            total = MPI.COMM_WORLD.allreduce(MPI.COMM_WORLD.rank)
+            if MPI.COMM_WORLD.rank == 0:
+                print(f"sum {total}", flush=True)
+            time.sleep(0.1)
+    """
+    variables = {**MPI, "stop_timeout": 5}
+    survive(
+        cluster, Endless(script, variables, launcher="orted .*-mca ess", rank="/opt/horovod/bin/python /efs/jobs", training=is_training)
+    )
+    for host in cluster.hosts:
+        assert host.ssh("ls -d /tmp/ompi* /tmp/pmix* /dev/shm/*", check=False).stdout == ""

@@ -1,0 +1,107 @@
+"""mxnet on three real hosts with two parameter servers: the example, and what can go wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ..cluster import job_cluster, wait_until
+from .conftest import Endless
+
+pytestmark = pytest.mark.frameworks
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples/cifar10"
+MXNET = {
+    "launcher": "mxnet",
+    "launcher_options": {"servers": 2},
+    "python": "/opt/mxnet/bin/python",
+    "environment": {"OMP_NUM_THREADS": 1},
+}
+PLACES = {"worker0": 3, "worker1": 1, "worker2": 2, "server0": 1, "server1": 2, "scheduler": 1}
+ENDLESS = """
+    import sys
+    import mxnet as mx
+    store = mx.kvstore.create("dist_sync")
+    total = mx.nd.zeros(1)
+    store.init("sum", total)
+    step = 0
+    while True:
+        store.push("sum", mx.nd.array([store.rank + 1]))
+        store.pull("sum", total)
+        step += 1
+        if step == 20:
+            print(f"the sum is {total.asscalar()}", flush=True)
+            if sys.argv[1:] == [str(store.rank)]:
+                sys.exit("no more data")
+        mx.nd.waitall()
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with job_cluster(tmp_path_factory.mktemp("mxnet"), ["mxnet"]) as result:
+        yield result
+
+
+def is_training(cluster, name):
+    logs = cluster.hosts[0].ssh(f"cat /efs/jobs/{name}/logs/*.log", check=False).stdout
+    return logs.count("the sum is 6.0\n") == 3
+
+
+def test_residual_network_is_trained_synchronously_and_goes_on_asynchronously(cluster):
+    example = {"source": str(EXAMPLE), **MXNET}
+    directory = "/efs/jobs/cifar10"
+    result = cluster.train("cifar10", "mxnet_train.py", arguments=["--epochs", "4"], **example)
+    assert result.returncode == 0, result.stdout + result.stderr
+    processes = cluster.info("cifar10")["processes"]
+    assert {process["name"]: process["host"] for process in processes} == {
+        name: f"deeplearning-worker{number}" for name, number in PLACES.items()
+    }
+    assert {process["state"] for process in processes} == {"succeeded"}
+    logs = {name: cluster.read(f"{directory}/logs/{name}.log") for name in PLACES}
+    ranks = set()
+    for name in ("worker0", "worker1", "worker2"):
+        rank, rest = logs[name].removeprefix("rank ").split(" of 3 on ", 1)
+        ranks.add(rank)
+        address = cluster.workers[PLACES[name] - 1]["address"].replace(".", "-")
+        assert rest.startswith(f"ip-{address} ([cpu(0)]): 500 of 1500 images")
+    assert ranks == {"0", "1", "2"}
+    last = json.loads(cluster.read(f"{directory}/progress.jsonl").splitlines()[-1])
+    assert last["accuracy"] >= 0.6
+    assert last["step"] == last["steps"] == 60
+    assert "events.out.tfevents" in cluster.hosts[0].ssh(f"ls {directory}/tensorboard").stdout
+
+    example["environment"] = {"DEEPLEARNING_CHECKPOINT_DIRECTORY": f"{directory}/checkpoints", **MXNET["environment"]}
+    result = cluster.train("cifar10-2", "mxnet_train.py", arguments=["--epochs", "5", "--kvstore", "dist_async"], **example)
+    assert result.returncode == 0, result.stdout + result.stderr
+    resumed = cluster.hosts[0].ssh("cat /efs/jobs/cifar10-2/logs/worker*.log").stdout
+    assert resumed.count(f"goes on after epoch 4, from {directory}/checkpoints/epoch-0004.params") == 3
+    (only,) = [json.loads(line) for line in cluster.read("/efs/jobs/cifar10-2/progress.jsonl").splitlines()]
+    assert (only["epoch"], only["step"]) == (5, 75)
+    assert only["accuracy"] >= 0.6
+
+
+def test_a_worker_that_fails_does_not_wait_for_the_others(cluster):
+    result = cluster.train("raises", ENDLESS, arguments=["1"], **MXNET)
+    assert result.returncode != 0
+    found = cluster.info("raises")
+    assert (found["state"], found["failure"]["how"]) == ("failed", "ended with exit status 1")
+    assert "no more data" in cluster.read(f"/efs/jobs/raises/logs/{found['failure']['name']}.log")
+    assert cluster.members("raises") == []
+
+
+def test_a_killed_server_leaves_nothing_behind(cluster):
+    cluster.start("without", ENDLESS, **MXNET)
+    wait_until(lambda: is_training(cluster, "without"))
+    cluster.hosts[1].ssh("pkill -KILL -P $(systemctl show --property=MainPID --value deeplearning-without-server1.service)")
+    wait_until(lambda: cluster.members("without") == [])
+    found = cluster.info("without")
+    assert (found["state"], found["failure"]["name"], found["failure"]["how"]) == ("failed", "server1", "was killed by signal SIGKILL")
+
+
+def test_survives(cluster, survive):
+    # A worker is its own launcher, so its supervisor stands in for that.
+    launcher, rank = "supervisor.zip run /run/deeplearning/jobs/.*-worker", "/opt/mxnet/bin/python -c"
+    survive(cluster, Endless(ENDLESS, {**MXNET, "stop_timeout": 5}, launcher, rank, is_training))
