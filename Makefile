@@ -12,8 +12,15 @@ VENV := .venv
 STAMPS := .cache/stamps
 COLLECTION := $(shell awk '/^namespace:/ {n = $$2} /^name:/ {m = $$2} /^version:/ {v = $$2} END {print n "-" m "-" v}' galaxy.yml)
 
+# An example is a definition of a job. The environment that it names is one that hosts of the local cloud can have.
+DEFINITION := $(EXAMPLE:%=examples/definitions/%.yml)
+ifneq ($(DEFINITION),$(wildcard $(DEFINITION)))
+$(error EXAMPLE=$(EXAMPLE): there is no $(DEFINITION))
+endif
+ENVIRONMENT := $(if $(DEFINITION),$(shell sed -n 's/^python_environment_name: *\([^ ]*\).*/--environment=\1/p' $(DEFINITION)))
+
 LOCAL_CLOUD := local-cloud --home .local
-WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start && eval "$$($(LOCAL_CLOUD) env)" &&
+WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(ENVIRONMENT) && eval "$$($(LOCAL_CLOUD) env)" &&
 PYTEST := pytest -m "not exhaustive and not frameworks" $(PYTEST_ARGS)
 
 # The tools of the virtual environment come first for every recipe, and for what they start.
@@ -25,8 +32,8 @@ export GIT_CEILING_DIRECTORIES := $(CURDIR)/$(VENV)
 ##@ Use
 
 .PHONY: train
-train: run-setup ## Create a cluster in the local cloud and train a model on it
-	$(WITH_LOCAL_CLOUD) ansible-playbook -i inventory/local playbooks/train.yml $(ARGS)
+train: run-setup ## Create a cluster in the local cloud and train a model on it, or EXAMPLE=name: that of examples/definitions
+	$(WITH_LOCAL_CLOUD) ansible-playbook -i inventory/local playbooks/train.yml $(addprefix -e @,$(DEFINITION)) $(ARGS)
 
 .PHONY: shell
 shell: run-setup ## A shell in which ansible and AWS tools talk to the local cloud
@@ -100,8 +107,8 @@ end-to-end: test-setup ## From nothing to a trained model, and back
 	$(PYTEST) tests/end_to_end
 
 .PHONY: exhaustive
-exhaustive: test-setup ## Tests that take too long for every change: each call interrupted, every unit's options, shortages on real hosts
-	pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/end_to_end
+exhaustive: test-setup ## Tests that take too long for every change: each call interrupted, every unit's options, shortages and more on real hosts
+	pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/hosts tests/end_to_end
 
 .PHONY: frameworks
 frameworks: test-setup ## Every launcher with its real framework, and what can go wrong with its jobs
@@ -109,14 +116,17 @@ frameworks: test-setup ## Every launcher with its real framework, and what can g
 
 .PHONY: molecule
 molecule: test-setup ## Scenarios of the host roles: converge, idempotence, verify
+	# It installs the collection, which must not be found by anything else.
+	export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/molecule
 	trap "local-cloud --home .local/molecule destroy" EXIT
 	local-cloud --home .local/molecule start
 	eval "$$(local-cloud --home .local/molecule env)"
 	molecule test --all
 
 .PHONY: bench
-bench: test-setup ## Compare provisioning with the same resources by amazon.aws and community.aws tasks
+bench: test-setup ## Compare provisioning with the same resources by amazon.aws and community.aws tasks, and the start of a job with ssh
 	python tests/benchmarks/compare_provisioning.py
+	python tests/benchmarks/compare_start.py
 
 ##@ Build
 

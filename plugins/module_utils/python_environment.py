@@ -1,0 +1,158 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Python environments of frameworks: where images keep theirs, what tells two builds apart, and how installers are asked."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+from typing import Any, Mapping, NamedTuple, Sequence
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+#: Deep learning AMIs of today, those with conda, and the first ones, whose environments are the login user's.
+IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/miniconda3/envs/{0}")
+
+#: Lines of a requirements file that name other files of the machine where it was written.
+ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
+
+#: As many lines of an installer's output as usually hold the reason and what was asked for.
+LAST_LINES = 12
+
+
+class Interpreter(NamedTuple):
+    """The Python that an environment is made with."""
+
+    path: str
+    machine: str
+    version: str
+
+
+class Place(NamedTuple):
+    """Where one build of an environment is.
+
+    Builds for hosts that cannot use each other's are in folders of their own. A build is never changed once its record is complete,
+    because a job may be using it; C(current) is a link to the newest.
+    """
+
+    folder: str
+    digest: str
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.folder, self.digest)
+
+    @property
+    def record(self) -> str:
+        return self.path + ".json"
+
+    @property
+    def current(self) -> str:
+        return os.path.join(self.folder, "current")
+
+
+class Step(NamedTuple):
+    """One command of a build, and what it does in words."""
+
+    purpose: str
+    argv: list[str]
+
+
+def check_name(name: str) -> None:
+    """Raise ValueError for what cannot be the name of an environment."""
+    if not NAME.fullmatch(name):
+        raise ValueError("name an environment with letters, digits, '.', '_' and '-' only")
+
+
+def executable(path: str) -> str:
+    """Return the Python of the environment at I(path)."""
+    return os.path.join(path, "bin", "python")
+
+
+def image_environment(name: str) -> str | None:
+    """Return the path of the environment that the host's image has under that name."""
+    paths = (os.path.expanduser(place.format(name)) for place in IMAGE_PLACES)
+    return next((path for path in paths if os.access(executable(path), os.X_OK)), None)
+
+
+def image_environments() -> list[str]:
+    """Return the names of all environments that the host's image has."""
+    found = (path for place in IMAGE_PLACES for path in glob.glob(executable(os.path.expanduser(place.format("*")))))
+    return sorted({os.path.basename(os.path.dirname(os.path.dirname(path))) for path in found})
+
+
+def normalise(contents: str) -> str:
+    """Return a requirements file without comment lines and empty ones."""
+    lines = (line.strip() for line in contents.splitlines())
+    return "".join(line + "\n" for line in lines if line and not line.startswith("#"))
+
+
+def check_requirements(contents: str) -> None:
+    """Raise ValueError when the file needs others, which hosts do not get."""
+    for number, line in enumerate(contents.splitlines(), 1):
+        if ELSEWHERE.match(line.strip()):
+            raise ValueError(
+                f"line {number}, {line.strip()!r}, names another file, which the hosts do not get: write out what it stands for"
+            )
+
+
+def specify(requirements: str, installer: str, interpreter: Interpreter) -> str:
+    """Return a requirements file with all that makes an environment what it is.
+
+    Where packages come from is left out: it does not say what they are, and addresses with tokens change every day.
+    """
+    return f"# installed by {installer} for {interpreter.path}\n{requirements}"
+
+
+def place_of(directory: str, name: str, specification: str, interpreter: Interpreter) -> Place:
+    """Return where the environment is built."""
+    folder = os.path.join(directory, name, f"{interpreter.machine}-python{interpreter.version}")
+    return Place(folder, hashlib.sha256(specification.encode()).hexdigest()[:12])
+
+
+def build_steps(installer: str, python: str, path: str, requirements: str, uv: str | None, scratch: str) -> list[Step]:
+    """Return the commands that make the environment at I(path) and install the file I(requirements).
+
+    I(uv) is that program's path on this host; without it, it is first installed below I(scratch).
+    """
+    if installer == "pip":
+        install = [executable(path), "-m", "pip", "install", "--requirement", requirements]
+        return [Step("make a virtual environment", [python, "-m", "venv", path]), Step("install the requirements", install)]
+    steps: list[Step] = []
+    if uv is None:
+        own = os.path.join(scratch, "uv")
+        uv = os.path.join(own, "bin", "uv")
+        steps.append(Step("make a virtual environment for uv", [python, "-m", "venv", own]))
+        steps.append(Step("install uv, without which there is the installer pip", [executable(own), "-m", "pip", "install", "uv"]))
+    steps.append(Step("make a virtual environment", [uv, "venv", "--python", python, path]))
+    # The users of an environment cannot write to it: without this, each import of theirs would compile.
+    install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode", "--requirement", requirements]
+    steps.append(Step("install the requirements", install))
+    return steps
+
+
+def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dict[str, str]:
+    """Return the environment variables that tell pip and uv where packages come from, out of sight of other users' C(ps)."""
+    variables = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
+    if index_url:
+        variables.update(PIP_INDEX_URL=index_url, UV_DEFAULT_INDEX=index_url)
+    if find_links:
+        variables.update(PIP_FIND_LINKS=" ".join(find_links), UV_FIND_LINKS=",".join(find_links))
+    return variables
+
+
+def describe_failure(step: Step, output: str) -> str:
+    """Return which step of a build failed and the end of what it printed."""
+    lines = [line.rstrip() for line in output.splitlines() if line.strip()]
+    return "\n".join([f"could not {step.purpose}:", *lines[-LAST_LINES:]])
+
+
+def missing(status: int, report: Mapping[str, Any], errors: str) -> str:
+    """Return what pip, asked to install requirements without any index, found missing in an environment: nothing, or words for it."""
+    if status != 0:
+        return (errors.strip().splitlines() or ["pip does not work there"])[-1].replace("ERROR: ", "")
+    names = [package["metadata"]["name"] for package in report.get("install", [])]
+    return "it lacks " + ", ".join(names) if names else ""

@@ -1,0 +1,157 @@
+"""Times how long a job takes to start on a converged cluster of three hosts, against the same ranks started by hand, side by side.
+
+Ours is a whole `ansible-playbook playbooks/train.yml`, which looks at the account, configures the hosts, checks them and copies the code
+before anything starts. By hand it is one ssh that copies the script to the shared storage and one for each host with the very command
+that our launcher plans. Either is measured from the start of its first process to the time that the script on rank 0 prints in its first
+line. Prints each pair and the medians; fails when ours takes longer by more than the goal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, Process, Program
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+from local_cloud.testing import LocalCloud
+
+ROOT = Path(__file__).resolve().parents[2]
+GOAL = 6.0
+"""Seconds that ours may take longer."""
+
+CLUSTER = "benchmark"
+LAUNCHER = "torchrun"
+PYTHON = "/opt/pytorch/bin/python"
+NODES = {"plugin": "deeplearning.cluster.nodes", "cluster": CLUSTER, "region": "us-east-1"}
+DEFINITION = {
+    "deeplearning_instance_type": "c5.large",
+    "deeplearning_worker_count": 2,
+    "deeplearning_image_parameter": "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id",
+    "deeplearning_key_name": "local-cloud",
+    "deeplearning_network_cidr": "10.94.0.0/16",  # not one of `make train` or the tests, which may be running
+    "deeplearning_ssh_cidrs": ["127.0.0.0/8"],
+    "training_job_launcher": LAUNCHER,
+    "training_job_python": PYTHON,
+}
+SCRIPT = "import time\nprint(f'first line at {time.time()}', flush=True)\n"
+FIRST_LINE = re.compile(r"first line at ([\d.]+)")
+
+
+class Bench:
+    """A cluster of its own in the local cloud, and two ways to start a script on it."""
+
+    def __init__(self, cloud: LocalCloud, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**cloud.environment, "ANSIBLE_FORCE_COLOR": "false"}
+        home = Path(self.environment["LOCAL_CLOUD_HOME"])
+        self.ssh_directory = home / "ssh" / CLUSTER
+        self.inventory = folder / "bench.nodes.yml"
+        key_file = str(home / "id_ed25519")
+        self.inventory.write_text(json.dumps({**NODES, "ssh_directory": str(self.ssh_directory), "private_key_file": key_file}))
+        self.script = folder / "script.py"
+        self.script.write_text(SCRIPT)
+        self.definition = {**DEFINITION, "training_job_script": str(self.script), "training_job_report_directory": str(folder)}
+
+    def run(self, *command: str) -> str:
+        """Runs a command and returns its output."""
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"{shlex.join(command)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def on(self, host: str, command: str) -> list[str]:
+        """Returns the command line that runs a shell command on a host, by the ssh configuration that the collection wrote."""
+        return ["ssh", "-F", str(self.ssh_directory / "config"), host, command]
+
+    def train(self, job: str) -> float:
+        """Trains by the playbook; returns the seconds to the first line."""
+        definition = json.dumps({**self.definition, "training_job_name": job})
+        started = time.time()
+        self.run("ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / "train.yml"), "-e", definition)
+        return first_line(self.run(*self.on(f"{CLUSTER}-master", f"cat /efs/jobs/{job}/logs/rank0.log"))) - started
+
+    def hosts(self) -> dict[str, Host]:
+        """Returns the hosts as launchers see them, by their names in the ssh configuration, in order."""
+        metadata = json.loads(self.run(*self.on(f"{CLUSTER}-master", "cat /opt/deeplearning/metadata.json")))
+        names = [f"{CLUSTER}-master", *(f"{CLUSTER}-worker{each['number']}" for each in metadata["workers"][1:])]
+        hosts = [Host(each["name"], each["address"], each["number"], (), "eth0") for each in metadata["workers"]]
+        return dict(zip(names, hosts, strict=True))
+
+    def by_hand(self, job: str, hosts: Mapping[str, Host]) -> float:
+        """Starts the same ranks by ssh; returns the seconds to the first line."""
+        options = {name: option.get("default") for name, option in LAUNCHERS[LAUNCHER].options.items()}
+        program = Program(job, PYTHON, f"/efs/by-hand/{job}.py", options=options)
+        processes = LAUNCHERS[LAUNCHER].plan(program, list(hosts.values()))
+        started = time.time()
+        first, *others = hosts
+        subprocess.run(self.on(first, f"mkdir -p /efs/by-hand && cat >{program.script}"), input=SCRIPT, text=True, check=True)
+        running = [
+            subprocess.Popen(self.on(name, command_line(process)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for name, process in zip([first, *others], processes, strict=True)
+        ]
+        outputs = [each.communicate()[0] for each in running]
+        if any(each.returncode for each in running):
+            sys.exit("by hand it failed:\n" + "".join(outputs))
+        return first_line(outputs[0]) - started
+
+
+def command_line(process: Process) -> str:
+    """Returns a shell command that runs a process of a launcher."""
+    return shlex.join(["env", *(f"{name}={value}" for name, value in process.environment.items()), *process.argv])
+
+
+def first_line(output: str) -> float:
+    """Returns the time in the first line that the script has printed."""
+    found = FIRST_LINE.search(output)
+    if not found:
+        sys.exit(f"the script has printed nothing:\n{output}")
+    return float(found.group(1))
+
+
+def measure(bench: Bench, rounds: int) -> list[tuple[float, float]]:
+    """Returns the seconds by the playbook and by hand of each round; the two take turns in going first."""
+    bench.train("converge")
+    hosts = bench.hosts()
+    pairs = []
+    for number in range(1, rounds + 1):
+        job = f"round{number}"
+        if number % 2:
+            ours, theirs = bench.train(job), bench.by_hand(job, hosts)
+        else:
+            theirs, ours = bench.by_hand(job, hosts), bench.train(job)
+        print(f"round {number}  playbook {ours:6.2f} s  by hand {theirs:6.2f} s  more {ours - theirs:6.2f} s", flush=True)
+        pairs.append((ours, theirs))
+    return pairs
+
+
+def report(pairs: Sequence[tuple[float, float]]) -> bool:
+    """Prints the medians; returns whether the goal is met."""
+    ours, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
+    more = statistics.median(each - other for each, other in pairs)
+    print(f"\n{'median seconds':16}{'playbook':>10}{'by hand':>10}{'more':>8}{'goal':>8}")
+    print(f"{'to first line':16}{ours:10.2f}{theirs:10.2f}{more:8.2f}{GOAL:8.2f}")
+    return more <= GOAL
+
+
+def main() -> int:
+    """Returns 0 if the goal is met, 1 otherwise."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3, help="how often (default: %(default)s)")
+    rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder, LocalCloud(Path(folder) / "home") as cloud:
+        print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
+        return 0 if report(measure(Bench(cloud, Path(folder)), rounds)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""The role python_environment on two real hosts that share storage and reach no package index."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+import yaml
+
+from .cluster import FILE_SYSTEM, job_cluster, wait_until
+
+pytestmark = pytest.mark.exhaustive
+
+ENVIRONMENTS = "/efs/environments/tiny/x86_64-python3.11"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("environments")
+    with job_cluster(folder, ["pytorch"], count=2) as result:
+        result.hosts[0].ssh("mkdir /efs/wheels")
+        for version in ("1.0", "2.0"):
+            write_wheel(wheels(result), version)
+        yield result
+
+
+def wheels(cluster):
+    """Return where this machine has the hosts' /efs/wheels."""
+    return cluster.folder / "file-systems" / FILE_SYSTEM / "wheels"
+
+
+def write_wheel(folder, version):
+    """Write a package that holds nothing but its version."""
+    metadata = f"tiny-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"tiny-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny.py", f"version = {version!r}\n")
+        wheel.writestr(f"{metadata}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
+        wheel.writestr(f"{metadata}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{metadata}/RECORD", "")
+
+
+def play(cluster, requirements, *arguments, job=None, **variables):
+    """Run the role with requirements given as text, and then a job with these variables of its role."""
+    settings = {"name": "tiny", "find_links": ["/efs/wheels"], **variables}
+    if requirements:
+        (cluster.folder / "requirements.txt").write_text(requirements)
+        settings["requirements"] = "requirements.txt"
+    roles = ["deeplearning.cluster.python_environment"]
+    if job:
+        roles.append("deeplearning.cluster.training_job")
+    play = {
+        "hosts": "trainers",
+        "gather_facts": False,
+        "roles": roles,
+        "vars": {
+            **{f"python_environment_{key}": value for key, value in settings.items()},
+            **{f"training_job_{key}": value for key, value in (job or {}).items()},
+        },
+        "post_tasks": [{"name": "Show", "ansible.builtin.debug": {"msg": "python {{ python_environment_result.python | default('') }}"}}],
+    }
+    playbook = cluster.folder / "environment.yml"
+    playbook.write_text(yaml.safe_dump([play]))
+    return cluster.play(str(playbook), *arguments)
+
+
+def pythons(result):
+    """Return which Python each host got, in the order of the hosts."""
+    assert result.returncode == 0, result.stdout + result.stderr
+    return [line.split()[-1].strip('"') for line in result.stdout.splitlines() if '"msg": "python ' in line]
+
+
+def changes(result):
+    recap = result.stdout.split("PLAY RECAP", 1)[1].splitlines()
+    return {line.split()[0]: int(line.split("changed=")[1].split()[0]) for line in recap if "changed=" in line}
+
+
+def script(cluster, text):
+    path = cluster.folder / "script.py"
+    path.write_text(text)
+    return {"script": str(path), "launcher": "command", "wait": False}
+
+
+def test_one_host_builds_for_all_and_jobs_use_it(cluster):
+    predicted = play(cluster, "--no-index\ntiny==1.0\n", "--check", "--diff")
+    assert "+tiny==1.0" in predicted.stdout
+    assert cluster.hosts[0].ssh("ls /efs/environments", check=False).returncode != 0
+
+    job = script(cluster, "import sys, tiny\nprint(sys.executable, tiny.version)\n")
+    first = play(cluster, "--no-index\ntiny==1.0\n", job={**job, "name": "uses", "wait": True})
+    python = f"{ENVIRONMENTS}/{cluster.hosts[1].ssh(f'readlink {ENVIRONMENTS}/current').stdout.strip()}/bin/python"
+    assert pythons(first) == pythons(predicted) == [python] * 2
+    assert [cluster.read(f"/efs/jobs/uses/logs/rank{rank}.log").splitlines()[-1] for rank in (0, 1)] == [f"{python} 1.0"] * 2
+    assert set(changes(predicted).values()) == {1}, "each would, were it alone"
+
+    again = play(cluster, "# the same\n--no-index\ntiny==1.0\n")
+    assert set(changes(again).values()) == {0}
+
+
+def test_a_job_keeps_what_it_has_begun_with(cluster):
+    waits = "import os, time\nwhile not os.path.exists('/efs/go'):\n    time.sleep(0.1)\nimport tiny\nprint('late', tiny.version)\n"
+    job = script(cluster, waits)
+    assert play(cluster, "--no-index\ntiny==1.0\n", job={**job, "name": "keeps"}).returncode == 0
+    result = play(cluster, "--no-index\ntiny==2.0\n", "--diff")
+    assert sorted(changes(result).values()) == [0, 1], "one builds, the other waits"
+    assert "-tiny==1.0" in result.stdout
+    cluster.hosts[0].ssh(f"touch /efs/go && {ENVIRONMENTS}/current/bin/python -c 'import tiny; assert tiny.version == \"2.0\"'")
+    wait_until(lambda: cluster.info("keeps")["state"] == "succeeded")
+    assert "late 1.0" in cluster.read("/efs/jobs/keeps/logs/rank1.log")
+
+
+def test_what_fails_leaves_the_old_one_in_use(cluster):
+    before = cluster.hosts[0].ssh(f"ls {ENVIRONMENTS} | grep -v json; readlink {ENVIRONMENTS}/current").stdout
+    result = play(cluster, "--no-index\ntiny==3.0\n")
+    assert result.returncode != 0
+    assert "could not install the requirements:" in result.stdout
+    reasons = [line for line in result.stdout.splitlines() if line.startswith("fatal:")]
+    assert ["No matching distribution found for tiny==3.0" in reason for reason in reasons] == [True, True], "both hosts tell it"
+    assert len(set(re.findall(r"ip-\S+ could not", result.stdout))) == 1, "and one has tried"
+    assert cluster.hosts[0].ssh(f"ls {ENVIRONMENTS} | grep -v json; readlink {ENVIRONMENTS}/current").stdout == before
+
+
+def test_a_build_that_was_cut_off_is_begun_again(cluster):
+    cluster.hosts[0].ssh(f"cd {ENVIRONMENTS} && : >$(readlink current).json && rm -r current/lib")
+    assert sum(changes(play(cluster, "--no-index\ntiny==2.0\n")).values()) == 1
+    assert cluster.hosts[1].ssh(f"{ENVIRONMENTS}/current/bin/python -c 'import tiny; print(tiny.version)'").stdout == "2.0\n"
+
+
+def test_uv_on_local_disks(cluster):
+    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"--dest={wheels(cluster)}", "uv"], check=True)
+    own = {"location": "local", "installer": "uv"}
+    nowhere = play(cluster, "--no-index\ntiny==2.0\n", **own, find_links=["/nowhere"], index_url="file:///nowhere")
+    assert "could not install uv, without which there is the installer pip:" in nowhere.stdout
+    result = play(cluster, "--no-index\ntiny==2.0\n", **own, index_url="file:///nowhere")
+    assert set(pythons(result)) == {pythons(result)[0]}
+    assert set(changes(result).values()) == {1}, "every host builds for itself"
+    assert pythons(result)[0].startswith("/home/ubuntu/environments/tiny/x86_64-python3.11/")
+    for host in cluster.hosts:
+        assert host.ssh(f"{pythons(result)[0]} -c 'import tiny; print(tiny.__cached__, tiny.version)'").stdout.endswith(".pyc 2.0\n")
+    assert set(changes(play(cluster, "--no-index\ntiny==2.0\n", **own)).values()) == {0}
+
+
+def test_the_image_s_own_environments_are_used_by_name(cluster):
+    assert pythons(play(cluster, "", name="pytorch")) == ["/opt/pytorch/bin/python"] * 2
+    enough = play(cluster, "torch\nscikit-learn>1\n", name="pytorch")
+    assert pythons(enough) == ["/opt/pytorch/bin/python"] * 2
+    assert set(changes(enough).values()) == {0}
+    more = play(cluster, "torch\ntiny==1.0\n", "--check", "--diff", name="pytorch")
+    assert "/opt/pytorch of the image is not used: No matching distribution found for tiny==1.0" in more.stdout
+    assert cluster.hosts[0].ssh("ls /efs/environments").stdout == "tiny\n"
+    unknown = play(cluster, "", name="mxnet")
+    assert "environment 'mxnet': the image of this host does not have it (it has pytorch)" in unknown.stdout
