@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import socket
+import time
 from pathlib import Path
 
 import torch
@@ -107,7 +108,7 @@ class Report:
         for name, value in values.items():
             self.writer.add_scalar(name, value, step)
         with self.progress.open("a") as file:
-            file.write(json.dumps({"step": step, "steps": steps, **values}) + "\n")
+            file.write(json.dumps({"step": step, "steps": steps, "time": time.time(), **values}) + "\n")
 
     def close(self) -> None:
         if self.writer is not None:

@@ -1,0 +1,90 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Makes the report of a job from what the module of the same name has read on a host."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
+
+display = Display()
+
+PAGE = "report.html"
+
+
+class ActionModule(ActionBase):
+    """Runs the module, writes the page on the controller and copies it to the job's directory."""
+
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        result.update(self._execute_module("deeplearning.cluster.training_job_report", task_vars=variables))
+        if result.get("failed"):
+            return result
+        report = result.pop("report")
+        directory = report["job"]["directory"]
+        if not charts.can_draw():
+            display.warning("the report has no curves because matplotlib is not installed on the controller: pip install matplotlib")
+        dest = os.path.abspath(os.path.expanduser(self._task.args["dest"]))
+        # JSON can hold names that are not text: lone surrogates.
+        content = page.render(report, copy_command(variables, directory)).encode("utf-8", "replace")
+        try:
+            changed = write(dest, content, self._task.check_mode)
+        except OSError as error:
+            # Not raised: that would be beyond failed_when.
+            return {**result, "failed": True, "msg": f"dest {dest!r} cannot be written: {error}"}
+        path = os.path.join(directory, PAGE)
+        if changed and self._task.check_mode:
+            return {**result, "changed": True, "dest": dest, "path": path}
+        copied = self._copy(dest, path, variables)
+        if copied.get("failed"):
+            return copied
+        display.display(f"{report['job']['name']}: report in {dest}")
+        return {**result, "changed": changed or copied["changed"], "dest": dest, "path": path}
+
+    def _copy(self, source: str, dest: str, variables: dict[str, Any]) -> dict[str, Any]:
+        task = self._task.copy()
+        task.args = {"src": source, "dest": dest, "mode": "0644"}
+        copy = self._shared_loader_obj.action_loader.get(
+            "ansible.legacy.copy",
+            task=task,
+            connection=self._connection,
+            play_context=self._play_context,
+            loader=self._loader,
+            templar=self._templar,
+            shared_loader_obj=self._shared_loader_obj,
+        )
+        copied: dict[str, Any] = copy.run(task_vars=variables)
+        return copied
+
+
+def write(path: str, content: bytes, check_mode: bool) -> bool:
+    """Write a file if it is not like that yet; return whether it was not. Raises OSError."""
+    try:
+        with open(path, "rb") as file:
+            if file.read() == content:
+                return False
+    except FileNotFoundError:
+        pass
+    if not check_mode:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content)
+    return True
+
+
+def copy_command(variables: Mapping[str, Any], directory: str) -> str | None:
+    """Return how to copy a job's directory to the controller by the cluster's own SSH configuration, if there is one."""
+    if "deeplearning_ssh_directory" not in variables:
+        return None
+    configuration = os.path.join(str(variables["deeplearning_ssh_directory"]), "config")
+    return shlex.join(["scp", "-r", "-F", configuration, f"{variables['inventory_hostname']}:{directory}", "."])

@@ -1,0 +1,56 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What lies in a job's directories."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from typing import Any, Dict, Iterator
+
+File = Dict[str, Any]
+Listing = Dict[str, Any]
+
+# How many files of a directory are named; the others are counted.
+NAMED = 100
+
+# What Python leaves beside the code that it runs.
+CACHE = "__pycache__"
+
+
+def newest(directory: str) -> Listing:
+    """Return the number and size (bytes) of all files below a directory, and the newest of them by name."""
+    return _listing(directory, sorted(_files(directory), key=lambda file: (-file["changed"], file["name"])))
+
+
+def code(directory: str) -> Listing:
+    """Return the files of a job's code as newest() does, by name, with a digest: equal where two jobs ran the same code."""
+    found = sorted(_files(directory), key=lambda file: file["name"])
+    total = hashlib.sha256()
+    for file in found:
+        total.update(os.fsencode("{}\0{}\0".format(file["name"], file["size"])))
+        with open(os.path.join(directory, file["name"]), "rb") as content:
+            for block in iter(lambda: content.read(1 << 20), b""):
+                total.update(block)
+    return {**_listing(directory, found), "digest": total.hexdigest()[:12]}
+
+
+def _listing(directory: str, found: list[File]) -> Listing:
+    # JSON has no way to say a name that is not UTF-8.
+    named = [{**file, "name": os.fsencode(file["name"]).decode("utf-8", "replace")} for file in found[:NAMED]]
+    return {"directory": directory, "count": len(found), "size": sum(file["size"] for file in found), "files": named}
+
+
+def _files(directory: str) -> Iterator[File]:
+    for folder, folders, names in os.walk(directory):
+        folders[:] = [name for name in folders if name != CACHE]
+        for name in names:
+            path = os.path.join(folder, name)
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue  # a link to nowhere, or gone since
+            if stat.S_ISREG(status.st_mode):
+                yield {"name": os.path.relpath(path, directory), "size": status.st_size, "changed": status.st_mtime}

@@ -1,0 +1,130 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads what the report of a job is made of; the action plugin of the same name makes the report."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: training_job_report
+version_added: 0.1.0
+short_description: Writes a page about a training job, with its curves, processes, events and files
+description:
+  - Makes one HTML file that needs nothing else to be looked at, neither a network nor scripts.
+  - It holds the curves of all numbers that the training script has reported, over steps and over time, the throughput, what became of
+    each process, what happened when, how the job was started, and where its code, logs and checkpoints are.
+  - The page lies in the job's directory as C(report.html), and on the controller in O(dest).
+  - The task runs through one host. A job that still runs has a report, too; run the task again for a newer one.
+requirements:
+  - On the controller C(matplotlib), for the curves. Without it the page has the first, last, lowest and highest values only.
+options:
+  name:
+    description:
+      - The job's name.
+    type: str
+    required: true
+  directory:
+    description:
+      - Where the jobs' directories are, on the shared storage.
+    type: path
+    required: true
+  dest:
+    description:
+      - The file to write on the controller, with the directories that lead to it.
+    type: path
+    required: true
+  heartbeat_timeout:
+    description:
+      - A running process whose record is older than so many seconds counts as lost.
+    type: int
+    default: 60
+author:
+  - The deeplearning.cluster contributors (@deeplearning-cluster)
+extends_documentation_fragment:
+  - ansible.builtin.action_common_attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  platform:
+    support: full
+    platforms: posix
+seealso:
+  - module: deeplearning.cluster.training_job
+"""
+
+EXAMPLES = r"""
+- name: Write the report of an older job
+  deeplearning.cluster.training_job_report:
+    name: digits-1
+    directory: /efs/jobs
+    dest: reports/digits-1.html
+  run_once: true
+"""
+
+RETURN = r"""
+dest:
+  description: The report on the controller.
+  returned: success
+  type: str
+  sample: /home/me/project/reports/digits-1.html
+path:
+  description: The report in the job's directory.
+  returned: success
+  type: str
+  sample: /efs/jobs/digits-1/report.html
+"""
+
+import os
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.look import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._report import files, progress
+
+
+def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
+    """Return what a report tells of a job. Raises OSError or ValueError when the directory is not a job's."""
+    # State before progress: what a job that is over has reported is then complete.
+    job = look(paths, heartbeat_timeout)
+    processes = job["processes"]
+    over = job["state"] not in (records.PENDING, records.RUNNING)
+    start = min((process["started"] for process in processes), default=job["created"])
+    end = max((process.get("finished", process["heartbeat"]) for process in processes), default=start)
+    return {
+        "job": job,
+        "description": records.read_json(paths.description) or {},
+        "start": start,
+        "end": end if over else time.time(),
+        "over": over,
+        "progress": progress.read(paths.progress, progress.read_notes(paths.progress_times), start, end),
+        "code": files.code(paths.code),
+        "checkpoints": files.newest(paths.checkpoints),
+        "logs": files.newest(paths.logs),
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "directory": {"type": "path", "required": True},
+            "dest": {"type": "path", "required": True},
+            "heartbeat_timeout": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
+        module.exit_json(changed=False, report=collect(paths, params["heartbeat_timeout"]))
+    except (OSError, ValueError) as error:
+        module.fail_json(msg="there is no job {!r} in {}: {}".format(params["name"], params["directory"], error))
+
+
+if __name__ == "__main__":
+    main()

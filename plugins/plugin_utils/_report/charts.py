@@ -1,0 +1,87 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Draws curves with matplotlib, where that is installed, as images that can stand in a page."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+SIZE = (5.6, 2.6)
+COLOUR = "#1f77b4"
+
+# Text remains text, and the same curves give the same bytes.
+STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "report", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
+
+# What falls to such a part of itself, as losses do, would run along the bottom of a linear axis.
+LOGARITHMIC = 0.01
+
+UNITS = ((7200, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
+
+
+@lru_cache(maxsize=None)
+def can_draw() -> bool:
+    """Return whether there is matplotlib, which takes a second to import: it is imported where something is drawn, not with this file."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def curve(found: Mapping[str, Any], axis: str) -> str | None:
+    """Return a chart of a curve over its C(steps) or C(times) as a data URL; nothing where there is no matplotlib."""
+    places, label = scaled(found["times"]) if axis == "times" else (found["steps"], "step")
+    return _image(places, label, found["means"], found["lows"], found["highs"])
+
+
+def rates(found: Mapping[str, Any]) -> str | None:
+    """Return a chart of steps per second over time as a data URL; nothing where there is no matplotlib."""
+    places, label = scaled(found["times"])
+    return _image(places, label, found["rates"], found["rates"], found["rates"], from_zero=True)
+
+
+def scaled(times: Sequence[float]) -> tuple[list[float], str]:
+    """Return seconds in the unit that fits the last of them, and the unit's name."""
+    last = times[-1] if times else 0.0
+    size, name = next((size, name) for least, size, name in UNITS if last >= least or not least)
+    return [time / size for time in times], name
+
+
+def pieces(places: Sequence[float]) -> list[slice]:
+    """Return the parts of a curve that go forward: a script that resumes from a checkpoint goes back some steps."""
+    turns = [index for index in range(1, len(places)) if places[index] < places[index - 1]]
+    return [slice(start, end) for start, end in zip([0, *turns], [*turns, len(places)])]
+
+
+def _image(
+    places: Sequence[float],
+    label: str,
+    means: Sequence[float],
+    lows: Sequence[float],
+    highs: Sequence[float],
+    from_zero: bool = False,
+) -> str | None:
+    if not can_draw():
+        return None
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        axes = figure.subplots()
+        for piece in pieces(places):
+            axes.fill_between(places[piece], lows[piece], highs[piece], color=COLOUR, alpha=0.2, linewidth=0)
+            axes.plot(places[piece], means[piece], color=COLOUR, linewidth=1.2, marker="." if len(places[piece]) < 50 else "")
+        axes.set_xlabel(label)
+        if min(lows) > 0 and means[-1] < LOGARITHMIC * max(highs):
+            axes.set_yscale("log")
+        if from_zero:
+            axes.set_ylim(0, 1.1 * max(highs))
+        content = io.BytesIO()
+        figure.savefig(content, format="svg", metadata={"Date": None})
+    return "data:image/svg+xml;base64," + base64.b64encode(content.getvalue()).decode()

@@ -1,0 +1,60 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What happened to a job, in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+
+
+class Event(NamedTuple):
+    """Something that happened at C(time), in seconds since 1970; C(bad) when it was not meant to."""
+
+    time: float
+    text: str
+    bad: bool = False
+
+
+def events(report: Mapping[str, Any]) -> list[Event]:
+    """Return the events of a job, from what the module training_job_report has read."""
+    return sorted([*_processes(report["job"]["processes"]), *_progress(report), *_job(report)], key=lambda event: event.time)
+
+
+def _job(report: Mapping[str, Any]) -> Iterator[Event]:
+    job = report["job"]
+    yield Event(job["created"], "code copied")
+    if report["over"]:
+        yield Event(report["end"], f"job {job['state']}", job["state"] != records.SUCCEEDED)
+
+
+def _processes(processes: list[dict[str, Any]]) -> Iterator[Event]:
+    if processes:
+        last = max(process["started"] for process in processes)
+        hosts = len({process["host"] for process in processes})
+        yield Event(last, f"{len(processes)} of {processes[0]['processes']} processes started, hosts: {hosts}")
+    ended: dict[str, list[float]] = {}
+    for process in processes:
+        how = records.describe_end(process)
+        if process["state"] == records.STOPPED:
+            ended.setdefault(how, []).append(process["finished"])
+        elif process["state"] in (records.FAILED, records.LOST):
+            time = process["finished"] if process["state"] == records.FAILED else process["heartbeat"]
+            yield Event(time, f"{records.title(process['name'])} on {process['host']} {how}", True)
+    for how, times in ended.items():
+        yield Event(max(times), f"{len(times)} {'process' if len(times) == 1 else 'processes'} {how.replace('was ', '', 1)}")
+
+
+def _progress(report: Mapping[str, Any]) -> Iterator[Event]:
+    start, progress = report["start"], report["progress"]
+    for restart in progress["restarts"]:
+        yield Event(start + restart["time"], f"went back from step {restart['from']:g} to {restart['to']:g}")
+    for curve in progress["curves"]:
+        first = curve.get("first_missing")
+        if first:
+            text = f"{curve['name']} was not a number (NaN or infinite) at step {first['step']:g}"
+            more = f", and {curve['missing'] - 1} times more" if curve["missing"] > 1 else ""
+            yield Event(start + first["time"], text + more, True)

@@ -1,0 +1,240 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The report of a job as one HTML file, without scripts and without anything from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
+from jinja2 import Environment, StrictUndefined
+
+# More processes than this are folded away.
+MANY = 16
+
+# What counts where a script is, like its steps: a number to be told, but no curve.
+COUNTERS = {"epoch", "epochs"}
+
+TEMPLATE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{ job.name }} {{ job.state }}</title>
+<style>
+body { font: 15px/1.45 system-ui, sans-serif; color: #1c1e21; background: #fff; max-width: 1180px; margin: 2em auto; padding: 0 1em }
+h1 { font-size: 1.6em } h2 { font-size: 1.2em; margin-top: 2em; border-bottom: 1px solid #ddd } h3 { font-size: 1em; margin-bottom: 0 }
+table { border-collapse: collapse }
+th, td { text-align: left; vertical-align: top; padding: .2em 1.2em .2em 0; border-bottom: 1px solid #eee }
+td.time { white-space: nowrap }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }
+code, pre { font: 13px/1.4 ui-monospace, monospace; overflow-wrap: anywhere }
+pre { background: #f6f8fa; padding: .8em; white-space: pre-wrap }
+.charts { display: flex; flex-wrap: wrap } .charts img { max-width: 100% }
+.state { padding: .1em .5em; border-radius: .3em; background: #e7edf3 }
+.succeeded { background: #d7f0dc } .failed, .lost, .bad { background: #fbdcd9 } .muted { color: #65707c }
+</style>
+</head>
+<body>
+<h1>{{ job.name }} <span class="state {{ job.state }}">{{ job.state }}</span></h1>
+<table>
+{% for label, value in overview %}
+<tr><th scope="row">{{ label }}</th><td>{{ value }}</td></tr>
+{% endfor %}
+</table>
+{% if failure %}
+<h2>Why it did not succeed</h2>
+<p>{{ failure.name | title_of }} on {{ failure.host }} {{ failure.how }}. The end of <code>{{ failure.log }}</code>:</p>
+<pre>{{ failure.lines | join('\\n') }}</pre>
+{% endif %}
+
+<h2>Progress</h2>
+{% if not progress.entries %}
+<p>The script reported none. It may append JSON lines such as <code>{"step": 20, "steps": 100, "loss": 0.31}</code> to the file named by
+<code>$DEEPLEARNING_PROGRESS</code>.</p>
+{% elif not can_draw %}
+<p>There are no curves because matplotlib is not installed on the controller: <code>pip install matplotlib</code>, then write the report
+again.</p>
+{% endif %}
+{% for chart in charts %}
+<h3>{{ chart.name }}</h3>
+<div class="charts">
+{% for image, description in chart.images %}
+<img src="{{ image }}" alt="{{ description }}">
+{% endfor %}
+</div>
+{% endfor %}
+{% if progress.left_out %}
+<p>No curves for {{ progress.left_out | length }} more: {{ progress.left_out | join(', ') }}.</p>
+{% endif %}
+{% if progress.curves %}
+<table>
+<tr><th></th>
+{% for head in ('first', 'last', 'lowest', 'highest') %}<th class="number">{{ head }}</th><th class="number">at step</th>{% endfor %}
+<th class="number">not a number</th></tr>
+{% for curve in progress.curves %}
+<tr><th scope="row">{{ curve.name }}</th>
+{% for head in ('first', 'last', 'lowest', 'highest') %}
+<td class="number">{{ (curve[head].value if head in curve else none) | short }}</td>
+<td class="number">{{ (curve[head].step if head in curve else none) | short }}</td>
+{% endfor %}
+<td class="number{{ ' bad' if curve.missing }}">{{ curve.missing or '' }}</td></tr>
+{% endfor %}
+</table>
+{% endif %}
+
+<h2>What happened</h2>
+<table>
+{% for event in events %}
+<tr><td class="time">{{ event.time | moment }}</td><td class="{{ 'bad' if event.bad }}">{{ event.text }}</td></tr>
+{% endfor %}
+</table>
+
+<h2>Processes</h2>
+{% if job.processes %}
+<details{{ ' open' if job.processes | length <= many }}><summary>{{ job.processes | length }} of {{ job.process_count }}</summary>
+<table>
+<tr><th>process</th><th>host</th><th>state</th><th>started</th><th>ended</th><th>lasted</th><th>exit</th><th></th></tr>
+{% for process in job.processes %}
+<tr><td>{{ process.name | title_of }}{{ ' (' ~ process.part ~ ')' if process.part != 'worker' }}</td><td>{{ process.host }}</td>
+<td><span class="state {{ process.state }}">{{ process.state }}</span></td>
+<td class="time">{{ process.started | moment }}</td>
+<td class="time">{{ process.finished | default(none) | moment }}</td>
+<td class="time">{{ ((process.finished | default(process.heartbeat)) - process.started) | duration }}</td>
+<td>{{ process.signal | default(process.exit_code | default('')) }}</td><td>{{ process.reason | default('') }}</td></tr>
+{% endfor %}
+</table>
+</details>
+{% else %}
+<p>None has started.</p>
+{% endif %}
+
+<h2>How it was started</h2>
+<table>
+{% for label, value in setup %}
+<tr><th scope="row">{{ label }}</th><td><code>{{ value }}</code></td></tr>
+{% endfor %}
+</table>
+
+<h2>Files</h2>
+<p>In <code>{{ job.directory }}</code> on the cluster.
+{% if copy_command %}To copy all of it here: <code>{{ copy_command }}</code>{% endif %}</p>
+{% for label, listing in listings %}
+<details><summary>{{ label }}: {{ listing.count }} {{ 'file' if listing.count == 1 else 'files' }}, {{ listing.size | bytes }} in
+<code>{{ listing.directory }}</code></summary>
+<table>
+{% for file in listing.files %}
+<tr><td><code>{{ file.name }}</code></td>
+<td class="number">{{ file.size | bytes }}</td><td class="time">{{ file.changed | moment }}</td></tr>
+{% endfor %}
+</table>
+{% if listing.count > listing.files | length %}
+<p>and {{ listing.count - listing.files | length }} more</p>
+{% endif %}
+</details>
+{% endfor %}
+<p class="muted">Times are UTC.{% if not over %} The job was not over when this was written, {{ end | moment }}.{% endif %}</p>
+</body>
+</html>
+"""
+
+
+def short(number: float | None) -> str:
+    """Return a number with four digits, or all of it when it is whole."""
+    if number is None:
+        return ""
+    return f"{number:.0f}" if number == int(number) and abs(number) < 1e15 else f"{number:.4g}"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes as people read it."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.4g} TB"
+
+
+FILTERS = {"short": short, "bytes": size, "moment": text.moment, "duration": text.duration, "title_of": records.title}
+
+
+def render(report: Mapping[str, Any], copy_command: str | None) -> str:
+    """Return the page for what the module training_job_report has read. All text in it is escaped."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(FILTERS)
+    job, description = report["job"], report["description"]
+    return environment.from_string(TEMPLATE).render(
+        job=job,
+        failure=job.get("failure"),
+        over=report["over"],
+        end=report["end"],
+        progress=report["progress"],
+        overview=overview(report),
+        setup=setup(description, job, report["code"]),
+        events=events(report),
+        charts=drawn(report["progress"]),
+        can_draw=charts.can_draw(),
+        many=MANY,
+        copy_command=copy_command,
+        listings=[(name, report[name]) for name in ("code", "logs", "checkpoints")],
+    )
+
+
+def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what people want to know first."""
+    job, progress = report["job"], report["progress"]
+    hosts = list(dict.fromkeys(process["host"] for process in job["processes"]))
+    rows = [
+        ("began", text.moment(report["start"])),
+        ("ended" if report["over"] else "so far", f"{text.moment(report['end'])}, after {text.duration(report['end'] - report['start'])}"),
+        ("hosts", f"{len(hosts)}: {', '.join(hosts)}" if len(hosts) <= MANY else str(len(hosts))),
+    ]
+    if progress["step"] is not None:
+        rows.append(("step", short(progress["step"]) + (f" of {short(progress['steps'])}" if progress["steps"] else "")))
+    if progress["throughput"]:
+        rows.append(("throughput", f"{short(progress['throughput']['mean'])} steps per second"))
+    rows += [(curve["name"], f"{short(curve['last']['value'])} at the end") for curve in curves(progress)[:3]]
+    return rows
+
+
+def setup(description: Mapping[str, Any], job: Mapping[str, Any], code: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return how the job was started."""
+    command = description.get("command") or [description.get("python", "python"), os.path.basename(description.get("script") or "")]
+    rows = [
+        ("launcher", str(job["launcher"])),
+        *((name, str(value)) for name, value in (description.get("launcher_options") or {}).items()),
+        ("command", shlex.join([*command, *(description.get("arguments") or [])])),
+        ("code", ", ".join(part for part in (text.code(dict(job)), f"digest {code['digest']}") if part)),
+    ]
+    if description.get("time_limit"):
+        rows.append(("time limit", text.duration(description["time_limit"])))
+    return rows
+
+
+def curves(progress: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what is worth a chart."""
+    return [curve for curve in progress["curves"] if "last" in curve and curve["name"] not in COUNTERS]
+
+
+def drawn(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the charts, each with images and what they show in words."""
+    if not charts.can_draw():
+        return []
+    result = []
+    for curve in curves(progress):
+        words = f"from {short(curve['first']['value'])} to {short(curve['last']['value'])}, lowest {short(curve['lowest']['value'])}"
+        images = [(charts.curve(curve, axis), f"{curve['name']} over {axis}: {words}") for axis in ("steps", "times")]
+        result.append({"name": curve["name"], "images": images})
+    rates = progress["throughput"]
+    if rates:
+        result.append(
+            {"name": "steps per second", "images": [(charts.rates(rates), f"{short(rates['mean'])} steps per second on average")]}
+        )
+    return result

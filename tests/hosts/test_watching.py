@@ -1,0 +1,179 @@
+"""What people look at while and after a job runs: TensorBoard through a tunnel, and the report."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+from local_cloud.testing import BOOT_TIMEOUT
+
+from .browser import Browser
+from .cluster import CLUSTER, FILE_SYSTEM, job_cluster, wait_until
+
+pytestmark = pytest.mark.exhaustive
+
+COLLECTION = Path(__file__).resolve().parents[2]
+JOBS = "/efs/jobs"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with job_cluster(tmp_path_factory.mktemp("watching"), ["pytorch"], count=2) as result:
+        result.trust()
+        # The mount has to come back when a host does.
+        result.hosts[0].ssh(f"echo '{FILE_SYSTEM}:/ /efs nfs4 nfsvers=4.1,_netdev 0 0' | sudo tee -a /etc/fstab")
+        yield result
+
+
+@pytest.fixture(scope="module")
+def digits(cluster):
+    """The output of a job that has trained."""
+    result = cluster.train("digits", str(COLLECTION / "examples/digits/train.py"), arguments=["--epochs", "5"])
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture
+def tensorboard(cluster):
+    """Run the role on the first host."""
+
+    def run(status=0, **variables):
+        variables = {f"tensorboard_{name}": value for name, value in variables.items()}
+        variables["deeplearning_ssh_directory"] = str(cluster.folder / "ssh")
+        play = {"hosts": f"{CLUSTER}-worker1", "gather_facts": False, "vars": variables, "roles": ["deeplearning.cluster.tensorboard"]}
+        playbook = cluster.folder / "tensorboard.yml"
+        playbook.write_text(yaml.safe_dump([play]))
+        result = cluster.play(str(playbook))
+        assert result.returncode == status, result.stdout + result.stderr
+        return result.stdout
+
+    yield run
+    run(state="stopped")
+
+
+@pytest.fixture
+def port():
+    """A port of this machine that is free."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def get(port, path):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        return answer.read().decode()
+
+
+def answers(port):
+    try:
+        return bool(get(port, "/data/environment"))
+    except OSError:
+        return False
+
+
+def scalars(port):
+    return json.loads(get(port, "/data/plugin/scalars/tags"))
+
+
+def test_a_job_that_has_ended_has_a_report_in_its_directory_and_here(cluster, digits):
+    local = cluster.folder / "reports" / "digits.html"
+    assert f"digits: report in {local}" in digits
+    text = local.read_text()
+    assert cluster.hosts[0].ssh(f"cat {JOBS}/digits/report.html").stdout == text
+    assert text.count("<img src=") >= 5
+    plain = " ".join(re.sub(r"<[^>]+>", " ", text).split())
+    for words in (
+        "digits succeeded",
+        "2 of 2 processes started, hosts: 2",
+        "rank 1 deeplearning-worker2 succeeded",
+        "train.py --epochs 5",
+        "checkpoints: 5 files",
+        "steps per second",
+    ):
+        assert words in plain
+    again = cluster.play("deeplearning.cluster.report", "-e", "training_job_name=digits")
+    assert "changed=0" in again.stdout, again.stdout + again.stderr
+
+
+def test_a_job_that_failed_has_a_report_and_one_without_a_report_has_not_failed(cluster):
+    quick = {"launcher": "command", "launcher_options": {"hosts": "first"}, "python": "/usr/bin/python3"}
+    script = """
+        import os, sys
+        with open(os.environ["DEEPLEARNING_PROGRESS"], "a") as file:
+            file.write('{"step": 3, "loss": NaN}\\n')
+        sys.exit("<b>out of luck</b>" if sys.argv[1:] else 0)
+    """
+    failed = cluster.train("fails", script, arguments=["fail"], **quick)
+    assert failed.returncode != 0
+    reports = cluster.folder / "reports"
+    text = (reports / "fails.html").read_text()
+    assert "&lt;b&gt;out of luck&lt;/b&gt;" in text
+    assert "loss was not a number" in text
+
+    unwritable = cluster.train("unwritable", script, report_directory="/proc/none", **quick)
+    assert unwritable.returncode == 0, unwritable.stdout
+    assert "cannot be written" in unwritable.stdout
+    assert cluster.train("off", script, report=False, **quick).returncode == 0
+    assert not (reports / "off.html").exists()
+
+
+def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits, tensorboard, port):
+    output = tensorboard(tunnel=True, local_port=port)
+    assert f"http://localhost:{port}" in output
+    assert f"-O exit {CLUSTER}-worker1" in output
+    wait_until(lambda: "loss" in scalars(port).get("digits/tensorboard", {}))
+    points = json.loads(get(port, "/data/plugin/scalars/scalars?run=digits/tensorboard&tag=loss"))
+    assert len(points) == 5
+    assert points[-1][2] < points[0][2]
+    assert "changed=0" in tensorboard(tunnel=True, local_port=port)
+    assert f"-L 127.0.0.1:{port}:127.0.0.1:6006 {CLUSTER}-worker1" in tensorboard(local_port=port)
+
+    host = cluster.hosts[0]
+    assert re.findall(r"(\S+):6006\b", host.ssh("ss -Hltn").stdout) == ["127.0.0.1"]
+    assert host.ssh("ps -o user= -p $(systemctl show --property=MainPID --value deeplearning-tensorboard)").stdout.split() == ["ubuntu"]
+
+    cluster.runtime.stop(host.name)
+    cluster.runtime.start(host.spec())
+    wait_until(lambda: cluster.runtime.is_booted(host.name), BOOT_TIMEOUT)
+    wait_until(lambda: "data_location" in host.ssh("curl -s http://127.0.0.1:6006/data/environment", check=False).stdout)
+
+    tensorboard(tunnel=True, local_port=port, job="digits")
+    wait_until(lambda: "loss" in scalars(port).get(".", {}))
+    assert "changed=0" not in tensorboard(state="stopped")
+    assert not answers(port)
+    assert host.ssh("systemctl list-unit-files --no-legend 'deeplearning-tensorboard*'", check=False).stdout == ""
+    assert "changed=0" in tensorboard(state="stopped")
+
+
+def test_what_is_wrong_with_tensorboard_is_said(cluster, tensorboard, port):
+    assert "/usr/bin/python3 is not a Python with TensorBoard" in tensorboard(status=2, python="/usr/bin/python3")
+    cluster.hosts[0].ssh(f"sudo systemd-run --unit=taken /usr/bin/python3 -m http.server --bind 127.0.0.1 {port}")
+    try:
+        taken = tensorboard(status=2, port=port, timeout=10)
+    finally:
+        cluster.hosts[0].ssh("sudo systemctl stop taken")
+    assert f"does not answer on port {port}" in taken
+    assert "already in use" in taken
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        refused = tensorboard(status=2, tunnel=True, local_port=listener.getsockname()[1])
+    assert "tensorboard_local_port names another" in refused
+    assert "in use" in refused
+
+
+def test_a_browser_shows_the_curves(cluster, digits, tensorboard, port):
+    browser = Browser(cluster.folder)
+    report = browser.document("file:///pages/reports/digits.html")
+    assert "<h3>loss</h3>" in report
+    tensorboard(tunnel=True, local_port=port)
+    wait_until(lambda: "loss" in scalars(port).get("digits/tensorboard", {}))
+    page = browser.document(f"http://127.0.0.1:{port}/#timeseries")
+    assert "digits/tensorboard" in page
+    assert re.search(r"<[^>]*title=\"loss\"", page)
