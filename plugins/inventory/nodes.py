@@ -111,6 +111,8 @@ class InventoryModule(AWSInventoryBase):
         self.inventory.set_variable("all", "deeplearning_cluster_name", cluster)
         self.inventory.set_variable("all", "deeplearning_region", region)
         self.inventory.set_variable("all", "deeplearning_ssh_directory", self._ssh_directory())
+        # All images for EC2 have it there; to look for it costs a round trip to every host in every run. group_vars override it
+        self.inventory.set_variable(TRAINERS, "ansible_python_interpreter", "/usr/bin/python3")
 
         cached, live = self.get_cached_result(path, cache)
         if not cached:
