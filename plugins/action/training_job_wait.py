@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, looks_of
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
 
 display = Display()
 
@@ -20,13 +21,16 @@ ARGUMENTS = {
     "name": {"type": "str", "required": True},
     "directory": {"type": "path", "required": True},
     "heartbeat_timeout": {"type": "int", "default": 60},
+    "show_logs": {"type": "bool", "default": False},
 }
 
-# The host answers earlier when there is something new.
-LOOK_SECONDS = 10
+STOP, LEAVE = "stop", "leave"
 
-# Between two looks, so that a script that reports many times a second does not keep the controller busy.
-PAUSE_SECONDS = 1.0
+# Of each process, when a job is looked at that has been running for a while.
+LOG_LINES = 100
+
+# A question that nobody answers means going on: the job may end meanwhile, and what comes after it waits.
+ANSWER_SECONDS = 60
 
 
 class ActionModule(ActionBase):
@@ -42,82 +46,55 @@ class ActionModule(ActionBase):
         validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
         if validation.error_messages:
             raise AnsibleActionFail("; ".join(validation.error_messages))
-        self._arguments = validation.validated_parameters
-        self._variables = task_vars or {}
-        self._metrics: dict[str, Any] = {}
-        self._offset = 0
-        self._announced = False
-        found = self._wait()
-        lines = text.summary(found, self._metrics)
+        arguments = dict(validation.validated_parameters)
+        if arguments.pop("show_logs"):
+            arguments["log_lines"] = LOG_LINES
+        question = Question(arguments["name"])
+        with interrupts(question.ask) as asking:
+            hint = "Ctrl-C asks whether to stop it" if asking else "interrupting Ansible leaves the job running"
+            watch = JobWatch(looks_of(self, task_vars), arguments, hint)
+            try:
+                found = watch.follow(lambda: bool(question.answer))
+            except AnsibleActionFail as error:
+                # Not raised on: failed_when, by which the role comes to stop the rest of the job, is for results.
+                return {**result, **error.result}
+        result.update(job=found, metrics=watch.metrics)
+        if found["state"] in (records.PENDING, records.RUNNING):
+            return {**result, **interrupted(found["name"], question.answer)}
+        lines = text.summary(found, watch.metrics)
         for line in lines:
             display.display(line)
-        result.update(job=found, metrics=self._metrics, summary=lines)
+        result["summary"] = lines
         if found["state"] != records.SUCCEEDED:
             result.update(failed=True, msg=text.failure_message(found))
         return result
 
-    def _wait(self) -> dict[str, Any]:
-        """Return the job when it is over. Raises AnsibleActionFail when it never began or cannot be seen any more."""
-        timeout = self._arguments["heartbeat_timeout"]
-        began = seen = time.monotonic()
-        while True:
-            now = time.monotonic()
+
+class Question:
+    """What is to become of a job whose waiting is interrupted; C(answer) is empty as long as waiting is to go on."""
+
+    def __init__(self, name: str) -> None:
+        self.answer = ""
+        self._text = f"{name}: stop the job (s), leave it running (l), or go on watching (Enter)?"
+
+    def ask(self) -> None:
+        while not self.answer:
             try:
-                found = self._look(LOOK_SECONDS)
-                seen = now
-            except AnsibleConnectionFailure as error:
-                if now - seen > timeout:
-                    # Perhaps it is the controller that lost its network: that must not end a training that goes on without it.
-                    raise AnsibleActionFail(
-                        f"the host that shows the job has been out of reach for {timeout} s: {error}. "
-                        "Nothing was stopped; run the same again to wait for the job again",
-                        result={"out_of_reach": True},
-                    ) from error
-                display.warning(f"cannot look at job {self._arguments['name']}, trying again: {error}")
-                time.sleep(PAUSE_SECONDS)
-                continue
-            if found["state"] not in (records.PENDING, records.RUNNING):
-                return self._settle(found)
-            missing = missing_ranks(found)
-            if missing and now - began > timeout:
-                raise AnsibleActionFail(f"job {found['name']}: {missing} of its processes started but never recorded anything")
-            time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))
-
-    def _settle(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Look once more at a job that failed: an earlier failure may have been recorded a moment later."""
-        if found["state"] == records.SUCCEEDED:
-            return found
-        time.sleep(PAUSE_SECONDS)
-        return self._look(0)
-
-    def _look(self, wait: int) -> dict[str, Any]:
-        """Return the job as its host sees it now, and show what it has reported since the last look."""
-        answer = self._execute_module(
-            "deeplearning.cluster.training_job_info",
-            module_args={**self._arguments, "progress_offset": self._offset, "wait": wait},
-            task_vars=self._variables,
-        )
-        if answer.get("failed"):
-            raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
-        found: dict[str, Any] = answer["jobs"][0]
-        progress = found.pop("progress")
-        self._offset = found.pop("progress_offset")
-        if found["processes"] and not self._announced:
-            self._announced = True
-            self._announce(found)
-        for entry in progress:
-            self._metrics.update(entry)
-        if progress:
-            display.display(f"{found['name']}: {text.progress_line(progress[-1])}")
-        return found
-
-    def _announce(self, found: dict[str, Any]) -> None:
-        display.display(
-            f"{found['name']}: {found['process_count']} processes, logs in {records.Paths(found['directory']).logs}; "
-            "interrupting Ansible leaves the job running"
-        )
+                typed = display.prompt_until(self._text, seconds=ANSWER_SECONDS).decode("utf-8", "replace").strip().lower()
+            except AnsiblePromptInterrupt:
+                typed = "l"
+            except AnsiblePromptNoninteractive:
+                return
+            if not typed:
+                return
+            self.answer = {"s": STOP, "l": LEAVE}.get(typed[0], "")
 
 
-def missing_ranks(found: dict[str, Any]) -> int:
-    """Return how many processes of the job have not recorded anything yet."""
-    return max(1, found["process_count"]) - len(found["processes"])
+def interrupted(name: str, answer: str) -> dict[str, Any]:
+    """Return what the task tells when the job was not waited for to its end."""
+    if answer == STOP:
+        return {"interrupted": answer, "failed": True, "msg": f"job {name} is to be stopped, as was asked for with Ctrl-C"}
+    again, stop = (f"ansible-playbook playbooks/{playbook}.yml -e training_job_name={name}" for playbook in ("logs", "stop"))
+    message = f"job {name} goes on. To watch it: {again} -e follow=true; to stop it: {stop}"
+    display.display(message)
+    return {"interrupted": answer, "msg": message}

@@ -48,14 +48,37 @@ options:
   command:
     description:
       - What each training process runs in place of a Python O(script), for example V([bash, run.sh]). O(arguments) follow.
-      - It is looked for in C(PATH); the working directory is the code's.
+      - It is looked for beside O(python) and then in C(PATH); the working directory is the code's.
     type: list
     elements: str
     default: []
   source:
     description:
-      - A directory on the controller that is copied whole, for scripts that consist of more than one file.
-      - C(.git) and C(__pycache__) are left out.
+      - A directory on the controller that is copied, for scripts that consist of more than one file.
+      - Where it is a git work tree, the job's description has the commit, and whether files differ from it.
+    type: str
+  repository:
+    description:
+      - A git repository that is fetched on the controller and copied, in place of a O(source).
+      - The controller's own git fetches it, with the keys and credentials it has there; it cannot ask for any.
+    type: str
+  version:
+    description:
+      - The branch, tag or commit of the O(repository). When omitted, its default branch.
+    type: str
+  exclude:
+    description:
+      - What is not copied of a O(source) or O(repository), as patterns such as V(*.ckpt) for the names of files and directories anywhere
+        in it; one with a slash, such as V(data/raw), is for paths from its top.
+      - When omitted, V(.git), V(__pycache__), V(.venv), V(venv), V(.ipynb_checkpoints), V(.mypy_cache), V(.pytest_cache), V(.ruff_cache).
+    type: list
+    elements: str
+  sync_directory:
+    description:
+      - A directory on each host's own disk into which the job's code is copied, and where its processes run. When omitted they run in
+        the job's directory on the shared storage.
+      - What an earlier job has left there is replaced. A directory with anything else in it is refused, and so is one that another
+        job uses which runs on the host.
     type: str
   arguments:
     description:
@@ -167,6 +190,11 @@ options:
     description:
       - A tar file of the code on the host. The action plugin sets it.
     type: path
+  code:
+    description:
+      - What git knows of the code. The action plugin sets it.
+    type: dict
+    default: {}
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
@@ -201,6 +229,18 @@ EXAMPLES = r"""
     user: ubuntu
     hosts: "{{ ansible_play_hosts_all | map('extract', hostvars, ['prepared', 'host']) }}"
   become: true
+
+- name: Check the hosts and copy a tagged version of the code
+  deeplearning.cluster.training_job:
+    name: bert-1
+    state: prepared
+    directory: /efs/jobs
+    repository: git@git.example.com:research/bert.git
+    version: v1.2
+    script: src/train.py
+    exclude: [.git, "*.ipynb"]
+  register: prepared
+  any_errors_fatal: true
 
 - name: Stop the job on every host
   deeplearning.cluster.training_job:
@@ -264,7 +304,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, units
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import local_code, records, units
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
     Host,
     Launcher,
@@ -299,8 +339,10 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     find_launcher(params)
     if not params["command"] and not os.access(params["python"], os.X_OK):
         raise RefusalError("python {!r} is not there: name the Python that has the framework".format(params["python"]))
-    if len(metadata["workers"]) > 1 and mount_point(paths.directory) == "/":
+    if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
         raise RefusalError("directory {!r} is on this host's own disk: jobs need storage that all hosts share".format(params["directory"]))
+    if params["sync_directory"]:
+        local_code.check_directory(params["sync_directory"], paths.directory)
     state = check_job(params["name"], paths, params["heartbeat_timeout"])
     unpack = bool(params["archive"]) and state == "new"
     if unpack and not module.check_mode:
@@ -360,13 +402,6 @@ def interface_address(interface: str) -> str:
     return socket.inet_ntoa(answer[20:24])
 
 
-def mount_point(path: str) -> str:
-    """Return the mount point that a path, which need not exist, is or would be under."""
-    while not os.path.ismount(path):
-        path = os.path.dirname(path)
-    return path
-
-
 def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     """Return C(new) or C(running). Raises RefusalError for a job that has ended, because its results would be mixed with another's."""
     found = records.read_records(paths)
@@ -389,7 +424,7 @@ def install_code(params: dict[str, Any], paths: records.Paths) -> None:
         os.makedirs(directory, exist_ok=True)
     with tarfile.open(params["archive"]) as archive:
         archive.extractall(paths.code)
-    keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit")
+    keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
     description = {key: params[key] for key in keys}
     description["created"] = time.time()
     with open(paths.description, "w", encoding="utf-8") as file:
@@ -402,12 +437,13 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
     own = [host.name for host in hosts if host.number == own_number]
     if not own:
         raise RefusalError(f"this host is number {own_number}, which is not among the job's hosts")
-    script = (params["script"] or "") if params["source"] else os.path.basename(params["script"] or "")
+    script = (params["script"] or "") if params["source"] or params["repository"] else os.path.basename(params["script"] or "")
+    code = params["sync_directory"] or paths.code
     launcher = find_launcher(params)
     program = Program(
         job=params["name"],
         python=params["python"],
-        script=os.path.join(paths.code, script),
+        script=os.path.join(code, script),
         arguments=params["arguments"],
         processes_per_host=params["processes_per_host"],
         options=params["launcher_options"],
@@ -418,7 +454,8 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
     shared = {
         "job": params["name"],
         "directory": paths.directory,
-        "cwd": paths.code,
+        "cwd": code,
+        "programs": os.path.dirname(params["python"]),
         "processes": len(processes),
         "lead": processes[0].name,
         "daemons": {process.host: process.name for process in processes if not process.argv},
@@ -454,7 +491,7 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     params = module.params
     name = params["name"]
     try:
-        pwd.getpwnam(params["user"])
+        user = pwd.getpwnam(params["user"])
     except KeyError as error:
         raise RefusalError("user {!r} does not exist on this host".format(params["user"])) from error
     specs = plan(params, paths, read_metadata(params["generation"])["number"])
@@ -463,6 +500,9 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         if not active:
             check_place(name, paths, specs)
         if not active and not module.check_mode:
+            if params["sync_directory"]:
+                local_code.check_directory(params["sync_directory"], paths.directory)
+                local_code.copy(paths.code, params["sync_directory"], user)
             place = units.Place(params["user"], sys.executable)
             for spec in specs:
                 units.start(module.run_command, name, place, spec)
@@ -478,7 +518,7 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def check_place(name: str, paths: records.Paths, specs: list[dict[str, Any]]) -> None:
-    """Raises RefusalError when one of the processes has run, or when another job uses its GPUs."""
+    """Raises RefusalError when one of the processes has run, or when another job uses its GPUs or runs where its code would be."""
     for spec in specs:
         if os.path.exists(paths.record(spec["name"])):
             raise RefusalError("{} of job {} has already run: choose another name".format(records.title(spec["name"]), name))
@@ -488,6 +528,12 @@ def check_place(name: str, paths: records.Paths, specs: list[dict[str, Any]]) ->
                 raise RefusalError(
                     "job {} uses GPU {} of {}: wait for its end, stop it, or give each job its own gpus".format(
                         other["job"], ", ".join(str(gpu) for gpu in shared), spec["host"]
+                    )
+                )
+            if local_code.overlap(spec["cwd"], other["cwd"]):
+                raise RefusalError(
+                    "job {} runs in {} on {}: wait for its end, stop it, or give each job its own sync_directory".format(
+                        other["job"], other["cwd"], spec["host"]
                     )
                 )
 
@@ -510,6 +556,10 @@ def main() -> None:
             "script": {"type": "str"},
             "command": {"type": "list", "elements": "str", "default": []},
             "source": {"type": "str"},
+            "repository": {"type": "str"},
+            "version": {"type": "str"},
+            "exclude": {"type": "list", "elements": "str"},
+            "sync_directory": {"type": "str"},
             "arguments": {"type": "list", "elements": "str", "default": []},
             "environment": {"type": "dict", "default": {}},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
@@ -537,7 +587,9 @@ def main() -> None:
             "generation": {"type": "str"},
             "efa": {"type": "bool"},
             "archive": {"type": "path"},
+            "code": {"type": "dict", "default": {}},
         },
+        mutually_exclusive=[("source", "repository")],
         required_if=[
             ("state", "prepared", ("directory",)),
             ("state", "started", ("directory", "user", "hosts")),
@@ -553,7 +605,7 @@ def main() -> None:
             module.exit_json(**stop(module))
         paths = records.Paths(os.path.join(module.params["directory"], name))
         module.exit_json(**(prepare(module, paths) if state == "prepared" else start(module, paths)))
-    except (RefusalError, ValueError, units.UnitError, OSError) as error:
+    except (RefusalError, local_code.DirectoryError, ValueError, units.UnitError, OSError) as error:
         module.fail_json(msg=str(error))
 
 

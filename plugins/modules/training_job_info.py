@@ -32,9 +32,24 @@ options:
       - With O(name), progress is returned from this byte of the progress file on; see RV(jobs[].progress_offset).
     type: int
     default: 0
+  log_lines:
+    description:
+      - With O(name), return so many last lines of the log of each process.
+      - When omitted, logs are not read.
+    type: int
+  log_process:
+    description:
+      - The one process whose log is read, by its name such as V(ps0) or by its rank. When omitted, all.
+    type: str
+  log_offsets:
+    description:
+      - Logs of the processes named here are returned from these bytes on instead of their last lines; see RV(jobs[].log_offsets).
+    type: dict
+    default: {}
   wait:
     description:
-      - With O(name), return only when there is new progress, when the job is over, or after so many seconds.
+      - With O(name), return only when there is new progress or a new line in a log that is read, when the job is over, or after so many
+        seconds.
     type: int
     default: 0
 author:
@@ -84,12 +99,36 @@ jobs:
     script:
       description: The training script.
       type: str
+    command:
+      description: What runs in place of a script, if anything.
+      type: list
+      elements: str
     launcher:
       description: The launcher.
       type: str
     created:
       description: When the job was prepared, in seconds since 1970.
       type: float
+    code:
+      description: Where the code came from; empty when it was not in a git work tree.
+      type: dict
+      contains:
+        commit:
+          description: The commit.
+          type: str
+        changed:
+          description: Whether files differed from the commit.
+          type: bool
+        repository:
+          description: The repository that the job's code was fetched from.
+          type: str
+        version:
+          description: The branch, tag or commit that was asked for.
+          type: str
+    metrics:
+      description: The last thing that the script has reported.
+      type: dict
+      sample: {step: 20, steps: 100, loss: 0.31}
     process_count:
       description: How many processes the job has, V(0) as long as none has started.
       type: int
@@ -145,47 +184,49 @@ jobs:
     progress_offset:
       description: The O(progress_offset) for the next look, with O(name).
       type: int
+    logs:
+      description: What the processes have written, with O(log_lines). Processes that have written nothing new are left out.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: The process.
+          type: str
+          sample: rank0
+        path:
+          description: The file.
+          type: str
+        lines:
+          description: Its lines, without control characters.
+          type: list
+          elements: str
+        left_out:
+          description: How many bytes before them were left out because there was more than one answer holds.
+          type: int
+    log_offsets:
+      description: The O(log_offsets) for the next look, with O(log_lines).
+      type: dict
+    lines:
+      description: The job in words, one line, or with O(name) several.
+      type: list
+      elements: str
 """
 
-import json
 import os
 import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.look import look
 
-# torchrun adds some thirty lines of its own below the script's error.
-LOG_LINES = 40
-
-
-def look(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
-    """Return the state of one job. Raises OSError or ValueError when the directory is not a job's."""
-    with open(paths.description, encoding="utf-8") as file:
-        description = json.load(file)
-    now = time.time()
-    # Before the records: those of a job that is over are then complete.
-    verdict = records.read_json(paths.verdict) or {}
-    processes = [describe(record, paths, now, heartbeat_timeout) for record in records.read_records(paths)]
-    result = {
-        **{key: description[key] for key in ("name", "script", "launcher", "created")},
-        "directory": paths.directory,
-        "state": verdict.get("state") or records.job_state(processes),
-        "process_count": processes[0]["processes"] if processes else 0,
-        "processes": processes,
-    }
-    first = verdict.get("failure") or (records.first_failure(processes) if not verdict else None)
-    if first:
-        log = paths.log(first["name"])
-        result["failure"] = {**first, "log": log, "how": records.describe_end(first), "lines": text.tail(log, LOG_LINES)}
-    return result
+# What an answer holds of all logs together, in bytes, and of each one at least.
+LOGS_LIMIT = 1 << 20
+LOG_LIMIT = 1 << 12
 
 
-def describe(record: dict[str, Any], paths: records.Paths, now: float, heartbeat_timeout: int) -> dict[str, Any]:
-    """Return a process as its record tells, with its state by now and in words."""
-    state = records.process_state(record, now, heartbeat_timeout)
-    words = "{} on {} {}".format(records.title(record["name"]), record["host"], state)
-    return {**record, "state": state, "log": paths.log(record["name"]), "text": words}
+class NoProcessError(Exception):
+    """The job has no such process; the text says which it has."""
 
 
 def watch(paths: records.Paths, params: dict[str, Any]) -> dict[str, Any]:
@@ -195,9 +236,33 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> dict[str, Any]:
         # State before progress: what a job that is over has reported is then complete.
         result = look(paths, params["heartbeat_timeout"])
         result["progress"], result["progress_offset"] = text.read_progress(paths.progress, params["progress_offset"])
-        if result["progress"] or result["state"] not in (records.PENDING, records.RUNNING) or time.monotonic() >= end:
-            return result
+        if params["log_lines"] is not None:
+            result.update(read_logs(result["processes"], params))
+        over = result["state"] not in (records.PENDING, records.RUNNING)
+        if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
+            lines = [text.job_line(result, time.time()), *text.process_table(result["processes"])]
+            return {**result, "lines": lines}
         time.sleep(0.5)
+
+
+def read_logs(processes: list[dict[str, Any]], params: dict[str, Any]) -> dict[str, Any]:
+    """Return the new lines of the logs and where the next look begins. Raises NoProcessError."""
+    wanted = [process for process in processes if params["log_process"] in (None, process["name"], str(process["rank"]))]
+    if processes and not wanted and len(processes) == processes[0]["processes"]:
+        names = ", ".join(process["name"] for process in processes)
+        raise NoProcessError("job {} has no process {!r}: it has {}".format(params["name"], params["log_process"], names))
+    limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
+    logs, offsets = [], {}
+    for process in wanted:
+        offset = params["log_offsets"].get(process["name"])
+        lines, offsets[process["name"]], left_out = text.read_log(
+            process["log"], int(offset or 0), limit, process["state"] != records.RUNNING
+        )
+        if offset is None:
+            lines, left_out = lines[max(0, len(lines) - params["log_lines"]) :], 0
+        if lines:
+            logs.append({"name": process["name"], "path": process["log"], "lines": lines, "left_out": left_out})
+    return {"logs": logs, "log_offsets": offsets}
 
 
 def list_jobs(params: dict[str, Any]) -> Any:
@@ -205,9 +270,10 @@ def list_jobs(params: dict[str, Any]) -> Any:
     jobs = []
     for name in os.listdir(params["directory"]) if os.path.isdir(params["directory"]) else []:
         try:
-            jobs.append(look(records.Paths(os.path.join(params["directory"], name)), params["heartbeat_timeout"]))
+            found = look(records.Paths(os.path.join(params["directory"], name)), params["heartbeat_timeout"])
         except (OSError, ValueError):
             continue
+        jobs.append({**found, "lines": [text.job_line(found, time.time())]})
     return sorted(jobs, key=lambda found: found["created"], reverse=True)
 
 
@@ -218,6 +284,9 @@ def main() -> None:
             "name": {"type": "str"},
             "heartbeat_timeout": {"type": "int", "default": 60},
             "progress_offset": {"type": "int", "default": 0},
+            "log_lines": {"type": "int"},
+            "log_process": {"type": "str"},
+            "log_offsets": {"type": "dict", "default": {}},
             "wait": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
@@ -228,6 +297,8 @@ def main() -> None:
     try:
         paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
         module.exit_json(changed=False, jobs=[watch(paths, params)])
+    except NoProcessError as error:
+        module.fail_json(msg=str(error))
     except (OSError, ValueError) as error:
         module.fail_json(msg="there is no job {!r} in {}: {}".format(params["name"], params["directory"], error))
 

@@ -13,7 +13,9 @@ description:
   - Prints a line whenever the script has reported progress, and a summary at the end.
   - Fails when a process of the job has failed or was stopped, or has not been heard of for O(heartbeat_timeout). It names the
     process that was first, its host, how it ended and the end of its log. It does not stop what is left of the job.
-  - Interrupting Ansible leaves the job running; run the task again to wait for it again.
+  - On a terminal, Ctrl-C asks whether to stop the job, to leave it running, or to go on watching; the answer is in RV(interrupted), and
+    acting on it is up to the tasks that follow, as in the role P(deeplearning.cluster.training_job#role). Ctrl-Z does nothing until
+    the wait is over. Elsewhere, an interrupted Ansible leaves the job running. Run the task again to wait for it again.
 options:
   name:
     description:
@@ -31,6 +33,11 @@ options:
       - Also the time for which the host that is asked may be out of reach.
     type: int
     default: 60
+  show_logs:
+    description:
+      - Also show what the processes write, each line with its process.
+    type: bool
+    default: false
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
@@ -57,6 +64,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+interrupted:
+  description:
+    - V(stop) or V(leave), when Ctrl-C was answered so and waiting ended before the job. With V(stop) the task fails.
+  returned: when waiting was interrupted
+  type: str
+  sample: leave
 job:
   description: The job at its end, as M(deeplearning.cluster.training_job_info) returns it.
   returned: when the job was found

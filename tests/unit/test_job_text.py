@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import text
 
@@ -31,6 +33,7 @@ def test_tail_is_the_end_of_a_log_whatever_is_in_it(tmp_path):
     [
         ({"step": 20, "steps": 100, "loss": 0.312345}, "step 20/100, loss 0.3123"),
         ({"loss": 1.0, "step": 7}, "step 7, loss 1"),
+        ({"step": 7, "time": 1790000000.5}, "step 7"),
         ({"phase": "warm up", "weights": [1]}, "phase warm up"),
         ({}, ""),
     ],
@@ -44,18 +47,91 @@ def test_duration(seconds, words):
     assert text.duration(seconds) == words
 
 
+def test_the_last_progress_is_at_the_end_of_a_long_file(tmp_path):
+    path = tmp_path / "progress.jsonl"
+    assert text.last_progress(str(path)) == {}
+    path.write_text("".join(json.dumps({"step": step, "note": "x" * 100}) + "\n" for step in range(100)) + '{"step": 100')
+    assert text.last_progress(str(path))["step"] == 99
+
+
+@pytest.mark.parametrize(
+    ("written", "offset", "over", "lines", "next_offset", "left_out"),
+    [
+        (b"one\ntwo\nthr", 0, False, ["one", "two"], 8, 0),
+        (b"one\ntwo\nthr", 4, True, ["two", "thr"], 11, 0),
+        (b"one\n", 4, False, [], 4, 0),
+        (b"0%\r50%\r100%\r\nnext 0%\r", 0, False, ["100%", "next 0%"], 21, 0),
+        (b"\x1b[31mred\x1b[0m\x07\x1b]0;title\x07 \xff\n", 0, False, ["red \N{REPLACEMENT CHARACTER}"], 26, 0),
+        (b"long line\n" * 10, 0, False, ["long line"] * 3, 100, 70),
+        (b"x" * 50, 0, False, ["x" * 32], 50, 18),
+        (b"\n\na\n", 0, False, ["", "", "a"], 4, 0),
+    ],
+    ids=["partial", "over", "nothing", "progress bar", "control", "too much", "endless line", "empty lines"],
+)
+def test_a_log_is_read_on_in_whole_lines(tmp_path, written, offset, over, lines, next_offset, left_out):
+    path = tmp_path / "rank0.log"
+    assert text.read_log(str(path), offset, 32, over) == ([], offset, 0)
+    path.write_bytes(written)
+    assert text.read_log(str(path), offset, 32, over) == (lines, next_offset, left_out)
+
+
+def test_each_line_of_a_log_tells_its_process():
+    logs = [
+        {"name": "rank0", "path": "/l/rank0.log", "lines": ["a", ""], "left_out": 0},
+        {"name": "rank10", "path": "/l/rank10.log", "lines": ["b"], "left_out": 9},
+    ]
+    assert text.log_lines(logs, [{"name": "rank0"}, {"name": "rank10"}]) == [
+        "rank 0  | a",
+        "rank 0  | ",
+        "rank 10 | ... 9 bytes left out, all is in /l/rank10.log",
+        "rank 10 | b",
+    ]
+
+
+def job(**changes):
+    processes = [
+        {"name": "rank0", "host": "w1", "state": "stopped", "started": 0.0, "finished": 60.0, "heartbeat": 60.0, "signal": "SIGTERM"},
+        {"name": "rank1", "host": "w10", "state": "failed", "started": 1.0, "finished": 65.0, "heartbeat": 65.0, "exit_code": 3},
+    ]
+    processes[0]["reason"] = "was ended because rank 1 failed"
+    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "processes": processes, "process_count": 2}
+    return {**found, "script": "src/train.py", "command": [], "launcher": "torchrun", "created": 0.0, "code": {}, "metrics": {}, **changes}
+
+
+def running(**changes):
+    return job(state="running", **changes)
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (job(), "digits failed after 1 min 5 s, 2 processes on 2 hosts, torchrun train.py"),
+        (running(metrics={"step": 2, "steps": 9}), "digits running for 2 min 0 s, 2 processes on 2 hosts, torchrun train.py, step 2/9"),
+        (job(state="pending", processes=[]), "digits pending since 1970-01-01 00:00:00 UTC, torchrun train.py"),
+        (
+            running(script=None, command=["bash", "x"], launcher="command"),
+            "digits running for 2 min 0 s, 2 processes on 2 hosts, command bash",
+        ),
+        (running(code={"commit": "0123456789abcdef", "changed": True}), ", commit 0123456789ab with changes"),
+        (running(code={"commit": "0123456789abcdef", "changed": False, "repository": "git@x:y"}), ", commit 0123456789ab of git@x:y"),
+    ],
+)
+def test_a_job_in_one_line(found, line):
+    told = text.job_line(found, 120.0)
+    assert told == line or (line.startswith(", ") and told.endswith(line))
+
+
+def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():
+    assert text.process_table(job()["processes"]) == [
+        "process  host  state    exit     started              ended",
+        "rank 0   w1    stopped  SIGTERM  1970-01-01 00:00:00  1970-01-01 00:01:00  was ended because rank 1 failed",
+        "rank 1   w10   failed   3        1970-01-01 00:00:01  1970-01-01 00:01:05",
+    ]
+
+
 def test_summary_names_hosts_time_values_and_places():
-    found = {
-        "name": "digits",
-        "state": "succeeded",
-        "directory": "/efs/jobs/digits",
-        "processes": [
-            {"host": "w1", "started": 0.0, "finished": 65.0, "heartbeat": 65.0},
-            {"host": "w2", "started": 0.0, "heartbeat": 60.0},
-        ],
-    }
-    lines = "\n".join(text.summary(found, {"step": 10, "steps": 10, "accuracy": 0.97}))
-    for part in ("job digits succeeded after 1 min 5 s", "2 (w1, w2)", "step 10/10, accuracy 0.97", "/efs/jobs/digits/checkpoints"):
+    lines = "\n".join(text.summary(job(state="succeeded"), {"step": 10, "steps": 10, "accuracy": 0.97}))
+    for part in ("job digits succeeded after 1 min 5 s", "2 (w1, w10)", "step 10/10, accuracy 0.97", "/efs/jobs/digits/checkpoints"):
         assert part in lines
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -40,6 +42,7 @@ def make_spec(tmp_path):
             "argv": [sys.executable, "-u", "-c", code, *arguments],
             "environment": {},
             "cwd": str(tmp_path),
+            "programs": "/opt/pytorch/bin",
             "time_limit": 0,
             "stop_timeout": 30,
             **changes,
@@ -80,7 +83,8 @@ def begin(program):
 
     yield begin_it
     for process in started:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -136,9 +140,9 @@ def test_arguments_and_environment_arrive_as_given(run, make_spec, tmp_path):
 
 def test_the_login_shells_environment_is_there_and_the_jobs_goes_first(run, make_spec, tmp_path):
     (tmp_path / ".bash_profile").write_text("echo noise; export FROM_PROFILE=1 OVERRIDDEN=profile\n")
-    code = "import os; print(os.environ['FROM_PROFILE'], os.environ['OVERRIDDEN'])"
+    code = "import os; print(os.environ['FROM_PROFILE'], os.environ['OVERRIDDEN'], os.environ['PATH'])"
     run(make_spec(code, environment={"OVERRIDDEN": "job"}), HOME=str(tmp_path))
-    assert log(tmp_path) == "1 job\n"
+    assert re.fullmatch(r"1 job /opt/pytorch/bin:/.+\n", log(tmp_path))
 
 
 def test_the_time_limit_ends_it(run, make_spec, tmp_path):
@@ -299,7 +303,7 @@ def test_a_lead_that_is_stopped_need_not_wait_for_the_others(begin, make_spec, t
 def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, state, reason):
     others_record(tmp_path, "rank0", "running")
     process = begin(make_spec("import time; time.sleep(60)", part="service"))
-    wait_for(lambda: (tmp_path / "status/rank1.json").exists())
+    wait_for((tmp_path / "status/rank1.json").exists)
     (tmp_path / "status/over").write_text(json.dumps(outcome))
     assert process.wait(30) == 0
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (state, reason)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import tarfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -58,8 +57,8 @@ def parameters(**changes):
     hosts = [
         {"name": f"deeplearning-worker{n}", "address": f"10.0.0.{n}", "number": n, "gpus": [], "interface": "ens5"} for n in (12, 3, 1)
     ]
-    defaults = {"name": "digits", "python": "/p", "script": "/home/me/train.py", "source": None, "arguments": ["a b"]}
-    defaults.update(launcher="torchrun", launcher_options={}, command=[])
+    defaults = {"name": "digits", "python": "/p", "script": "/home/me/train.py", "source": None, "repository": None, "arguments": ["a b"]}
+    defaults.update(launcher="torchrun", launcher_options={}, command=[], sync_directory=None)
     limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "heartbeat_timeout": 60}
     return {**defaults, **limits, "hosts": hosts, "environment": {"OMP_NUM_THREADS": 4}, "secrets": {"TOKEN": "t"}, **changes}
 
@@ -81,6 +80,12 @@ def test_a_spec_holds_the_users_environment_over_the_launchers(paths):
 def test_with_a_source_the_script_keeps_its_path(paths):
     (spec,) = module.plan(parameters(source="/home/me/project", script="src/train.py"), paths, 1)
     assert spec["argv"][-2] == os.path.join(paths.code, "src/train.py")
+
+
+def test_with_a_sync_directory_the_processes_run_there(paths):
+    (spec,) = module.plan(parameters(repository="https://x/y", script="src/train.py", sync_directory="/scratch/code"), paths, 1)
+    assert spec["cwd"] == "/scratch/code"
+    assert spec["argv"][-2] == "/scratch/code/src/train.py"
 
 
 def test_a_host_that_is_not_the_jobs_is_refused(paths):
@@ -117,8 +122,25 @@ def test_the_loopback_interface_has_the_loopback_address():
     assert module.interface_address("none0") == ""
 
 
-def test_a_path_that_does_not_exist_is_on_its_parents_file_system():
-    assert module.mount_point("/proc/none/such") == "/proc"
+@pytest.mark.parametrize(
+    ("own", "other", "message"),
+    [
+        ({"gpus": [0, 1]}, {"gpus": [1, 2, 3]}, "job other uses GPU 1 of w1.*give each job its own gpus"),
+        ({"gpus": [0, 1]}, {"gpus": [2, 3]}, None),
+        ({"cwd": "/scratch/code"}, {"cwd": "/scratch/code"}, "job other runs in /scratch/code on w1.*its own sync_directory"),
+        ({"cwd": "/scratch/code"}, {"cwd": "/scratch"}, "job other runs in /scratch on w1"),
+        ({"cwd": "/scratch/code"}, {"cwd": "/scratch/code2"}, None),
+    ],
+)
+def test_jobs_on_one_host_have_gpus_and_directories_of_their_own(paths, monkeypatch, own, other, message):
+    beside = {"job": "other", "gpus": [], "cwd": "/efs/jobs/other/code", **other}
+    monkeypatch.setattr(module.units, "other_jobs", lambda name: [beside])
+    specs = [{"name": "rank0", "host": "w1", "gpus": [], "cwd": paths.code, **own}]
+    if message is None:
+        module.check_place("digits", paths, specs)
+    else:
+        with pytest.raises(module.RefusalError, match=message):
+            module.check_place("digits", paths, specs)
 
 
 def variables(**changes):
@@ -142,43 +164,3 @@ def test_an_inventory_without_a_cluster_is_refused():
 def test_the_lowest_number_in_the_play_gets_the_code():
     assert not action.is_first(variables())
     assert action.is_first(variables(ansible_play_hosts_all=["c-10", "c-2"]))
-
-
-@pytest.fixture
-def project(tmp_path):
-    for name in ("train.py", "src/model.py", "src/__pycache__/model.pyc", ".git/config"):
-        path = tmp_path / "project" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
-    return tmp_path
-
-
-def test_a_script_alone_is_sent_alone(project):
-    assert action.code_to_send({"script": "train.py"}, ["/nonexistent", str(project / "project")]) == (
-        str(project / "project"),
-        ["train.py"],
-    )
-
-
-def test_a_source_is_sent_whole_without_what_is_not_code(project):
-    root, names = action.code_to_send({"script": "src/model.py", "source": "project"}, [str(project)])
-    archive = project / "code.tar.gz"
-    action.write_archive(str(archive), root, names)
-    with tarfile.open(archive) as tar:
-        assert sorted(tar.getnames()) == ["src", "src/model.py", "train.py"]
-        assert {(member.uid, member.uname) for member in tar} == {(0, "")}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"script": "none.py"}, "script 'none.py' is not a file on the controller"),
-        ({"script": "project"}, "script 'project' is not a file"),
-        ({"script": "train.py", "source": "none"}, "source 'none' is not a directory"),
-        ({"script": "none.py", "source": "project"}, "script 'none.py' is not a file in source 'project'"),
-        ({"script": "/etc/passwd", "source": "project"}, "give its path inside that directory"),
-    ],
-)
-def test_missing_code_is_named(project, arguments, message):
-    with pytest.raises(AnsibleActionFail, match=message):
-        action.code_to_send(arguments, [str(project)])

@@ -98,6 +98,11 @@ class Paths(NamedTuple):
     def progress(self) -> str:
         return os.path.join(self.directory, "progress.jsonl")
 
+    @property
+    def progress_times(self) -> str:
+        """The file with how long C(progress) was when: lines of seconds since 1970 and bytes. Not a record either."""
+        return os.path.join(self.status, "progress")
+
     def log(self, process: str) -> str:
         """Return the file with the output of one process."""
         return os.path.join(self.logs, process + ".log")

@@ -78,6 +78,7 @@ class Watch:
         self._looked_at = time.monotonic()
         self._watched = 0.0
         self._failures_seen = 0
+        self._progress_size = 0
 
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True).start()
@@ -95,6 +96,8 @@ class Watch:
             except OSError as error:
                 sys.stderr.write(f"cannot write {path}: {error}\n")
                 _touch(path)
+            if self.record["name"] == self._lead:
+                self._note_progress()
 
     def look(self) -> Record | None:
         """Return the verdict, if there is one by now."""
@@ -114,6 +117,17 @@ class Watch:
                 self.write()
             self.verdict = self.verdict or self.look()
             self._stopped.wait(LOOK_INTERVAL)
+
+    def _note_progress(self) -> None:
+        """Note how much the script has reported by now, because its lines need not tell their time."""
+        try:
+            size = os.path.getsize(self._paths.progress)
+            if size > self._progress_size:
+                with open(self._paths.progress_times, "a", encoding="utf-8") as file:
+                    file.write(f"{time.time():.3f} {size}\n")
+                self._progress_size = size
+        except OSError:
+            pass  # none yet, or no space left: reports can do without
 
     def _decide(self) -> Record | None:
         processes = read_records(self._paths)
@@ -150,8 +164,9 @@ class Supervisor:
     """One process, from its start to its final record.
 
     A spec holds C(name), C(rank), C(part), C(host) and C(argv) of the process (without argv it serves the commands that remote.py brings),
-    C(environment), C(cwd), the C(directory) of the job, its number of C(processes) and the name of the C(lead) among them,
-    C(time_limit) (seconds or null), C(stop_timeout) (seconds between SIGTERM and SIGKILL) and C(heartbeat_timeout) (seconds).
+    C(environment), C(cwd), the directory with the C(programs) of its Python's environment, the C(directory) of the job, its number of
+    C(processes) and the name of the C(lead) among them, C(time_limit) (seconds or null), C(stop_timeout) (seconds between SIGTERM and
+    SIGKILL) and C(heartbeat_timeout) (seconds).
     """
 
     def __init__(self, spec: Spec, path: str) -> None:
@@ -175,7 +190,7 @@ class Supervisor:
                 self.child = subprocess.Popen(
                     self.argv,
                     cwd=self.spec["cwd"],
-                    env={**login_environment(), **self.spec["environment"]},
+                    env=self.environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -191,6 +206,12 @@ class Supervisor:
             self.attend()
         self.watch.stop()
         return status
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the process. Programs beside its Python go first, as where a virtual environment is active."""
+        login = login_environment()
+        path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
+        return {**login, "PATH": path, **self.spec["environment"]}
 
     def stop(self, end: End) -> None:
         """Ask the process to end; wait() kills it if it has not after the stop timeout."""

@@ -1,15 +1,31 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What people see of a job: its progress, the end of its logs, its summary, why it failed."""
+"""What people see of a job: its progress, its logs, the state of its processes, its summary, why it failed."""
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Any
+import re
+import time
+from typing import Any, Iterable, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, Record, title
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import PENDING, RUNNING, Paths, Record, title
+
+# The last entry of the progress is looked for in so many bytes at the end of the file.
+PROGRESS_TAIL = 4096
+
+# What a program writes to colour its output or to move the cursor, and what would ring, clear or retitle a terminal.
+CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class LogPart(NamedTuple):
+    """Lines of a log; C(offset) is the byte where the next ones begin, C(left_out) the number of bytes before these that were too many."""
+
+    lines: list[str]
+    offset: int
+    left_out: int
 
 
 def read_progress(path: str, offset: int) -> tuple[list[Record], int]:
@@ -35,6 +51,53 @@ def read_progress(path: str, offset: int) -> tuple[list[Record], int]:
     return entries, offset + len(complete)
 
 
+def last_progress(path: str) -> Record:
+    """Return the last progress entry, empty when there is none."""
+    try:
+        start = max(0, os.path.getsize(path) - PROGRESS_TAIL)
+    except OSError:
+        return {}
+    entries = read_progress(path, start)[0]
+    return entries[-1] if entries else {}
+
+
+def read_log(path: str, offset: int, limit: int, over: bool) -> LogPart:
+    """Return the complete lines of a log from C(offset) (bytes) on, from at most C(limit) bytes at its end.
+
+    Where the process is C(over) the last line is complete too. A line that a program has overwritten with carriage returns, such as a
+    progress bar, is returned as a terminal would show it.
+    """
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            start = max(offset, size - limit)
+            file.seek(start)
+            data = file.read(limit)
+    except FileNotFoundError:
+        return LogPart([], offset, 0)
+    begin = data.find(b"\n") + 1 if start > offset else 0
+    end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+    if over or (end <= begin and len(data) >= limit):
+        end = len(data)
+    text = data[begin:end].decode("utf-8", "replace")
+    lines = [CONTROL.sub("", line.rstrip("\r").rsplit("\r", 1)[-1]) for line in text.split("\n")]
+    if not lines[-1]:  # what follows the last newline
+        lines.pop()
+    return LogPart(lines, start + end, start + begin - offset)
+
+
+def log_lines(logs: Iterable[Record], processes: Sequence[Record]) -> list[str]:
+    """Return lines of logs as people read them, each with its process (C(rank 3 | loss 0.2)), from what training_job_info returned."""
+    width = max((len(title(process["name"])) for process in processes), default=0)
+    shown = []
+    for log in logs:
+        head = f"{title(log['name']):<{width}} | "
+        if log["left_out"]:
+            shown.append(f"{head}... {log['left_out']} bytes left out, all is in {log['path']}")
+        shown += [head + line for line in log["lines"]]
+    return shown
+
+
 def tail(path: str, lines: int, limit: int = 16384) -> list[str]:
     """Return the last lines of a text file, from at most C(limit) bytes of it."""
     try:
@@ -49,6 +112,7 @@ def tail(path: str, lines: int, limit: int = 16384) -> list[str]:
 def progress_line(entry: Record) -> str:
     """Return a progress entry as people read it: C(step 20/100, loss 0.31)."""
     rest = dict(entry)
+    rest.pop("time", None)  # for reports; people see that it is now
     parts = []
     if "step" in rest:
         step, steps = rest.pop("step"), rest.pop("steps", None)
@@ -71,16 +135,73 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def moment(seconds: float | None) -> str:
+    """Return a point in time as people read it, C(-) for none."""
+    return "-" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+
+
+def code(found: Record) -> str:
+    """Return which code a job runs: C(commit 3f2a1bc4d5e6 with changes), nothing when it did not come from git."""
+    origin = found.get("code") or {}
+    if not origin.get("commit"):
+        return ""
+    parts = ["commit " + origin["commit"][:12]]
+    if origin.get("repository"):
+        parts.append("of " + origin["repository"])
+    if origin.get("changed"):
+        parts.append("with changes")
+    return " ".join(parts)
+
+
+def job_line(found: Record, now: float) -> str:
+    """Return a job in one line, from what training_job_info found; the time C(now) is that of its host."""
+    processes = found["processes"]
+    head = "{name} {state}".format(**found)
+    if processes:
+        begun, ended = span(processes)
+        head += " for " + duration(now - begun) if found["state"] == RUNNING else " after " + duration(ended - begun)
+    elif found["state"] == PENDING:
+        head += " since " + moment(found["created"]) + " UTC"
+    hosts = len({process["host"] for process in processes})
+    size = "{} on {}".format(_count(found["process_count"], "process", "processes"), _count(hosts, "host", "hosts")) if hosts else ""
+    program = "{} {}".format(found["launcher"], os.path.basename(found["script"] or found["command"][0]))
+    return ", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics") or {})) if part)
+
+
+def process_table(processes: Sequence[Record]) -> list[str]:
+    """Return the processes of a job as lines of a table: where each runs, how it is and how it ended. Times are UTC."""
+    rows = [("process", "host", "state", "exit", "started", "ended", "")]
+    for process in processes:
+        status = process.get("signal") or process.get("exit_code")
+        ended = moment(process.get("finished"))
+        end = "-" if status is None else str(status)
+        reason = process.get("reason") or ""
+        rows.append((title(process["name"]), process["host"], process["state"], end, moment(process["started"]), ended, reason))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def span(processes: Sequence[Record]) -> tuple[float, float]:
+    """Return when the first process of a job started and when the last one was heard of, in seconds since 1970."""
+    ends = [float(process.get("finished") or process["heartbeat"]) for process in processes]
+    starts = [float(process["started"]) for process in processes]
+    return min(starts, default=0.0), max(ends, default=0.0)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
 def summary(found: Record, metrics: Record) -> list[str]:
     """Return the lines that tell how a job went, from what training_job_info found and the last values it reported."""
     processes = found["processes"]
     paths = Paths(found["directory"])
-    end = max((process.get("finished", process["heartbeat"]) for process in processes), default=0.0)
-    start = min((process["started"] for process in processes), default=end)
+    start, end = span(processes)
     hosts = list(dict.fromkeys(process["host"] for process in processes))
     rows = [
         ("hosts", "{} ({})".format(len(hosts), ", ".join(hosts))),
         ("last values", progress_line(metrics) or "the script reported none"),
+        ("code", f"{code(found)} in {paths.code}" if code(found) else paths.code),
         ("logs", paths.logs),
         ("checkpoints", paths.checkpoints),
         ("tensorboard", paths.tensorboard),

@@ -181,8 +181,8 @@ def test_mirrored_workers_hold_the_same_model(cluster):
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_the_example_trains_goes_on_and_is_evaluated(cluster, kind):
     text = (EXAMPLES / f"definitions/cifar10_tensorflow_{kind}.yml").read_text()
-    definition = {name.partition("training_job_")[2]: value for name, value in yaml.safe_load(text).items()}
-    definition.update(source=str(EXAMPLES / "cifar10"))
+    variables = {name.partition("training_job_")[2]: value for name, value in yaml.safe_load(text).items() if "training_job_" in name}
+    definition = {**variables, **TENSORFLOW, "source": str(EXAMPLES / "cifar10")}
     script, arguments = definition.pop("script"), definition.pop("arguments")
     name = f"cifar10-{kind}"
     steps = int(arguments[arguments.index("--max-steps") + 1])

@@ -1,22 +1,148 @@
-"""How waiting for a job ends when its host cannot be asked."""
+"""Waiting for a job: what is shown, and how it ends when somebody interrupts it or its host cannot be asked."""
 
 from __future__ import annotations
 
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible_collections.deeplearning.cluster.plugins.action import training_job_wait
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
 
 
-def test_a_host_out_of_reach_ends_the_waiting_and_not_the_job(monkeypatch):
-    clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr(training_job_wait.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(training_job_wait.time, "sleep", lambda seconds: None)
+def answer(state="running", **more):
+    process = {"name": "rank0", "host": "w1", "started": 0.0, "heartbeat": 5.0}
+    job = {"name": "digits", "state": state, "directory": "/efs/jobs/digits", "process_count": 1, "processes": [process], "code": {}}
+    return {"jobs": [{**job, "progress": [], "progress_offset": 0, **more}]}
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    lines = []
+    for module in (job_watch, training_job_wait):
+        monkeypatch.setattr(module.display, "display", lambda line, **_: lines.append(line))
+    monkeypatch.setattr(job_watch.time, "sleep", lambda seconds: None)
+    return lines
+
+
+@pytest.fixture
+def action(shown):
     task = MagicMock(args={"name": "digits", "directory": "/efs/jobs"}, check_mode=False, async_val=0)
-    action = training_job_wait.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    return training_job_wait.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
+
+
+def test_a_host_out_of_reach_ends_the_waiting_and_not_the_job(action, monkeypatch):
+    clock = iter(range(0, 1000, 20))
+    monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
     action._execute_module = MagicMock(side_effect=AnsibleConnectionFailure("no route"))
-    with pytest.raises(AnsibleActionFail, match=r"out of reach for 60 s: no route.*Nothing was stopped") as failure:
-        action.run(task_vars={})
-    assert failure.value.result["out_of_reach"] is True
+    result = action.run(task_vars={})
+    assert re.search(r"out of reach for 60 s: no route.*Nothing was stopped", result["msg"])
+    assert (result["failed"], result["out_of_reach"]) == (True, True)
     assert action._execute_module.call_count > 2
+
+
+def test_each_look_goes_on_where_the_last_one_ended(action, shown):
+    action._task.args["show_logs"] = True
+    log = {"name": "rank0", "path": "/l", "lines": ["epoch 1"], "left_out": 0}
+    looks = [
+        answer(progress=[{"step": 1}], progress_offset=12, logs=[log], log_offsets={"rank0": 8}),
+        answer(progress_offset=12, logs=[], log_offsets={"rank0": 8, "rank1": 3}),
+        answer("succeeded", progress=[{"step": 2}], progress_offset=24, logs=[], log_offsets={}),
+    ]
+    action._execute_module = MagicMock(side_effect=looks)
+    result = action.run(task_vars={})
+    assert not result.get("failed")
+    assert result["metrics"] == {"step": 2}
+    assert shown[1:4] == ["rank 0 | epoch 1", "digits: step 1", "digits: step 2"]
+    asked = [call.kwargs["module_args"] for call in action._execute_module.call_args_list]
+    assert [look.get("progress_offset") for look in asked] == [None, 12, 12]
+    assert [look.get("log_offsets") for look in asked] == [None, {"rank0": 8}, {"rank0": 8, "rank1": 3}]
+
+
+@pytest.mark.parametrize(("typed", "failed", "words"), [("stop", True, "is to be stopped"), ("leave", None, "goes on. To watch it:")])
+def test_an_interrupted_wait_tells_what_was_asked_for(action, shown, monkeypatch, typed, failed, words):
+    monkeypatch.setattr(training_job_wait, "Question", lambda name: SimpleNamespace(answer=typed, ask=None))
+    action._execute_module = MagicMock(return_value=answer())
+    result = action.run(task_vars={})
+    assert (result["interrupted"], result.get("failed")) == (typed, failed)
+    assert words in result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ([b"s"], "stop"),
+        ([b"Stop"], "stop"),
+        ([b"l"], "leave"),
+        ([b""], ""),
+        ([b"x", b"l"], "leave"),
+        ([AnsiblePromptInterrupt()], "leave"),
+        ([AnsiblePromptNoninteractive()], ""),
+    ],
+)
+def test_the_question_at_ctrl_c(monkeypatch, typed, meant):
+    monkeypatch.setattr(training_job_wait.display, "prompt_until", MagicMock(side_effect=typed))
+    question = training_job_wait.Question("digits")
+    question.ask()
+    assert question.answer == meant
+
+
+# Like Ansible: a main process on a terminal, and a worker with a session of its own and nothing for input.
+WAITING = """
+    import os, signal, sys, time
+    from ansible_collections.deeplearning.cluster.plugins.plugin_utils import keyboard
+    if os.fork():
+        os.wait()
+        sys.exit()
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(1))
+    pressed = []
+    with keyboard.interrupts(lambda: pressed.append(1)) as listening:
+        print(os.getpid(), listening, flush=True)
+        while not pressed:
+            time.sleep(0.05)
+    print("over", flush=True)
+"""
+
+
+@pytest.mark.parametrize("end", ["ctrl-c", "terminated"])
+def test_ctrl_c_is_noticed_and_the_terminal_given_back(end):
+    main, terminal = pty.openpty()
+    before = subprocess.run(["stty", "-a"], stdin=terminal, capture_output=True, text=True, check=True).stdout
+    controlled = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n" + textwrap.dedent(WAITING)
+    command = [sys.executable, "-c", controlled]
+    with subprocess.Popen(
+        command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        pid, listening = run.stdout.readline().split()
+        assert listening == "True"
+        if end == "ctrl-c":
+            os.write(main, b"something else\x03")
+        else:
+            os.kill(int(pid), signal.SIGTERM)
+        rest, errors = run.communicate(timeout=20)
+    assert (rest, errors) == ("over\n" if end == "ctrl-c" else "", "")
+    assert subprocess.run(["stty", "-a"], stdin=terminal, capture_output=True, text=True, check=True).stdout == before
+    os.close(main)
+    os.close(terminal)
+
+
+def test_without_a_terminal_nothing_listens():
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(WAITING).replace("while not pressed", "while False")],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    assert result.stdout.split()[1:] == ["False", "over"]

@@ -1,0 +1,49 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Shows the logs of a job through one of its hosts, until the job is over if asked to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, looks_of
+
+display = Display()
+
+ARGUMENTS = {
+    "name": {"type": "str", "required": True},
+    "directory": {"type": "path", "required": True},
+    "process": {"type": "str"},
+    "lines": {"type": "int", "default": 100},
+    "follow": {"type": "bool", "default": False},
+    "heartbeat_timeout": {"type": "int", "default": 60},
+}
+
+
+class ActionModule(ActionBase):
+    """One task: look at the logs once, or again and again until the job is over."""
+
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        result["changed"] = False
+        validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
+        if validation.error_messages:
+            raise AnsibleActionFail("; ".join(validation.error_messages))
+        given = validation.validated_parameters
+        follow = given["follow"] and not self._task.check_mode
+        arguments = {
+            **{key: given[key] for key in ("name", "directory", "heartbeat_timeout")},
+            "log_lines": given["lines"],
+            "log_process": given["process"],
+        }
+        watch = JobWatch(looks_of(self, task_vars), arguments, "interrupting Ansible leaves the job running" if follow else "")
+        found = watch.follow() if follow else watch.look()
+        display.display(found["lines"][0])
+        return {**result, "job": found}

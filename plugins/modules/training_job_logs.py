@@ -1,0 +1,78 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: training_job_logs
+version_added: 0.1.0
+short_description: Shows the logs of a training job, each line with its process
+description:
+  - Runs on the controller and reads the logs through the one host of the task, in one round trip for each look. They lie on the shared
+    storage, so one host is enough to see those of all.
+  - What one look shows is limited. Where a program writes more, the beginning is left out and a line says so.
+  - Control characters are left out, and of a line that a progress bar has overwritten the last state is shown.
+options:
+  name:
+    description:
+      - The job's name.
+    type: str
+    required: true
+  directory:
+    description:
+      - Where the jobs' directories are.
+    type: path
+    required: true
+  process:
+    description:
+      - The one process to show, by its name such as V(ps0) or by its rank. When omitted, all.
+    type: str
+  lines:
+    description:
+      - How many lines from the end of each log.
+    type: int
+    default: 100
+  follow:
+    description:
+      - Show also what comes, until the job is over. Interrupting Ansible leaves the job running.
+    type: bool
+    default: false
+  heartbeat_timeout:
+    description:
+      - A process that has not been heard of for so many seconds is lost, and the job with it.
+    type: int
+    default: 60
+author:
+  - The deeplearning.cluster contributors (@deeplearning-cluster)
+extends_documentation_fragment:
+  - ansible.builtin.action_common_attributes
+attributes:
+  check_mode:
+    support: full
+    description: Does not follow.
+  diff_mode:
+    support: none
+  platform:
+    support: full
+    platforms: posix
+seealso:
+  - module: deeplearning.cluster.training_job_info
+"""
+
+EXAMPLES = r"""
+- name: Show what rank 3 writes until the job is over
+  deeplearning.cluster.training_job_logs:
+    name: digits-1
+    directory: /efs/jobs
+    process: "3"
+    follow: true
+  run_once: true
+"""
+
+RETURN = r"""
+job:
+  description: The job at the last look, as M(deeplearning.cluster.training_job_info) returns it.
+  returned: success
+  type: dict
+"""

@@ -1,0 +1,115 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Looks at a job through one of its hosts, again and again, and shows what is new."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Mapping
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
+
+display = Display()
+
+# The host answers earlier when there is something new.
+LOOK_SECONDS = 10
+
+# Between two looks, so that a script that reports many times a second does not keep the controller busy.
+PAUSE_SECONDS = 1.0
+
+Look = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Runs training_job_info on the host with these arguments and returns its result."""
+
+
+def looks_of(action: ActionBase, task_vars: Mapping[str, Any] | None) -> Look:
+    """Return looks through the host of an action's task."""
+
+    def look(arguments: Mapping[str, Any]) -> Any:
+        return action._execute_module("deeplearning.cluster.training_job_info", module_args=dict(arguments), task_vars=task_vars)
+
+    return look
+
+
+class JobWatch:
+    """One job. C(arguments) are those of every look: C(name), C(directory), C(heartbeat_timeout), and C(log_lines) where logs are shown.
+
+    When the job's processes are there that is announced, with a C(hint) at what can be done meanwhile.
+    C(metrics) holds the last value of each thing that the script has reported.
+    """
+
+    def __init__(self, look: Look, arguments: Mapping[str, Any], hint: str) -> None:
+        self.metrics: dict[str, Any] = {}
+        self._hint = hint
+        self._ask = look
+        self._arguments = arguments
+        self._seen: dict[str, Any] = {}
+
+    def follow(self, left: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+        """Return the job when it is over, or as it is when it is C(left).
+
+        Raises AnsibleActionFail when it never began or cannot be seen any more.
+        """
+        timeout = self._arguments["heartbeat_timeout"]
+        began = seen = time.monotonic()
+        while True:
+            now = time.monotonic()
+            try:
+                found = self.look(LOOK_SECONDS)
+                seen = now
+            except AnsibleConnectionFailure as error:
+                if now - seen > timeout:
+                    # Perhaps it is the controller that lost its network: that must not end a training that goes on without it.
+                    raise AnsibleActionFail(
+                        f"the host that shows the job has been out of reach for {timeout} s: {error}. "
+                        "Nothing was stopped; run the same again to wait for the job again",
+                        result={"out_of_reach": True},
+                    ) from error
+                display.warning(f"cannot look at job {self._arguments['name']}, trying again: {error}")
+                time.sleep(PAUSE_SECONDS)
+                continue
+            if found["state"] not in (records.PENDING, records.RUNNING):
+                return self._settle(found)
+            if left():
+                return found
+            missing = missing_ranks(found)
+            if missing and now - began > timeout:
+                raise AnsibleActionFail(f"job {found['name']}: {missing} of its processes started but never recorded anything")
+            time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))
+
+    def look(self, wait: int = 0) -> dict[str, Any]:
+        """Return the job as its host sees it now, and show its progress and its logs since the last look."""
+        answer = self._ask({**self._arguments, **self._seen, "wait": wait})
+        if answer.get("failed"):
+            raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
+        found: dict[str, Any] = answer["jobs"][0]
+        progress = found.pop("progress")
+        self._seen["progress_offset"] = found.pop("progress_offset")
+        if "log_offsets" in found:
+            self._seen["log_offsets"] = {**self._seen.get("log_offsets", {}), **found.pop("log_offsets")}
+        if found["processes"] and self._hint:
+            display.display(f"{found['name']}: {found['process_count']} processes, logs in {Paths(found['directory']).logs}; {self._hint}")
+            self._hint = ""
+        for line in text.log_lines(found.pop("logs", []), found["processes"]):
+            display.display(line)
+        for entry in progress:
+            self.metrics.update(entry)
+        if progress:
+            display.display(f"{found['name']}: {text.progress_line(progress[-1])}")
+        return found
+
+    def _settle(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Look once more at a job that failed: an earlier failure may have been recorded a moment later."""
+        if found["state"] == records.SUCCEEDED:
+            return found
+        time.sleep(PAUSE_SECONDS)
+        return self.look()
+
+
+def missing_ranks(found: Mapping[str, Any]) -> int:
+    """Return how many processes of the job have not recorded anything yet."""
+    return max(1, found["process_count"]) - len(found["processes"])

@@ -1,0 +1,113 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Lets an action notice Ctrl-C while it waits, instead of Ansible being ended by it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+from types import FrameType
+from typing import Any, Callable, Iterator
+
+# Between two looks at whether Ansible is still there.
+LOOK_SECONDS = 0.5
+
+
+def keep_terminal() -> int | None:
+    """Return a descriptor of the terminal that Ansible was started on in the foreground; nothing in a pipeline, a service, or the like."""
+    try:
+        descriptor = sys.stdin.fileno()
+        if os.getpgrp() == os.tcgetpgrp(descriptor):
+            return os.dup(descriptor)
+    except (AttributeError, OSError, ValueError):
+        pass
+    return None
+
+
+# Actions run in processes of their own, whose input is nothing and which have no terminal. Ansible loads their classes before.
+TERMINAL = keep_terminal()
+
+
+@contextlib.contextmanager
+def interrupts(notice: Callable[[], None]) -> Iterator[bool]:
+    """Within this, Ctrl-C calls C(notice), in a thread. Yields whether it does: not where there is no terminal.
+
+    The terminal makes an ordinary character of Ctrl-C meanwhile, so that Ansible's main process gets no signal.
+    """
+    # Without a session of its own this process would be stopped for touching the terminal from the background.
+    if TERMINAL is None or os.getsid(0) != os.getpid():
+        yield False
+        return
+    keyboard = Keyboard(TERMINAL, notice)
+    with keyboard.restored_at_signals():
+        keyboard.start()
+        try:
+            yield True
+        finally:
+            keyboard.stop()
+
+
+class Keyboard(threading.Thread):
+    """Reads what is typed and throws it away, except for Ctrl-C."""
+
+    def __init__(self, terminal: int, notice: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._terminal, self._notice = terminal, notice
+        self._settings = termios.tcgetattr(terminal)
+        self._interrupt = self._settings[6][termios.VINTR]
+        self._parent = os.getppid()
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        changed = list(self._settings)
+        changed[3] &= ~(termios.ISIG | termios.ICANON | termios.ECHO)
+        termios.tcsetattr(self._terminal, termios.TCSADRAIN, changed)
+        super().start()
+
+    def run(self) -> None:
+        try:
+            while not self._over.is_set() and os.getppid() == self._parent:
+                if not select.select([self._terminal], [], [], LOOK_SECONDS)[0]:
+                    continue
+                typed = os.read(self._terminal, 64)
+                if not typed:  # the terminal is gone
+                    return
+                if self._interrupt in typed:
+                    self._notice()
+        except OSError:
+            pass
+        finally:
+            self.restore()
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join()
+
+    def restore(self) -> None:
+        """Give the terminal back as it was."""
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._settings)
+
+    @contextlib.contextmanager
+    def restored_at_signals(self) -> Iterator[None]:
+        """Give the terminal back also when Ansible ends this process."""
+        handlers: dict[int, Any] = {}
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            self.restore()
+            signal.signal(number, handlers[number])
+            os.kill(os.getpid(), number)
+
+        for each in (signal.SIGINT, signal.SIGTERM):
+            handlers[each] = signal.signal(each, handle)
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)

@@ -1,0 +1,174 @@
+"""A job's code: what is taken from the controller, what git knows of it, and where hosts may copy it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import tarfile
+from types import SimpleNamespace
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import local_code
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_code
+
+
+def write(folder, **contents):
+    for name, text in contents.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def git(tmp_path, monkeypatch):
+    """Run git in a new repository with two commits, the branches main and work, and the tag v1 on the first commit."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "Somebody")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "somebody@example.com")
+
+    def run(*arguments):
+        return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+    run("init", "--quiet", "--initial-branch=main")
+    for number, branch in enumerate(("main", "work")):
+        run("checkout", "--quiet", "-B", branch)
+        write(folder, **{"train.py": f"print({number})\n", "data/raw": "data"})
+        run("add", ".")
+        run("commit", "--quiet", "--message", branch)
+        if not number:
+            run("tag", "--annotate", "--message", "first", "v1")
+    run("checkout", "--quiet", "main")
+    run.folder = str(folder)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("version", "means"), [("", "main"), ("main", "main"), ("work", "work"), ("v1", "main"), ("refs/other/one", "work")]
+)
+def test_a_version_of_a_repository_is_what_is_sent(git, version, means):
+    git("update-ref", "refs/other/one", "work")
+    arguments = {"repository": git.folder, "version": version, "script": "train.py"}
+    with job_code.job_code(arguments, ["/"]) as code:
+        assert sorted(code.names) == ["data", "train.py"]
+        with open(os.path.join(code.root, "train.py")) as file:
+            assert file.read() == ("print(0)\n" if means == "main" else "print(1)\n")
+    assert not os.path.exists(code.root)
+    assert code.origin == {"commit": git("rev-parse", means), "changed": False, "repository": git.folder, "version": version}
+
+
+def test_a_commit_is_a_version_also_when_abbreviated(git):
+    commit = git("rev-parse", "work")
+    for version in (commit, commit[:10]):
+        with job_code.job_code({"repository": "repository", "version": version}, [os.path.dirname(git.folder)]) as code:
+            assert code.origin["commit"] == commit
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": "nowhere"}, "version 'nowhere' is not a branch, tag or commit there"),
+        ({"version": "--upload-pack=touch hacked"}, "is not a branch, tag or commit"),
+        ({"script": "other.py"}, "script 'other.py' is not a file in repository"),
+        ({"source": "src"}, "source and repository are both given"),
+        ({"repository": "https://me:secret-token@localhost:1/x.git"}, r"repository 'https://localhost:1/x.git' cannot be used"),
+    ],
+)
+def test_a_repository_that_cannot_be_used_is_refused(git, changes, message):
+    arguments = {"repository": git.folder, "script": "train.py", **changes}
+    with pytest.raises(AnsibleActionFail, match=message) as failure, job_code.job_code(arguments, ["/"]):
+        pass
+    assert "secret-token" not in str(failure.value)
+
+
+def test_a_work_tree_tells_its_commit_and_whether_what_is_sent_has_changed(git):
+    commit = git("rev-parse", "HEAD")
+
+    def origin(**arguments):
+        with job_code.job_code({"script": "train.py", **arguments}, [git.folder]) as code:
+            return code.origin
+
+    assert origin(source=".") == {"commit": commit, "changed": False}
+    with open(os.path.join(git.folder, "data/raw"), "a") as file:
+        file.write("more")
+    assert origin(source=".")["changed"]
+    assert not origin()["changed"]  # the script alone
+    assert not origin(source=".", exclude=["data"])["changed"]
+
+
+@pytest.fixture
+def project(tmp_path):
+    names = ("train.py", "src/model.py", "src/__pycache__/model.pyc", ".git/config", "data/raw/x", "src/data/raw", "a.ckpt", "src/b.ckpt")
+    write(tmp_path / "project", **{name: name for name in names})
+    return tmp_path
+
+
+def test_a_script_alone_is_sent_alone(project):
+    with job_code.job_code({"script": "train.py"}, ["/nonexistent", str(project / "project")]) as code:
+        assert code == (str(project / "project"), ["train.py"], {})
+
+
+@pytest.mark.parametrize(
+    ("exclude", "names"),
+    [
+        (None, ["a.ckpt", "data", "data/raw", "data/raw/x", "src", "src/b.ckpt", "src/data", "src/data/raw", "src/model.py", "train.py"]),
+        (["*.ckpt", "data/raw", ".git", "__pycache__"], ["data", "src", "src/data", "src/data/raw", "src/model.py", "train.py"]),
+    ],
+)
+def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
+    arguments = {"script": "src/model.py", "source": "project", "exclude": exclude}
+    with job_code.job_code(arguments, [str(project)]) as code:
+        job_code.write_archive(str(project / "code.tar.gz"), code, job_code.patterns(arguments))
+    with tarfile.open(project / "code.tar.gz") as tar:
+        assert sorted(tar.getnames()) == names
+        assert {(member.uid, member.uname) for member in tar} == {(0, "")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"script": "none.py"}, "script 'none.py' is not a file on the controller"),
+        ({"script": "project"}, "script 'project' is not a file"),
+        ({"script": "train.py", "source": "none"}, "source 'none' is not a directory"),
+        ({"script": "none.py", "source": "project"}, "script 'none.py' is not a file in source 'project'"),
+        ({"script": "/etc/passwd", "source": "project"}, "give its path inside that directory"),
+    ],
+)
+def test_missing_code_is_named(project, arguments, message):
+    with pytest.raises(AnsibleActionFail, match=message), job_code.job_code(arguments, [str(project)]):
+        pass
+
+
+def test_the_copy_is_equal_to_the_code_and_replaces_only_what_a_job_has_left(tmp_path):
+    user, place = pwd.getpwuid(os.getuid()), tmp_path / "scratch/code"
+    for name in ("one.py", "two.py"):
+        write(tmp_path / name[:3], **{name: name, "src/x": "x"})
+        local_code.check_directory(str(place), "/efs/jobs/digits")
+        local_code.copy(str(tmp_path / name[:3]), str(place), user)
+        assert sorted(os.listdir(place)) == sorted([local_code.MARK, name, "src"])
+
+
+@pytest.mark.parametrize(
+    ("directory", "message"),
+    [
+        ("~/code", "'~/code' is not an absolute path"),
+        ("{}/full", "full' has something in it that no job has put there"),
+        ("{}/full/file", "file' has something in it"),
+        ("/proc/jobs/code", "is on shared storage"),
+        ("/dev/shm/code", "is on shared storage"),
+    ],
+)
+def test_a_directory_that_is_not_for_copies_is_refused(tmp_path, monkeypatch, directory, message):
+    write(tmp_path / "full", file="mine")
+    monkeypatch.setattr(local_code, "mounted_at", lambda table, place: SimpleNamespace(kind="nfs4" if place == "/dev/shm" else "ext4"))
+    with pytest.raises(local_code.DirectoryError, match=message):
+        local_code.check_directory(directory.format(tmp_path), "/proc/jobs/digits")
+    local_code.check_directory(f"{tmp_path}/new/code", "/proc/jobs/digits")
+
+
+def test_a_path_that_does_not_exist_is_on_its_parents_file_system():
+    assert local_code.mount_point("/proc/none/such") == "/proc"

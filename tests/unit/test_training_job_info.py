@@ -1,0 +1,53 @@
+"""What one look at a job's logs answers."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.modules import training_job_info as module
+
+
+@pytest.fixture
+def processes(tmp_path):
+    for name in ("ps0", "rank1"):
+        (tmp_path / f"{name}.log").write_text(f"{name} one\n{name} two\n")
+    return [
+        {"name": name, "rank": rank, "log": str(tmp_path / f"{name}.log"), "state": "running", "processes": 2}
+        for rank, name in enumerate(("ps0", "rank1"))
+    ]
+
+
+def look(processes, **given):
+    params = {"name": "digits", "log_lines": 1, "log_process": None, "log_offsets": {}, **given}
+    found = module.read_logs(processes, params)
+    return [(log["name"], log["lines"], log["left_out"]) for log in found["logs"]], found["log_offsets"]
+
+
+@pytest.mark.parametrize(
+    ("given", "logs"),
+    [
+        ({}, [("ps0", ["ps0 two"], 0), ("rank1", ["rank1 two"], 0)]),
+        ({"log_lines": 0}, []),
+        ({"log_process": "ps0", "log_lines": 9}, [("ps0", ["ps0 one", "ps0 two"], 0)]),
+        ({"log_process": "1"}, [("rank1", ["rank1 two"], 0)]),
+        ({"log_offsets": {"ps0": 0, "rank1": 20}}, [("ps0", ["ps0 one", "ps0 two"], 0)]),
+    ],
+)
+def test_the_end_of_a_log_is_read_first_and_then_what_follows(processes, given, logs):
+    found, offsets = look(processes, **given)
+    assert found == logs
+    assert set(offsets.items()) <= {("ps0", 16), ("rank1", 20)}
+
+
+def test_what_one_look_reads_is_limited(processes):
+    with open(processes[0]["log"], "a") as file:
+        file.writelines(f"line {number}\n" for number in range(200000))
+    logs, offsets = look(processes, log_offsets={"ps0": 16})
+    lines, left_out = logs[0][1:]
+    assert len("\n".join(lines)) <= module.LOGS_LIMIT / 2
+    assert left_out + len("\n".join(lines)) + 1 == offsets["ps0"] - 16
+
+
+def test_a_process_that_the_job_does_not_have_is_named(processes):
+    with pytest.raises(module.NoProcessError, match="job digits has no process 'ps9': it has ps0, rank1"):
+        look(processes, log_process="ps9")
+    assert look(processes[:1], log_process="rank1") == ([], {})  # it may still come
