@@ -13,13 +13,13 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition
 from local_cloud.testing import BareHost, LocalCloud
 
+pytestmark = pytest.mark.exhaustive
+
 REGION = "us-east-1"
 BUCKET = "sets-of-images"
 IMAGES = {f"class{number % 3}/{number:02d}.jpg": str(number) * 100 for number in range(30)}
 SLOWLY = """
 import http.server, time
-
-pytestmark = pytest.mark.exhaustive
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         content = open("/srv/set.tar.gz", "rb").read()
