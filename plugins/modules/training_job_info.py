@@ -13,20 +13,10 @@ short_description: Lists training jobs and the state of each of their processes
 description:
   - Reads the records that the processes of jobs keep on the shared storage, so one host is enough to see all of them.
 options:
-  directory:
-    description:
-      - Where the jobs' directories are.
-    type: path
-    required: true
   name:
     description:
       - The one job to look at. It must exist.
     type: str
-  heartbeat_timeout:
-    description:
-      - A running process whose record is older than so many seconds counts as lost.
-    type: int
-    default: 60
   progress_offset:
     description:
       - With O(name), progress is returned from this byte of the progress file on; see RV(jobs[].progress_offset).
@@ -55,15 +45,7 @@ options:
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
-  - ansible.builtin.action_common_attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  platform:
-    support: full
-    platforms: posix
+  - deeplearning.cluster.job
 """
 
 EXAMPLES = r"""

@@ -19,11 +19,6 @@ options:
       - The job's name.
     type: str
     required: true
-  directory:
-    description:
-      - Where the jobs' directories are.
-    type: path
-    required: true
   process:
     description:
       - The one process to show, by its name such as V(ps0) or by its rank. When omitted, all.
@@ -38,24 +33,14 @@ options:
       - Show also what comes, until the job is over. Interrupting Ansible leaves the job running.
     type: bool
     default: false
-  heartbeat_timeout:
-    description:
-      - A process that has not been heard of for so many seconds is lost, and the job with it.
-    type: int
-    default: 60
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
-  - ansible.builtin.action_common_attributes
+  - deeplearning.cluster.job
 attributes:
   check_mode:
     support: full
     description: Does not follow.
-  diff_mode:
-    support: none
-  platform:
-    support: full
-    platforms: posix
 seealso:
   - module: deeplearning.cluster.training_job_info
 """

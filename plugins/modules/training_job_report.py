@@ -24,33 +24,15 @@ options:
       - The job's name.
     type: str
     required: true
-  directory:
-    description:
-      - Where the jobs' directories are, on the shared storage.
-    type: path
-    required: true
   dest:
     description:
       - The file to write on the controller, with the directories that lead to it.
     type: path
     required: true
-  heartbeat_timeout:
-    description:
-      - A running process whose record is older than so many seconds counts as lost.
-    type: int
-    default: 60
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
-  - ansible.builtin.action_common_attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  platform:
-    support: full
-    platforms: posix
+  - deeplearning.cluster.job
 seealso:
   - module: deeplearning.cluster.training_job
 """

@@ -17,28 +17,10 @@ options:
     description:
       - The one job to show. It must exist.
     type: str
-  directory:
-    description:
-      - Where the jobs' directories are.
-    type: path
-    required: true
-  heartbeat_timeout:
-    description:
-      - A running process whose record is older than so many seconds counts as lost.
-    type: int
-    default: 60
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
-  - ansible.builtin.action_common_attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  platform:
-    support: full
-    platforms: posix
+  - deeplearning.cluster.job
 seealso:
   - module: deeplearning.cluster.training_job_info
 """

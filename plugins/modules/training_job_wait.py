@@ -22,17 +22,6 @@ options:
       - The job's name.
     type: str
     required: true
-  directory:
-    description:
-      - Where the jobs' directories are.
-    type: path
-    required: true
-  heartbeat_timeout:
-    description:
-      - A process that has not been heard of for so many seconds is lost, and the job with it.
-      - Also the time for which the host that is asked may be out of reach.
-    type: int
-    default: 60
   show_logs:
     description:
       - Also show what the processes write, each line with its process.
@@ -41,16 +30,11 @@ options:
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
-  - ansible.builtin.action_common_attributes
+  - deeplearning.cluster.job
 attributes:
   check_mode:
     support: full
     description: Does not wait.
-  diff_mode:
-    support: none
-  platform:
-    support: full
-    platforms: posix
 seealso:
   - module: deeplearning.cluster.training_job
 """
