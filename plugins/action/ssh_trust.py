@@ -13,6 +13,8 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils.ssh_certificates import DAY, HOST, USER, bare_key
+from ansible_collections.deeplearning.cluster.plugins.modules import ssh_trust
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 
 try:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -37,7 +39,7 @@ PERMISSIONS = (b"permit-port-forwarding", b"permit-pty", b"permit-user-rc")
 
 
 class ActionModule(ActionBase):
-    """One run of the module on a host that is right, two on any other."""
+    """No run of the module on a host that is right, two where something has to be signed."""
 
     _supports_check_mode = True
     _supports_diff = True
@@ -47,6 +49,9 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         private_key = arguments.pop("authority_private_key", None)
+        right = snapshot.look(arguments, ssh_trust.SPECIFICATION, self._find)
+        if right:
+            return {**result, **right}
         found = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
         if found.get("unsigned") and not found.get("failed") and not self._task.check_mode:
             arguments.update(certificates(found["unsigned"], arguments, private_key))
@@ -58,6 +63,11 @@ class ActionModule(ActionBase):
             found = {**installed, "changed": True, "unsigned": found["unsigned"]}
         result.update(found)
         return result
+
+    def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the result for a host that is right, None for any other."""
+        host = snapshot.take(self, parameters["user"], ssh_trust.PATHS)
+        return {"changed": False, "diff": [], "unsigned": {}} if host and ssh_trust.is_right(parameters, host) else None
 
 
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:

@@ -10,9 +10,11 @@ import os
 import pwd
 import stat
 import tempfile
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from ansible.module_utils.basic import AnsibleModule
+if TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
 
 
 class HostFile(NamedTuple):
@@ -26,59 +28,96 @@ class HostFile(NamedTuple):
     in_place: bool = False
 
 
-def account(user: str) -> pwd.struct_passwd:
-    """Return the passwd entry of I(user). Raises ValueError when there is no such user."""
-    try:
-        return pwd.getpwnam(user)
-    except KeyError:
-        raise ValueError(f"there is no user {user} on this host: name its login user") from None
+class Found(NamedTuple):
+    """A file or folder as it is; a folder has no content."""
+
+    content: str
+    mode: int
+    uid: int
+    gid: int
 
 
-def read_text(path: str) -> str | None:
-    """Return the file's text, None when there is no such file."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except FileNotFoundError:
+class Account(NamedTuple):
+    """A user of the host."""
+
+    uid: int
+    gid: int
+    home: str
+
+
+class Host:
+    """What this host has. An action plugin compares with the same functions what another host has, see plugin_utils/snapshot.py."""
+
+    def find(self, path: str) -> Found | None:
+        """Return the file or folder, None when there is none."""
+        try:
+            status = os.stat(path)
+            content = "" if stat.S_ISDIR(status.st_mode) else _read(path)
+        except FileNotFoundError:
+            return None
+        return Found(content, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a file or folder."""
+        return os.path.exists(path)
+
+    def read(self, path: str) -> str | None:
+        """Return the file's text, None when there is no such file."""
+        found = self.find(path)
+        return None if found is None else found.content
+
+    def account(self, user: str) -> Account:
+        """Return the account of I(user). Raises ValueError when there is no such user."""
+        try:
+            entry = pwd.getpwnam(user)
+        except KeyError:
+            raise ValueError(f"there is no user {user} on this host: name its login user") from None
+        return Account(entry.pw_uid, entry.pw_gid, entry.pw_dir)
+
+
+THIS = Host()
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
+def wanted(file: HostFile, host: Host) -> Found | None:
+    """Return what the host has when the file is as it should be."""
+    if file.content is None:
         return None
+    owner = host.account(file.owner)
+    return Found(file.content, file.mode, owner.uid, owner.gid)
+
+
+def agree(files: Iterable[HostFile], host: Host) -> bool:
+    """Return whether all the files are on the host as they should be."""
+    return all(host.find(file.path) == wanted(file, host) for file in files)
 
 
 def difference(file: HostFile) -> dict[str, str] | None:
     """Return an Ansible diff from the file on disk to I(file), None when they agree."""
-    before = _describe(file.path)
-    after = _wanted(file)
+    before, after = THIS.find(file.path), wanted(file, THIS)
     if before == after:
         return None
     return {
-        "before_header": "{0} ({1})".format(file.path, before["is"]),
-        "after_header": "{0} ({1})".format(file.path, after["is"]),
-        "before": before["content"] or "",
-        "after": after["content"] or "",
+        "before_header": f"{file.path} ({_attributes(before)})",
+        "after_header": f"{file.path} ({_attributes(after)})",
+        "before": before.content if before else "",
+        "after": after.content if after else "",
     }
 
 
-def _describe(path: str) -> dict[str, Any]:
-    content = read_text(path)
-    if content is None:
-        return {"content": None, "is": "absent"}
-    status = os.stat(path)
-    return {"content": content, "is": _attributes(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)}
+def _attributes(found: Found | None) -> str:
+    if found is None:
+        return "absent"
+    return f"{found.mode:04o} {_name(pwd.getpwuid, found.uid)}:{_name(grp.getgrgid, found.gid)}"
 
 
-def _wanted(file: HostFile) -> dict[str, Any]:
-    if file.content is None:
-        return {"content": None, "is": "absent"}
-    owner = pwd.getpwnam(file.owner)
-    return {"content": file.content, "is": _attributes(file.mode, owner.pw_uid, owner.pw_gid)}
-
-
-def _attributes(mode: int, uid: int, gid: int) -> str:
-    return f"{mode:04o} {_name(pwd.getpwuid, uid)}:{_name(grp.getgrgid, gid)}"
-
-
-def _name(lookup: Any, number: int) -> str:
+def _name(lookup: Callable[[int], Any], number: int) -> str:
     try:
-        return lookup(number)[0]
+        return str(lookup(number)[0])
     except KeyError:
         return str(number)
 
@@ -105,10 +144,9 @@ def write(module: AnsibleModule, file: HostFile) -> None:
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
     with open(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
         stream.write(file.content)
-    owner = pwd.getpwnam(file.owner)
     if not os.path.exists(file.path):
         os.chmod(temporary, file.mode)
     module.atomic_move(temporary, file.path, unsafe_writes=file.in_place)
     module.set_owner_if_different(file.path, file.owner, False)
-    module.set_group_if_different(file.path, str(owner.pw_gid), False)
+    module.set_group_if_different(file.path, str(THIS.account(file.owner).gid), False)
     module.set_mode_if_different(file.path, file.mode, False)

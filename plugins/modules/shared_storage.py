@@ -14,6 +14,7 @@ description:
   - Tries again for a while, because the DNS names of new mount targets take time to appear.
   - Fails where the host lacks the client that the kind of file system needs, and says which one that is.
   - The entry is the one that nodes of M(deeplearning.cluster.node_group) get at boot.
+  - An action plugin of the same name first looks at the host by one shell command, and runs the module where not everything is right.
 options:
   file_system_id:
     description:
@@ -114,7 +115,7 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._files import HostFile, account, converge, read_text
+from ansible_collections.deeplearning.cluster.plugins.module_utils._files import THIS, Host, HostFile, agree, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils.storage import (
     SCRIPT_PATH,
     TUNNEL,
@@ -132,29 +133,33 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils.storage impor
 )
 
 FSTAB = "/etc/fstab"
+MOUNTS = "/proc/self/mountinfo"
+#: What is_right() asks for, beside the mount point.
+PATHS = (FSTAB, MOUNTS)
 #: Seconds that one attempt may take; a mount target that drops packets would hold it for minutes.
 ATTEMPT = 20
 LONGEST_PAUSE = 15.0
 
+SPECIFICATION: dict[str, Any] = {
+    "argument_spec": {
+        "file_system_id": {"type": "str"},
+        "region": {"type": "str"},
+        "address": {"type": "str"},
+        "encrypt_in_transit": {"type": "bool", "default": False},
+        "lustre_source": {"type": "str"},
+        "path": {"type": "path", "default": "/efs"},
+        "owner": {"type": "str"},
+        "timeout": {"type": "int", "default": 180},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    },
+    "required_if": [("state", "present", ["owner"]), ("state", "present", ["file_system_id", "lustre_source"], True)],
+    "required_by": {"file_system_id": ["region"]},
+    "mutually_exclusive": [("file_system_id", "lustre_source")],
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "file_system_id": {"type": "str"},
-            "region": {"type": "str"},
-            "address": {"type": "str"},
-            "encrypt_in_transit": {"type": "bool", "default": False},
-            "lustre_source": {"type": "str"},
-            "path": {"type": "path", "default": "/efs"},
-            "owner": {"type": "str"},
-            "timeout": {"type": "int", "default": 180},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        },
-        required_if=[("state", "present", ["owner"]), ("state", "present", ["file_system_id", "lustre_source"], True)],
-        required_by={"file_system_id": ["region"]},
-        mutually_exclusive=[("file_system_id", "lustre_source")],
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     try:
         if module.params["state"] == "present":
             ensure_present(module)
@@ -176,7 +181,7 @@ def ensure_present(module: AnsibleModule) -> None:
     """Make entry, mount and owner right, and end the module."""
     params = module.params
     path = params["path"]
-    account(params["owner"])
+    THIS.account(params["owner"])
     storage = described(params)
     mount = current_mount(path)
     check_mount(mount, storage)
@@ -184,7 +189,7 @@ def ensure_present(module: AnsibleModule) -> None:
     if mount is None and not module.check_mode and module.get_bin_path(client.helper, opt_dirs=["/sbin", "/usr/sbin"]) is None:
         module.fail_json(msg=f"shared storage: {client.advice}", client_missing=True, client_packages=client.packages)
 
-    diff = converge(module, [HostFile(FSTAB, replace_entry(read_text(FSTAB) or "", path, storage.entry), in_place=True)])
+    diff = converge(module, [fstab(storage, THIS)])
     if diff and not module.check_mode:
         module.run_command(["systemctl", "daemon-reload"])
     if mount is None:
@@ -192,7 +197,30 @@ def ensure_present(module: AnsibleModule) -> None:
         if not module.check_mode:
             mount_in_time(module, storage)
     diff += ensure_owner(module, path, params["owner"], known=mount is not None or not module.check_mode)
-    module.exit_json(changed=bool(diff), diff=diff, source=storage.source, client_missing=False)
+    module.exit_json(changed=bool(diff), diff=diff, **facts(storage))
+
+
+def fstab(storage: Storage, host: Host) -> HostFile:
+    """Return /etc/fstab with the storage in it. Raises ValueError when another kind of file system has the mount point."""
+    return HostFile(FSTAB, replace_entry(host.read(FSTAB) or "", storage.mount_point, storage.entry), in_place=True)
+
+
+def facts(storage: Storage) -> dict[str, Any]:
+    """Return what the module tells of a host that has the storage."""
+    return {"source": storage.source, "client_missing": False}
+
+
+def is_right(params: dict[str, Any], host: Host) -> bool:
+    """Return whether nothing has to be changed. Raises ValueError as the module itself would.
+
+    Where a tunnel leads to cannot be told by what is mounted, so that a mount through one is never found right here.
+    """
+    storage = described(params)
+    mount = mounted_at(host.read(MOUNTS) or "", storage.mount_point)
+    if mount is None or mount.source == TUNNEL or not is_mount_of(mount, storage):
+        return False
+    root, owner = host.find(storage.mount_point), host.account(params["owner"])
+    return root is not None and (root.uid, root.gid) == (owner.uid, owner.gid) and agree([fstab(storage, host)], host)
 
 
 def ensure_absent(module: AnsibleModule) -> None:
@@ -208,7 +236,7 @@ def ensure_absent(module: AnsibleModule) -> None:
                 module.fail_json(msg=f"cannot unmount {path}: {error.strip()}", client_missing=False)
     if not module.check_mode and os.path.exists("/etc/systemd/system/" + UNIT):
         module.run_command(["systemctl", "disable", UNIT])
-    files = [HostFile(FSTAB, replace_entry(read_text(FSTAB) or "", path, ""), in_place=True)]
+    files = [HostFile(FSTAB, replace_entry(THIS.read(FSTAB) or "", path, ""), in_place=True)]
     files += [HostFile(name, None) for name in ("/etc/systemd/system/" + UNIT, SCRIPT_PATH)]
     changed_files = converge(module, files)
     if changed_files and not module.check_mode:
@@ -219,13 +247,13 @@ def ensure_absent(module: AnsibleModule) -> None:
 
 def has_shared_entry(path: str) -> bool:
     """Return whether /etc/fstab mounts shared storage at I(path)."""
-    fields = [line.split() for line in (read_text(FSTAB) or "").splitlines()]
+    fields = [line.split() for line in (THIS.read(FSTAB) or "").splitlines()]
     return any(len(field) > 2 and field[1] == path and is_shared(field[2]) for field in fields)
 
 
 def current_mount(path: str) -> Mount | None:
     """Return what is mounted at I(path)."""
-    return mounted_at(read_text("/proc/self/mountinfo") or "", path)
+    return mounted_at(THIS.read(MOUNTS) or "", path)
 
 
 def check_mount(mount: Mount | None, storage: Storage) -> None:
@@ -271,15 +299,15 @@ def ensure_owner(module: AnsibleModule, path: str, owner: str, known: bool) -> l
     """Give the mounted root folder to its owner; who owns it is not known while it is not mounted."""
     if not known:
         return []
-    user = account(owner)
+    user = THIS.account(owner)
     status = os.stat(path)
-    if (status.st_uid, status.st_gid) == (user.pw_uid, user.pw_gid):
+    if (status.st_uid, status.st_gid) == (user.uid, user.gid):
         return []
     if not module.check_mode:
-        os.chown(path, user.pw_uid, user.pw_gid)
+        os.chown(path, user.uid, user.gid)
     header = f"owner of {path}"
     before = f"{status.st_uid}:{status.st_gid}\n"
-    return [{"before_header": header, "after_header": header, "before": before, "after": f"{user.pw_uid}:{user.pw_gid}\n"}]
+    return [{"before_header": header, "after_header": header, "before": before, "after": f"{user.uid}:{user.gid}\n"}]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ short_description: The SSH certificate authority of a training cluster
 description:
   - Keeps one ed25519 key pair per cluster as an encrypted parameter (SecureString) in the SSM Parameter Store, so that everyone who
     may operate the cluster signs with the same key and nothing has to be kept on a controller.
-  - The key is created once and never changed. Deleting it and running again replaces it, and with it all certificates.
+  - The key is created once and never changed. Once it is deleted, the next run that has something to
+    sign replaces it, and with it all certificates.
   - The result holds the private key. Use C(no_log).
 options:
   cluster:

@@ -13,7 +13,8 @@ description:
     cluster's certificate authority. Hosts that join later need no change on this one.
   - An action plugin of the same name signs in memory on the controller. The private key of the authority never goes to a host,
     and private keys of hosts and users never leave theirs.
-  - A host that has all of it costs one round trip, any other two.
+  - It first looks at the host by one shell command. Where everything is right the module does not run, and where something has to be
+    signed it runs twice.
 options:
   cluster:
     description:
@@ -104,11 +105,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._files import (
+    THIS,
+    Host,
     HostFile,
-    account,
+    agree,
     converge,
     difference,
-    read_text,
     write,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils.ssh_certificates import (
@@ -126,48 +128,71 @@ DIRECTORY = "/etc/ssh/deeplearning"
 AUTHORITY = DIRECTORY + "/authority.pub"
 HOST_CERTIFICATE = DIRECTORY + "/ssh_host_ed25519_key-cert.pub"
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
+#: In the home of the login user.
+USER_KEY = ".ssh/id_ed25519"
 KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 DAEMON_DROP_IN = "/etc/ssh/sshd_config.d/40-deeplearning.conf"
 CLIENT_DROP_IN = "/etc/ssh/ssh_config.d/40-deeplearning.conf"
 SERVICES = ("ssh.service", "sshd.service")
+#: Everything that is_right() asks for. Of the user's private key nothing is read.
+PATHS = (
+    *(HOST_KEY + ".pub", HOST_CERTIFICATE, AUTHORITY, DAEMON_DROP_IN, KNOWN_HOSTS, CLIENT_DROP_IN),
+    *(f"~/{USER_KEY}=", f"~/{USER_KEY}.pub", f"~/{USER_KEY}-cert.pub"),
+)
+
+SPECIFICATION: dict[str, Any] = {
+    "argument_spec": {
+        "cluster": {"type": "str", "required": True},
+        "user": {"type": "str", "required": True},
+        "authority": {"type": "str", "required": True},
+        "authority_private_key": {"type": "str", "no_log": True},
+        "principals": {"type": "list", "elements": "str", "required": True},
+        "address_patterns": {"type": "list", "elements": "str", "default": []},
+        "validity_days": {"type": "int", "default": 365},
+        "renew_days": {"type": "int", "default": 30},
+        "host_certificate": {"type": "str"},
+        "user_certificate": {"type": "str"},
+    },
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "cluster": {"type": "str", "required": True},
-            "user": {"type": "str", "required": True},
-            "authority": {"type": "str", "required": True},
-            "authority_private_key": {"type": "str", "no_log": True},
-            "principals": {"type": "list", "elements": "str", "required": True},
-            "address_patterns": {"type": "list", "elements": "str", "default": []},
-            "validity_days": {"type": "int", "default": 365},
-            "renew_days": {"type": "int", "default": 30},
-            "host_certificate": {"type": "str"},
-            "user_certificate": {"type": "str"},
-        },
-        supports_check_mode=True,
-    )
-    if module.params["validity_days"] <= module.params["renew_days"]:
-        module.fail_json(msg="validity_days must be greater than renew_days, or every run would renew the certificates")
+    module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     try:
+        check(module.params)
         run(module)
     except (ValueError, OSError) as error:
         module.fail_json(msg=f"SSH trust: {error}")
 
 
+def check(params: dict[str, Any]) -> None:
+    """Raise ValueError for parameters that do not fit each other."""
+    if params["validity_days"] <= params["renew_days"]:
+        raise ValueError("validity_days must be greater than renew_days, or every run would renew the certificates")
+
+
 def run(module: AnsibleModule) -> None:
     """Say what has to be signed, or make the host right when nothing has to be, and end the module."""
-    user_key = os.path.join(account(module.params["user"]).pw_dir, ".ssh", "id_ed25519")
+    user_key = os.path.join(THIS.account(module.params["user"]).home, USER_KEY)
     generated = ensure_user_key(module, user_key)
-    unsigned = unsigned_certificates(module, user_key)
-    daemon, client = daemon_files(module), client_files(module, user_key)
+    unsigned = unsigned_certificates(module.params, user_key, THIS)
+    daemon, client = daemon_files(module.params), client_files(module.params, user_key, THIS)
     if unsigned:
         # Nothing half done: files are written when the certificates are here. For now this is what will be.
         diff = generated + [change for change in map(difference, daemon + client) if change] + signatures(unsigned)
         module.exit_json(changed=True, diff=diff, unsigned=unsigned)
     diff = generated + converge_daemon(module, daemon) + converge(module, client)
     module.exit_json(changed=bool(diff), diff=diff, unsigned={})
+
+
+def is_right(params: dict[str, Any], host: Host) -> bool:
+    """Return whether nothing has to be signed or changed. Raises ValueError as the module itself would."""
+    check(params)
+    user_key = os.path.join(host.account(params["user"]).home, USER_KEY)
+    keys = host.exists(user_key) and host.exists(user_key + ".pub")
+    if not keys or unsigned_certificates(params, user_key, host):
+        return False
+    return agree(daemon_files(params) + client_files(params, user_key, host), host)
 
 
 def ensure_user_key(module: AnsibleModule, path: str) -> list[dict[str, str]]:
@@ -186,15 +211,14 @@ def ensure_user_key(module: AnsibleModule, path: str) -> list[dict[str, str]]:
     return [{"before_header": path, "after_header": path, "before": "", "after": "(a new key, made on the host)\n"}]
 
 
-def unsigned_certificates(module: AnsibleModule, user_key: str) -> dict[str, dict[str, Any]]:
+def unsigned_certificates(params: dict[str, Any], user_key: str, host: Host) -> dict[str, dict[str, Any]]:
     """Return the certificates that are neither valid on the host nor given, with the public keys to be signed."""
-    params = module.params
-    host_public_key = read_text(HOST_KEY + ".pub")
+    host_public_key = host.read(HOST_KEY + ".pub")
     if host_public_key is None:
         raise ValueError(f"there is no {HOST_KEY}.pub: make host keys with ssh-keygen -A")
     candidates = {
-        HOST: (host_public_key, params["principals"], params["host_certificate"] or read_text(HOST_CERTIFICATE)),
-        USER: (read_text(user_key + ".pub"), [params["user"]], params["user_certificate"] or read_text(user_key + "-cert.pub")),
+        HOST: (host_public_key, params["principals"], params["host_certificate"] or host.read(HOST_CERTIFICATE)),
+        USER: (host.read(user_key + ".pub"), [params["user"]], params["user_certificate"] or host.read(user_key + "-cert.pub")),
     }
     unsigned = {}
     for kind, (public_key, principals, certificate) in candidates.items():
@@ -218,20 +242,18 @@ def signatures(unsigned: dict[str, dict[str, Any]]) -> list[dict[str, str]]:
     ]
 
 
-def daemon_files(module: AnsibleModule) -> list[HostFile]:
+def daemon_files(params: dict[str, Any]) -> list[HostFile]:
     """Return what sshd reads; its configuration comes last because it names the others."""
-    params = module.params
     files = [HostFile(AUTHORITY, bare_key(params["authority"]) + "\n")]
     if params["host_certificate"]:
         files.append(HostFile(HOST_CERTIFICATE, params["host_certificate"].strip() + "\n"))
     return [*files, HostFile(DAEMON_DROP_IN, daemon_configuration(params["user"], AUTHORITY, HOST_CERTIFICATE))]
 
 
-def client_files(module: AnsibleModule, user_key: str) -> list[HostFile]:
+def client_files(params: dict[str, Any], user_key: str, host: Host) -> list[HostFile]:
     """Return what ssh reads."""
-    params = module.params
     patterns = name_patterns(params["cluster"]) + params["address_patterns"]
-    known_hosts = replace_known_hosts_line(read_text(KNOWN_HOSTS) or "", params["cluster"], params["authority"], patterns)
+    known_hosts = replace_known_hosts_line(host.read(KNOWN_HOSTS) or "", params["cluster"], params["authority"], patterns)
     files = [HostFile(KNOWN_HOSTS, known_hosts), HostFile(CLIENT_DROP_IN, client_configuration(params["cluster"]))]
     if params["user_certificate"]:
         files.append(HostFile(user_key + "-cert.pub", params["user_certificate"].strip() + "\n", owner=params["user"]))
@@ -240,7 +262,7 @@ def client_files(module: AnsibleModule, user_key: str) -> list[HostFile]:
 
 def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
     """Write sshd's files and reload it if any differed; when sshd would refuse them, put the old ones back and fail."""
-    before = [file._replace(content=read_text(file.path)) for file in files]
+    before = [file._replace(content=THIS.read(file.path)) for file in files]
     diff = converge(module, files)
     if not diff or module.check_mode:
         return diff

@@ -12,6 +12,7 @@ description:
   - Runs on the host. Writes the list of workers, C(metadata.json), the variables of login shells and a marked block of
     C(/etc/hosts), each file in one step and C(metadata.json) last, so that its generation is only there when all the rest is.
   - Counts the host's GPUs with C(nvidia-smi -L).
+  - An action plugin of the same name first looks at the host by one shell command, and runs the module where not everything is right.
 options:
   cluster:
     description:
@@ -117,9 +118,10 @@ gpu_count:
 """
 
 import os
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._files import HostFile, account, converge, read_text
+from ansible_collections.deeplearning.cluster.plugins.module_utils._files import THIS, Host, HostFile, agree, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import (
     address_file,
     count_gpus,
@@ -140,26 +142,29 @@ CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
 CLOUD_INIT_CONTENT = "# /etc/hosts has a block of the cluster's: it must outlive a reboot.\nmanage_etc_hosts: false\n"
 
 
+LIST_GPUS = ("nvidia-smi", "-L")
+WORKER = {
+    "number": {"type": "int", "required": True},
+    "name": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+}
+SPECIFICATION: dict[str, Any] = {
+    "argument_spec": {
+        "cluster": {"type": "str"},
+        "number": {"type": "int"},
+        "workers": {"type": "list", "elements": "dict", "options": WORKER},
+        "user": {"type": "str"},
+        "efs_mount": {"type": "path"},
+        "directory": {"type": "path", "default": "/opt/deeplearning"},
+        "worker_ip_file": {"type": "path"},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    },
+    "required_if": [("state", "present", ["cluster", "number", "workers", "user"])],
+}
+
+
 def main() -> None:
-    worker_spec = {
-        "number": {"type": "int", "required": True},
-        "name": {"type": "str", "required": True},
-        "address": {"type": "str", "required": True},
-    }
-    module = AnsibleModule(
-        argument_spec={
-            "cluster": {"type": "str"},
-            "number": {"type": "int"},
-            "workers": {"type": "list", "elements": "dict", "options": worker_spec},
-            "user": {"type": "str"},
-            "efs_mount": {"type": "path"},
-            "directory": {"type": "path", "default": "/opt/deeplearning"},
-            "worker_ip_file": {"type": "path"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        },
-        required_if=[("state", "present", ["cluster", "number", "workers", "user"])],
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     try:
         if module.params["state"] == "present":
             ensure_present(module)
@@ -172,33 +177,54 @@ def main() -> None:
 def ensure_present(module: AnsibleModule) -> None:
     """Write what differs, and end the module."""
     params = module.params
-    account(params["user"])
+    THIS.account(params["user"])
+    gpu_count = detect_gpus(module)
+    diff = converge(module, described(params, gpu_count, THIS))
+    module.exit_json(changed=bool(diff), diff=diff, **facts(params, gpu_count))
+
+
+def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFile]:
+    """Return the host's files as the parameters describe them. Raises ValueError."""
     workers = ordered(params["workers"])
     if params["number"] not in [worker["number"] for worker in workers]:
         raise ValueError("workers do not contain this host's own number {0}".format(params["number"]))
-    gpu_count = detect_gpus(module)
     workers_path = os.path.join(params["directory"], "workers")
     files = [HostFile(workers_path, workers_file(workers), owner=params["user"])]
     if params["worker_ip_file"]:
         files.append(HostFile(params["worker_ip_file"], address_file(workers), owner=params["user"]))
-    if os.path.isdir(CLOUD_INIT_DIRECTORY):
+    if host.exists(CLOUD_INIT_DIRECTORY):
         files.append(HostFile(CLOUD_INIT, CLOUD_INIT_CONTENT))
-    files += [
-        HostFile(HOSTS, replace_block(read_text(HOSTS) or "", hosts_block(workers)), in_place=True),
+    return [
+        *files,
+        HostFile(HOSTS, replace_block(host.read(HOSTS) or "", hosts_block(workers)), in_place=True),
         HostFile(PROFILE, profile_file(len(workers), workers_path, gpu_count, params["efs_mount"])),
-        HostFile(metadata_path(module), metadata_file(params["cluster"], params["number"], workers, gpu_count)),
+        HostFile(metadata_path(params), metadata_file(params["cluster"], params["number"], workers, gpu_count)),
     ]
-    diff = converge(module, files)
-    module.exit_json(changed=bool(diff), diff=diff, generation=generation(params["cluster"], workers), gpu_count=gpu_count)
+
+
+def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
+    """Return what the module tells of a host that knows its cluster."""
+    return {"generation": generation(params["cluster"], params["workers"]), "gpu_count": gpu_count}
+
+
+def paths(params: dict[str, Any]) -> list[str]:
+    """Return everything that is_right() asks for."""
+    names = [os.path.join(params["directory"], "workers"), CLOUD_INIT_DIRECTORY, CLOUD_INIT, HOSTS, PROFILE, metadata_path(params)]
+    return names + [params["worker_ip_file"]] * bool(params["worker_ip_file"])
+
+
+def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:
+    """Return whether nothing has to be changed. Raises ValueError as the module itself would."""
+    return agree(described(params, gpu_count, host), host)
 
 
 def ensure_absent(module: AnsibleModule) -> None:
     """Remove every file and the block, and end the module; jobs refuse the host from the first removal on."""
-    names = [metadata_path(module), PROFILE, CLOUD_INIT, os.path.join(module.params["directory"], "workers")]
+    names = [metadata_path(module.params), PROFILE, CLOUD_INIT, os.path.join(module.params["directory"], "workers")]
     if module.params["worker_ip_file"]:
         names.append(module.params["worker_ip_file"])
     files: list[HostFile] = [HostFile(name, None) for name in names]
-    hosts = read_text(HOSTS)
+    hosts = THIS.read(HOSTS)
     if hosts is not None:
         files.append(HostFile(HOSTS, replace_block(hosts, ""), in_place=True))
     diff = converge(module, files)
@@ -208,17 +234,17 @@ def ensure_absent(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(diff), diff=diff)
 
 
-def metadata_path(module: AnsibleModule) -> str:
+def metadata_path(params: dict[str, Any]) -> str:
     """Return where metadata.json is."""
-    return os.path.join(module.params["directory"], "metadata.json")
+    return os.path.join(params["directory"], "metadata.json")
 
 
 def detect_gpus(module: AnsibleModule) -> int:
     """Return how many GPUs the driver lists, 0 on a host without a driver."""
-    command = module.get_bin_path("nvidia-smi")
+    command = module.get_bin_path(LIST_GPUS[0])
     if command is None:
         return 0
-    status, output, error = module.run_command([command, "-L"])
+    status, output, error = module.run_command([command, *LIST_GPUS[1:]])
     if status != 0:
         module.warn(f"nvidia-smi -L failed, so this host counts as one without GPUs: {(error or output).strip()}")
         return 0

@@ -9,13 +9,15 @@ import json
 import re
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from .conftest import INVENTORY, NETWORK, REPOSITORY
 
 HOSTS = {"demo-master", "demo-worker2", "demo-worker3"}
-JOB_TASKS = re.compile(r"TASK \[deeplearning\.cluster\.training_job")
+AUTHORITY = "/deeplearning/demo/ssh-authority"
+TRUST = "deeplearning.cluster.ssh_trust : Trust the cluster's certificate authority"
 ENDLESS = "import time\nprint('running', flush=True)\nwhile True:\n    time.sleep(1)\n"
 FAILS_ON_RANK_1 = """
 import os, sys, time
@@ -81,6 +83,25 @@ def test_nothing_is_done_twice(first_run, playbook, cloud):
     assert all(task.startswith("deeplearning.cluster.training_job") for task in changed_by_task(output)), changed_by_task(output)
     assert not [call["action"] for call in cloud.control.calls() if not call["read_only"]]
     assert playbook("provision.yml", "--check", "--diff").recap["localhost"]["changed"] == 0
+
+
+@pytest.mark.parametrize("cause", ["a host lacks something", "the controller forgets it"])
+def test_a_new_authority_comes_to_every_host(first_run, playbook, on_master, cloud, cause):
+    """While all hosts trust the authority that is known nobody asks for it."""
+    ssm = cloud.client("ssm")
+    known = ssm.get_parameter(Name=AUTHORITY, WithDecryption=True)["Parameter"]["Value"]
+    ssm.delete_parameter(Name=AUTHORITY)
+    assert not changed_by_task(playbook("configure.yml").output)
+    if cause == "a host lacks something":
+        on_master("rm ~/.ssh/id_ed25519-cert.pub")
+    else:
+        known_hosts = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "ssh" / "demo" / "known_hosts"
+        lines = known_hosts.read_text().splitlines(keepends=True)
+        known_hosts.write_text("".join(line for line in lines if not line.startswith("@cert-authority")))
+    assert changed_by_task(playbook("configure.yml").output)[TRUST] == HOSTS
+    assert ssm.get_parameter(Name=AUTHORITY, WithDecryption=True)["Parameter"]["Value"] != known
+    assert on_master("ssh -o BatchMode=yes -o StrictHostKeyChecking=yes deeplearning-worker2 echo trusted").strip() == "trusted"
+    assert not changed_by_task(playbook("configure.yml").output)
 
 
 def test_contract_of_the_original_stacks(first_run, on_master):
@@ -229,7 +250,4 @@ def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):
         if item["ResourceARN"].rsplit("/", 1)[-1] not in gone and ":natgateway/" not in item["ResourceARN"]
     ]
     assert [arn for arn in alive if "file-system/" not in arn] == []
-    assert (
-        cloud.client("ssm").describe_parameters(Filters=[{"Key": "Name", "Values": ["/deeplearning/demo/ssh-authority"]}])["Parameters"]
-        == []
-    )
+    assert cloud.client("ssm").describe_parameters(Filters=[{"Key": "Name", "Values": [AUTHORITY]}])["Parameters"] == []

@@ -142,7 +142,7 @@ def test_without_mount_target_the_role_says_so(project: Project) -> None:
     project.write(2, shared_storage_timeout=2)
     done = project.play("ssh_trust", "shared_storage", check=False)
     assert done.returncode != 0
-    assert "no mount target" in done.stdout
+    assert "no mount target" in done.stdout, done.stdout
     assert FILE_SYSTEM in project.hosts[0].ssh("cat /etc/fstab").stdout
 
 
@@ -159,8 +159,37 @@ def test_boot_mounts_by_itself_once_there_is_a_mount_target(project: Project) ->
 def test_second_run_changes_nothing_and_asks_each_host_once_per_role(cluster: Project) -> None:
     done = cluster.play(*ROLES, arguments=("-vvv",))
     assert set(changes(done).values()) == {0}, done.stdout
-    runs = [line for line in done.stdout.splitlines() if " EXEC " in line or "ESTABLISH SSH CONNECTION" in line]
-    assert sum("ESTABLISH SSH CONNECTION" in line for line in runs) == 2 * len(ROLES)
+    assert done.stdout.count("ESTABLISH SSH CONNECTION") == 2 * len(ROLES)
+    assert "AnsiballZ" not in done.stdout
+    assert "/usr/bin/python3" not in done.stdout, "a module has run"
+
+
+@pytest.mark.parametrize(
+    ("role", "damage"),
+    [
+        ("ssh_trust", "sudo chmod 600 /etc/ssh/deeplearning/authority.pub"),
+        ("ssh_trust", "sudo chown ubuntu /etc/ssh/ssh_config.d/40-deeplearning.conf"),
+        ("ssh_trust", "echo '# edited' | sudo tee -a /etc/ssh/sshd_config.d/40-deeplearning.conf"),
+        ("ssh_trust", "rm ~/.ssh/id_ed25519 ~/.ssh/id_ed25519.pub"),
+        ("ssh_trust", "rm ~/.ssh/id_ed25519-cert.pub"),
+        ("ssh_trust", "sudo rm /etc/ssh/ssh_known_hosts"),
+        ("shared_storage", "sudo umount /efs"),
+        ("shared_storage", "sudo sed -i '/ \\/efs /d' /etc/fstab"),
+        ("shared_storage", "sudo chown root /efs"),
+        ("worker_metadata", "sudo chown root /opt/deeplearning/workers"),
+        ("worker_metadata", "sudo rm /etc/profile.d/deeplearning.sh"),
+        ("worker_metadata", "sudo sed -i /deeplearning-worker2/d /etc/hosts"),
+        ("worker_metadata", "sudo touch /etc/cloud/cloud.cfg.d/99-deeplearning-hosts.cfg && sudo truncate -s 0 $_"),
+    ],
+)
+def test_whatever_is_damaged_is_mended_and_nothing_else_changed(cluster: Project, role: str, damage: str) -> None:
+    cluster.hosts[0].ssh(damage)
+    mended = changes(cluster.play(role))
+    if damage.endswith("chown root /efs"):
+        assert sum(mended.values()) >= 1, "it is damaged for both hosts, and either may mend it first"
+    else:
+        assert mended == {cluster.name(1): 1, cluster.name(2): 0}
+    assert set(changes(cluster.play(role)).values()) == {0}
 
 
 def test_a_lost_cache_comes_back_from_the_hosts_themselves(cluster: Project) -> None:
@@ -177,6 +206,18 @@ def test_a_lost_cache_comes_back_from_the_hosts_themselves(cluster: Project) -> 
     again = cluster.play("ssh_trust")
     assert set(changes(again).values()) == {0}, done.stdout + again.stdout
     cluster.write(2)
+
+
+def test_hosts_that_trust_the_known_authority_need_no_private_key(cluster: Project) -> None:
+    cluster.write(2, ssh_trust_authority_public_key="", ssh_trust_authority_private_key="")
+    try:
+        assert set(changes(cluster.play("ssh_trust")).values()) == {0}
+        cluster.hosts[1].ssh("sudo rm /etc/ssh/ssh_known_hosts")
+        done = cluster.play("ssh_trust", check=False)
+        assert f"No certificate authority for {CLUSTER}: " in done.stdout, "whoever lacks something needs AWS, which there is none of here"
+    finally:
+        cluster.write(2)
+    assert changes(cluster.play("ssh_trust")) == {cluster.name(1): 0, cluster.name(2): 1}
 
 
 def test_check_mode_predicts_and_changes_nothing(cluster: Project) -> None:
@@ -291,6 +332,25 @@ def test_broken_sshd_configuration_keeps_the_old_file(cluster: Project) -> None:
     assert changes(cluster.play("ssh_trust"))[cluster.name(2)] == 1
 
 
+def test_a_client_that_installing_does_not_bring_is_asked_for_once(cluster: Project) -> None:
+    """The package is there and its helper is not, so that nothing has to be fetched."""
+    host = cluster.hosts[0]
+    host.ssh("sudo umount /efs && sudo mv /usr/local/sbin/mount.nfs4 /usr/local/sbin/away")
+    try:
+        done = cluster.play("shared_storage", check=False)
+        assert done.stdout.count("TASK [deeplearning.cluster.shared_storage : Install the client]") == 1
+        assert "this host has no NFS client: install the package nfs-common" in done.stdout
+        assert changes(done)[cluster.name(2)] == 0
+    finally:
+        host.ssh("sudo mv /usr/local/sbin/away /usr/local/sbin/mount.nfs4")
+    assert changes(cluster.play("shared_storage")) == {cluster.name(1): 1, cluster.name(2): 0}
+
+
+def test_certificates_that_would_always_be_renewed_are_refused(cluster: Project) -> None:
+    done = cluster.play("ssh_trust", arguments=("-e", '{"ssh_trust_validity_days": 30}'), check=False)
+    assert "validity_days must be greater than renew_days" in done.stdout
+
+
 def test_tls_and_lustre(cluster: Project) -> None:
     host, only_first = cluster.hosts[0], ("--limit", cluster.name(1))
     cluster.runtime.export(LUSTRE, [f"{LUSTRE_SERVER}@tcp:abcdefgh"])
@@ -300,10 +360,11 @@ def test_tls_and_lustre(cluster: Project) -> None:
         "shared_storage_lustre_source": f"{LUSTRE_SERVER}@tcp:/abcdefgh",
     }
     cluster.write(1, **other)
-    host.ssh("sudo mv /sbin/mount.lustre /sbin/mount.away")
+    host.ssh("sudo mv /usr/local/sbin/mount.lustre /usr/local/sbin/away")
     done = cluster.play("shared_storage", arguments=only_first, check=False)
-    host.ssh("sudo mv /sbin/mount.away /sbin/mount.lustre")
+    host.ssh("sudo mv /usr/local/sbin/away /usr/local/sbin/mount.lustre")
     assert "this host has no Lustre client: install the one for its kernel" in done.stdout
+    assert "after 180 s" not in done.stdout, "nothing is tried without a client"
     assert host.ssh("stat -c %U /tls").stdout.strip() == "ubuntu", "what there is a client for is mounted all the same"
 
     assert changes(cluster.play("shared_storage", arguments=only_first)) == {cluster.name(1): 1}

@@ -1,0 +1,35 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs the module of the same name on hosts that do not have the storage yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.deeplearning.cluster.plugins.modules import shared_storage
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
+
+MODULE = "deeplearning.cluster.shared_storage"
+
+
+class ActionModule(ActionBase):
+    """No run of the module on a host that is right, one on any other."""
+
+    _requires_connection = True
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        found = snapshot.look(self._task.args, shared_storage.SPECIFICATION, self._find)
+        return {**result, **(found or self._execute_module(module_name=MODULE, module_args=self._task.args, task_vars=task_vars))}
+
+    def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the result for a host that is right, None for any other."""
+        if parameters["state"] != "present":
+            return None
+        host = snapshot.take(self, parameters["owner"], [*shared_storage.PATHS, parameters["path"]])
+        if host is None or not shared_storage.is_right(parameters, host):
+            return None
+        return {"changed": False, "diff": [], **shared_storage.facts(shared_storage.described(parameters))}

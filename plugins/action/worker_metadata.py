@@ -1,0 +1,39 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs the module of the same name on hosts that do not know their cluster yet as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import count_gpus
+from ansible_collections.deeplearning.cluster.plugins.modules import worker_metadata
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
+
+MODULE = "deeplearning.cluster.worker_metadata"
+
+
+class ActionModule(ActionBase):
+    """No run of the module on a host that is right, one on any other."""
+
+    _requires_connection = True
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        found = snapshot.look(self._task.args, worker_metadata.SPECIFICATION, self._find)
+        return {**result, **(found or self._execute_module(module_name=MODULE, module_args=self._task.args, task_vars=task_vars))}
+
+    def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the result for a host that is right, None for any other."""
+        if parameters["state"] != "present":
+            return None
+        host = snapshot.take(self, parameters["user"], worker_metadata.paths(parameters), " ".join(worker_metadata.LIST_GPUS))
+        if host is None or host.status not in (0, snapshot.NOT_FOUND):
+            return None
+        gpu_count = count_gpus(host.output)
+        if not worker_metadata.is_right(parameters, gpu_count, host):
+            return None
+        return {"changed": False, "diff": [], **worker_metadata.facts(parameters, gpu_count)}
