@@ -449,7 +449,7 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
         options=params["launcher_options"],
         command=params["command"],
     )
-    processes = [process._replace(name=process.name or f"rank{process.rank}") for process in launcher.plan(program, hosts)]
+    processes = [complete(process) for process in launcher.plan(program, hosts)]
     fabric = fabric_environment(hosts)
     shared = {
         "job": params["name"],
@@ -466,6 +466,12 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
     return [
         {**shared, **make_spec(params, paths, process, fabric), "gpus": gpus[process.host]} for process in processes if process.host in own
     ]
+
+
+def complete(process: Process) -> Process:
+    """Return a process of a launcher with the name and the ranks of one that is a rank itself, unless it says otherwise."""
+    ranks = [process.rank] if process.ranks is None else list(process.ranks)
+    return process._replace(name=process.name or f"rank{process.rank}", ranks=ranks)
 
 
 def make_spec(params: dict[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ options:
   log_process:
     description:
       - The one process whose log is read, by its name such as V(ps0) or by its rank. When omitted, all.
+      - Of a log that several ranks share, the lines of that one, where the launcher marks them.
     type: str
   log_offsets:
     description:
@@ -122,6 +123,16 @@ jobs:
         rank:
           description: The index of the process in the job.
           type: int
+        ranks:
+          description: The ranks of the training processes that it may have, itself or those that it has started.
+          type: list
+          elements: int
+        tag:
+          description: How the lines of each of these begin in its log, with C({}) for the rank. Empty where they cannot be told apart.
+          type: str
+        culprit:
+          description: A regular expression that finds in its log which of them was the first to fail, as C(rank), and its C(status).
+          type: str
         name:
           description: What its log and record are called.
           type: str
@@ -152,10 +163,6 @@ jobs:
         log:
           description: The file with its output.
           type: str
-        text:
-          description: The above in words.
-          type: str
-          sample: rank 0 on deeplearning-worker1 running
     failure:
       description: The process because of which the job did not succeed, C(how) it ended and the last C(lines) of its log.
       type: dict
@@ -229,10 +236,11 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> dict[str, Any]:
 
 def read_logs(processes: list[dict[str, Any]], params: dict[str, Any]) -> dict[str, Any]:
     """Return the new lines of the logs and where the next look begins. Raises NoProcessError."""
-    wanted = [process for process in processes if params["log_process"] in (None, process["name"], str(process["rank"]))]
+    asked = params["log_process"]
+    wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
     if processes and not wanted and len(processes) == processes[0]["processes"]:
         names = ", ".join(process["name"] for process in processes)
-        raise NoProcessError("job {} has no process {!r}: it has {}".format(params["name"], params["log_process"], names))
+        raise NoProcessError("job {} has no process {!r}: it has {}".format(params["name"], asked, names))
     limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
     logs, offsets = [], {}
     for process in wanted:
@@ -240,6 +248,8 @@ def read_logs(processes: list[dict[str, Any]], params: dict[str, Any]) -> dict[s
         lines, offsets[process["name"]], left_out = text.read_log(
             process["log"], int(offset or 0), limit, process["state"] != records.RUNNING
         )
+        if process["tag"] and asked not in (None, process["name"]):
+            lines = text.lines_of(asked, process["tag"], lines)
         if offset is None:
             lines, left_out = lines[max(0, len(lines) - params["log_lines"]) :], 0
         if lines:

@@ -22,6 +22,7 @@ options:
   process:
     description:
       - The one process to show, by its name such as V(ps0) or by its rank. When omitted, all.
+      - Of a log that several ranks share, the lines of that one, where the launcher marks them.
     type: str
   lines:
     description:

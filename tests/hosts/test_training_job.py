@@ -96,7 +96,35 @@ def test_stop_ends_one_job_and_leaves_another(cluster):
     for host in cluster.hosts:
         assert host.ssh("systemctl list-units --all --no-legend 'deeplearning-*rank*'").stdout == ""
         assert host.ssh("ls /run/deeplearning/jobs", check=False).stdout == ""
-        assert host.ssh("ls /dev/shm").stdout == ""
+        assert host.ssh("ls /dev/shm /run/deeplearning/shm/sleep /run/deeplearning/shm/sleep-2 | grep -v :").stdout.strip() == ""
+
+
+def test_processes_of_a_job_share_memory_on_a_host_and_with_nobody_else(cluster):
+    """NCCL compares /dev/shm before it takes another process for one of the same machine."""
+    script = """
+        import os, pathlib, sys, time
+        rank, memory = int(os.environ["DEEPLEARNING_RANK"]), pathlib.Path("/dev/shm")
+        (memory / f"rank{rank}").touch()
+        peer = memory / f"rank{rank ^ 1}"
+        while not peer.exists():
+            time.sleep(0.1)
+        statistics = os.statvfs(memory)
+        print(f"sees {sorted(os.listdir(memory))} on {os.stat(memory).st_dev}, {statistics.f_blocks * statistics.f_frsize} bytes")
+        (memory / f"seen{rank}").touch()
+        while not (memory / f"seen{rank ^ 1}").exists():
+            time.sleep(0.1)
+    """
+    result = cluster.train("share", script, launcher="command", processes_per_host=2, time_limit=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+    total = int(cluster.hosts[0].ssh("grep MemTotal /proc/meminfo").stdout.split()[1]) * 1024
+    for first in (0, 2, 4):
+        said = [cluster.read(f"/efs/jobs/share/logs/rank{rank}.log") for rank in (first, first + 1)]
+        devices = {re.search(r" on (\d+), (\d+) bytes", line).groups() for line in said}
+        assert len(devices) == 1
+        assert int(devices.pop()[1]) >= 0.9 * total
+        assert all(f"'rank{first}', 'rank{first + 1}'" in line for line in said)
+    for host in cluster.hosts:
+        assert host.ssh("ls /dev/shm /run/deeplearning/shm/share | grep -v :").stdout.strip() == ""
 
 
 def test_a_process_that_ignores_sigterm_is_killed(cluster):

@@ -21,11 +21,19 @@ def test_progress_is_read_on_from_where_it_was_left(tmp_path):
     assert text.read_progress(str(path), offset) == ([], offset)
 
 
+def test_a_rank_has_its_lines_also_where_those_of_others_follow_in_the_same_one():
+    log = ["[1,1]<stdout>:sum 6[1,2]<stdout>:sum 7", "[1,12]<stdout>:sum 8", "mpirun says", "[1,2]<stderr>:bad [1]"]
+    assert text.lines_of("1", "[1,{}]<", log) == ["[1,1]<stdout>:sum 6"]
+    assert text.lines_of("2", "[1,{}]<", log) == ["[1,2]<stdout>:sum 7", "[1,2]<stderr>:bad [1]"]
+    assert text.lines_of("12", "[1,{}]<", log) == ["[1,12]<stdout>:sum 8"]
+    assert text.lines_of("3", "[rank {}] ", ["[rank 3] a", "[rank 33] b", "[rank 3] c"]) == ["[rank 3] a", "[rank 3] c"]
+
+
 def test_tail_is_the_end_of_a_log_whatever_is_in_it(tmp_path):
     path = tmp_path / "log"
     path.write_bytes(b"".join(b"line %d \xff\n" % number for number in range(10000)))
-    assert [line.split()[1] for line in text.tail(str(path), 2)] == ["9998", "9999"]
-    assert text.tail(str(tmp_path / "none"), 2) == []
+    assert [line.split()[1] for line in text.tail(str(path), 24)] == ["9998", "9999"]
+    assert text.tail(str(tmp_path / "none"), 20) == []
 
 
 @pytest.mark.parametrize(

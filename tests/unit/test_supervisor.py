@@ -32,6 +32,9 @@ def make_spec(tmp_path):
             "job": "digits",
             "name": "rank1",
             "rank": 1,
+            "ranks": [1],
+            "tag": "",
+            "culprit": "",
             "part": "worker",
             "processes": 2,
             "lead": "rank0",
@@ -181,6 +184,30 @@ def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spe
     run(spec, "finish", SERVICE_RESULT="oom-kill", EXIT_STATUS="KILL")
     assert record(tmp_path)["state"] == "failed"
     assert record(tmp_path)["reason"] == "was ended by the system: oom-kill (KILL)"
+
+
+def test_the_last_process_of_a_job_empties_its_shared_memory(make_spec, tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "LOCK", str(tmp_path / "lock"))
+    (tmp_path / "lock").touch()
+    monkeypatch.setattr(records, "SHARED_MEMORY", str(tmp_path / "shm"))
+    monkeypatch.setattr(records, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
+    for job in ("digits", "digits-2"):
+        (tmp_path / "shm" / job / "folder").mkdir(parents=True)
+        (tmp_path / "shm" / job / "folder/file").touch()
+        (tmp_path / "shm" / job / "link").symlink_to(tmp_path / "shm")
+        (tmp_path / "shm" / job / "psm_1234").touch()
+    units_of = [tmp_path / "jobs" / name for name in ("digits-rank0", "digits-rank1", "digits-2-rank0")]
+    for directory in units_of:
+        directory.mkdir(parents=True)
+
+    def left(job):
+        return sorted(os.listdir(tmp_path / "shm" / job))
+
+    supervisor.empty_shared_memory({"job": "digits"}, str(units_of[1] / "spec.json"))
+    assert left("digits") == ["folder", "link", "psm_1234"], "rank 0 may still use it"
+    supervisor.empty_shared_memory({"job": "digits"}, str(units_of[0] / "spec.json"))
+    assert left("digits") == []
+    assert left("digits-2") == ["folder", "link", "psm_1234"]
 
 
 def test_finish_leaves_a_complete_record_alone(run, make_spec, tmp_path):

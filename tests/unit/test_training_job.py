@@ -105,7 +105,7 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
         asked.acquire(timeout=0.3)  # the other's, if it may ask now
         started.append(spec["rank"])
 
-    monkeypatch.setattr(module.units, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(module.records, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(module.units, "active_units", active_units)
     monkeypatch.setattr(module.units, "start", start)
     monkeypatch.setattr(module, "read_metadata", lambda generation: {"number": 3})

@@ -11,7 +11,7 @@ def processes(tmp_path):
     for name in ("ps0", "rank1"):
         (tmp_path / f"{name}.log").write_text(f"{name} one\n{name} two\n")
     return [
-        {"name": name, "rank": rank, "log": str(tmp_path / f"{name}.log"), "state": "running", "processes": 2}
+        {"name": name, "ranks": [rank], "tag": "", "log": str(tmp_path / f"{name}.log"), "state": "running", "processes": 2}
         for rank, name in enumerate(("ps0", "rank1"))
     ]
 
@@ -36,6 +36,22 @@ def test_the_end_of_a_log_is_read_first_and_then_what_follows(processes, given, 
     found, offsets = look(processes, **given)
     assert found == logs
     assert set(offsets.items()) <= {("ps0", 16), ("rank1", 20)}
+
+
+def test_of_a_log_that_several_ranks_share_the_lines_of_one_are_found(tmp_path):
+    def agent(index, tag="[rank {}] "):
+        log = tmp_path / f"agent{index}.log"
+        ranks = [2 * index, 2 * index + 1]
+        log.write_text("starting\n" + "".join(f"[rank {rank}] step {step}\n" for step in (1, 2) for rank in (*ranks, 10 * ranks[1])))
+        return {"name": f"agent{index}", "ranks": ranks, "tag": tag, "log": str(log), "state": "running", "processes": 2}
+
+    processes = [agent(0), agent(1)]
+    assert look(processes, log_process="3")[0] == [("agent1", ["[rank 3] step 2"], 0)]
+    assert look(processes, log_process="1", log_lines=9)[0] == [("agent0", ["[rank 1] step 1", "[rank 1] step 2"], 0)]
+    assert look(processes, log_process="agent0", log_lines=2)[0] == [("agent0", ["[rank 1] step 2", "[rank 10] step 2"], 0)]
+    assert len(look([agent(0, tag="")], log_process="1", log_lines=9)[0][0][1]) == 7, "lines that cannot be told apart are all shown"
+    with pytest.raises(module.NoProcessError, match="no process '4': it has agent0, agent1"):
+        look(processes, log_process="4")
 
 
 def test_what_one_look_reads_is_limited(processes):

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import time
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, Record
 
-# torchrun adds some thirty lines of its own below the script's error.
 LOG_LINES = 40
+# Bytes. Where ranks share a log, what the first to fail has said may lie well before its end.
+TAIL_SIZE = 1 << 18
 
 
 def look(paths: Paths, heartbeat_timeout: int) -> Record:
@@ -35,13 +38,23 @@ def look(paths: Paths, heartbeat_timeout: int) -> Record:
     }
     first = verdict.get("failure") or (records.first_failure(processes) if not verdict else None)
     if first:
-        log = paths.log(first["name"])
-        result["failure"] = {**first, "log": log, "how": records.describe_end(first), "lines": text.tail(log, LOG_LINES)}
+        result["failure"] = {**first, **last_words(first, paths.log(first["name"]))}
     return result
 
 
+def last_words(process: Record, log: str) -> Record:
+    """Return C(how) a process ended and the end of its C(log): the lines of the one rank that failed first, where the log tells which."""
+    how, lines = records.describe_end(process), text.tail(log, TAIL_SIZE)
+    asked = process["culprit"] and not process.get("reason")
+    found = re.search(process["culprit"], "\n".join(lines)) if asked else None
+    if found:
+        status = int(found["status"])
+        end = {"signal": signal.Signals(-status).name} if status < 0 else {"exit_code": status}
+        how += ", because rank {} {}".format(found["rank"], records.describe_end({"state": records.FAILED, **end}))
+        lines = text.lines_of(found["rank"], process["tag"], lines) or lines
+    return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
+
+
 def describe(record: Record, paths: Paths, now: float, heartbeat_timeout: int) -> Record:
-    """Return a process as its record tells, with its state by now and in words."""
-    state = records.process_state(record, now, heartbeat_timeout)
-    words = "{} on {} {}".format(records.title(record["name"]), record["host"], state)
-    return {**record, "state": state, "log": paths.log(record["name"]), "text": words}
+    """Return a process as its record tells, with its state by now."""
+    return {**record, "state": records.process_state(record, now, heartbeat_timeout), "log": paths.log(record["name"])}

@@ -8,6 +8,7 @@ It runs on the hosts beside the supervisor and needs the standard library only.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -22,6 +23,11 @@ JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 # Without a dash, so that "a-b" of job "x" and "b" of job "x-a" cannot be meant by one unit name.
 PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
+
+LOCK = "/run/deeplearning.lock"
+"""Held on each host while units are started, and while a job's shared memory is emptied."""
+
+SHARED_MEMORY = "/run/deeplearning/shm"
 
 PENDING, RUNNING, SUCCEEDED, FAILED, STOPPED, LOST = "pending", "running", "succeeded", "failed", "stopped", "lost"
 
@@ -53,6 +59,17 @@ def unit_name(job: str, process: str) -> str:
 def runtime_directory(job: str, process: str) -> str:
     """Return the directory that a process has on its own host as long as it runs."""
     return f"/run/deeplearning/jobs/{job}-{process}"
+
+
+def runtime_directories(job: str) -> list[str]:
+    """Return the directories of the job's processes on this host that have not ended, or are just ending."""
+    found = glob.glob(runtime_directory(glob.escape(job), "*"))
+    return [path for path in found if os.path.basename(path).rpartition("-")[0] == job]
+
+
+def shared_memory(job: str) -> str:
+    """Return the directory that all processes of the job on this host have in the place of /dev/shm."""
+    return os.path.join(SHARED_MEMORY, job)
 
 
 def title(process: str) -> str:

@@ -11,8 +11,11 @@ through ssh, to run the command (``start COMMAND``) with the caller's input, out
 from __future__ import annotations
 
 import array
+import contextlib
+import glob
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -44,13 +47,37 @@ def main(action: str, spec: Spec, path: str, words: list[str]) -> int:
 
 
 def serve(path: str) -> int:
-    """Run what start() asks for, until this process is ended."""
+    """Run what start() asks for, until this process is ended; pass SIGTERM on to all that has come of it, and outlive that."""
+    signal.signal(signal.SIGTERM, lambda *_: _end())
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(8)
         while True:
             connection = listener.accept()[0]
             threading.Thread(target=_run, args=(connection,), daemon=True).start()
+
+
+def _end() -> None:
+    """End everything in this unit, its supervisor excepted, and this process last. Who takes too long is for the supervisor to kill."""
+    for process in _others():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+    while _others():
+        time.sleep(0.1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _others() -> list[int]:
+    """Return the processes of this unit but for the supervisor and this one. Daemons are no longer anybody's children."""
+    with open("/proc/self/cgroup", encoding="utf-8") as file:
+        own = file.read()
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cgroup"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, encoding="utf-8") as file:
+            if file.read() == own:
+                found.append(int(path.split("/")[2]))
+    return [process for process in found if process not in (os.getpid(), os.getppid())]
 
 
 def _run(connection: socket.socket) -> None:

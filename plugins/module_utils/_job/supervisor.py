@@ -13,8 +13,10 @@ and writes the verdict when the job is over; the others look for the verdict, an
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from typing import Any, Dict, NamedTuple
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import remote
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     FAILED,
+    LOCK,
     LOST,
     PENDING,
     RUNNING,
@@ -38,6 +41,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     read_json,
     read_record,
     read_records,
+    runtime_directories,
+    shared_memory,
     title,
     write_json,
 )
@@ -49,6 +54,9 @@ LOOK_INTERVAL = 2.0
 
 # How often a failure is seen before the verdict: the first of several that fail together need not be the first whose record is seen.
 LOOKS_AT_FAILURE = 2
+
+# In the directory that a process has on its host: its unit is about to be gone.
+ENDED = "ended"
 
 Spec = Dict[str, Any]
 
@@ -163,7 +171,8 @@ class Watch:
 class Supervisor:
     """One process, from its start to its final record.
 
-    A spec holds C(name), C(rank), C(part), C(host) and C(argv) of the process (without argv it serves the commands that remote.py brings),
+    A spec holds what a launcher says of the process, C(name), C(rank), C(ranks), C(tag), C(culprit), C(part), C(host) and C(argv) (without
+    argv it serves the commands that remote.py brings),
     C(environment), C(cwd), the directory with the C(programs) of its Python's environment, the C(directory) of the job, its number of
     C(processes) and the name of the C(lead) among them, C(time_limit) (seconds or null), C(stop_timeout) (seconds between SIGTERM and
     SIGKILL) and C(heartbeat_timeout) (seconds).
@@ -175,8 +184,7 @@ class Supervisor:
         self.child: subprocess.Popen[bytes] | None = None
         self.ended: End | None = None
         self.kill_at: float | None = None
-        record = {key: spec[key] for key in ("name", "rank", "part", "host", "processes")}
-        self.watch = Watch(spec, {**record, "pid": os.getpid(), "state": RUNNING, "started": time.time()})
+        self.watch = Watch(spec, {**first_record(spec), "pid": os.getpid(), "state": RUNNING, "started": time.time()})
 
     def run(self) -> int:
         """Run the process to its end, and the lead to the job's, and return the exit status for the unit."""
@@ -273,6 +281,11 @@ def _touch(path: str) -> None:
         pass
 
 
+def first_record(spec: Spec) -> Record:
+    """Return what is known of a process before it starts."""
+    return {key: spec[key] for key in ("name", "rank", "ranks", "tag", "culprit", "part", "host", "processes")}
+
+
 def end_for(verdict: Record) -> End:
     """Return how a process ends that was running when the job was over."""
     if verdict["state"] == SUCCEEDED:
@@ -300,8 +313,7 @@ def finish(spec: Spec, result: str, status: str) -> None:
     paths = Paths(spec["directory"])
     record = read_json(paths.record(spec["name"]))
     if record is None:
-        record = {key: spec[key] for key in ("name", "rank", "part", "host", "processes")}
-        record.update(state=RUNNING, started=time.time())
+        record = {**first_record(spec), "state": RUNNING, "started": time.time()}
     if record["state"] != RUNNING:
         return
     now = time.time()
@@ -311,6 +323,22 @@ def finish(spec: Spec, result: str, status: str) -> None:
         write_json(paths.verdict, {"state": FAILED, "failure": record})
 
 
+def empty_shared_memory(spec: Spec, path: str) -> None:
+    """Delete what processes have left in the job's shared memory on this host, if this unit is the last of them to end."""
+    with open(LOCK, encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
+            pass
+        if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):
+            memory = shared_memory(spec["job"])
+            for name in os.listdir(memory):
+                entry = os.path.join(memory, name)
+                if os.path.isdir(entry) and not os.path.islink(entry):
+                    shutil.rmtree(entry)
+                else:
+                    os.unlink(entry)
+
+
 def main(arguments: list[str]) -> int:
     action, path, rest = arguments[0], arguments[1], arguments[2:]
     with open(path, encoding="utf-8") as file:
@@ -318,6 +346,10 @@ def main(arguments: list[str]) -> int:
     if action == "run":
         return Supervisor(spec, path).run()
     if action == "finish":
+        try:
+            empty_shared_memory(spec, path)
+        except OSError as error:
+            sys.stderr.write(f"cannot empty the job's shared memory, which the next job here will do: {error}\n")
         finish(spec, os.environ.get("SERVICE_RESULT", ""), os.environ.get("EXIT_STATUS", ""))
         return 0
     return remote.main(action, spec, path, rest)

@@ -98,13 +98,23 @@ def log_lines(logs: Iterable[Record], processes: Sequence[Record]) -> list[str]:
     return shown
 
 
-def tail(path: str, lines: int, limit: int = 16384) -> list[str]:
-    """Return the last lines of a text file, from at most C(limit) bytes of it."""
+def lines_of(rank: str, tag: str, lines: Iterable[str]) -> list[str]:
+    """Return the lines of one rank in a log that several share, where each begins with the tag.
+
+    mpirun may tag what follows a line before the line has ended, so that the next rank's is in the same one.
+    """
+    before_tag = re.compile("(?={})".format(r"\d+".join(map(re.escape, tag.split("{}")))))
+    parts = [part for line in lines for part in before_tag.split(line)]
+    return [part for part in parts if part.startswith(tag.format(rank))]
+
+
+def tail(path: str, limit: int) -> list[str]:
+    """Return the last lines of a text file, those in at most C(limit) bytes of it."""
     try:
         with open(path, "rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - limit))
-            return file.read().decode("utf-8", "replace").splitlines()[-lines:]
+            return file.read().decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return []
 

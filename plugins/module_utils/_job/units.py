@@ -32,8 +32,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 Run = Callable[[List[str]], Tuple[int, str, str]]
 """Runs a command and returns its exit status, output and errors, such as AnsibleModule.run_command."""
 
-LOCK = "/run/deeplearning.lock"
-
 # More than the supervisor's own wait between SIGTERM and SIGKILL: systemd only steps in where the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10
 
@@ -48,9 +46,6 @@ PROPERTIES = (
     "KillMode=mixed",
     # At shutdown the job ends first, so that its last checkpoint and record find the shared storage.
     "After=remote-fs.target",
-    # A /dev/shm of its own: logind empties the user's part of the host's one when their last login ends (RemoveIPC), under the
-    # feet of data loaders and NCCL; and what a killed process leaves there goes with the unit. The size is a limit, not a reservation.
-    "TemporaryFileSystem=/dev/shm:mode=1777,size=100%,nr_inodes=0",
     "RuntimeDirectoryMode=0700",
 )
 
@@ -69,7 +64,7 @@ class Place(NamedTuple):
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
     """Let one run at a time look for a job's units and start them: two controllers may be given the same job at once."""
-    with open(LOCK, "w", encoding="utf-8") as lock:
+    with open(records.LOCK, "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -80,11 +75,13 @@ def start(run: Run, job: str, place: Place, spec: dict[str, Any]) -> None:
     directory = runtime_directory(job, name)
     _install(directory, pwd.getpwnam(place.user), place.python, spec)
     program = os.path.join(directory, "supervisor")
+    memory = _shared_memory(run, job)
     command = ["systemd-run", "--quiet", "--collect", "--service-type=exec"]
     command += ["--unit=" + unit_name(job, name), "--slice=" + slice_name(job), "--uid=" + place.user]
     command += [f"--description=Training job {job}: {title(name)}"]
     for setting in (
         *PROPERTIES,
+        f"BindPaths={memory}:/dev/shm",
         "RuntimeDirectory=" + os.path.relpath(directory, "/run"),
         "TimeoutStopSec={}".format(spec["stop_timeout"] + SYSTEMD_EXTRA_STOP_SECONDS),
         f"ExecStopPost=/bin/sh {program} finish",
@@ -94,6 +91,28 @@ def start(run: Run, job: str, place: Place, spec: dict[str, Any]) -> None:
     if status:
         shutil.rmtree(directory, ignore_errors=True)
         raise UnitError(f"systemd-run could not start {unit_name(job, name)}: {error.strip()}")
+
+
+def _shared_memory(run: Run, job: str) -> str:
+    """Make the job's /dev/shm on this host, remove those of jobs that are gone, and return where it is. Raises UnitError.
+
+    Not the host's own, where logind deletes a user's files at the end of their last login (RemoveIPC), under the feet of data loaders
+    and NCCL. One for all processes of the job: NCCL takes one with another /dev/shm for another machine's, and reaches it over the network.
+    """
+    if not os.path.ismount(records.SHARED_MEMORY):
+        os.makedirs(records.SHARED_MEMORY, mode=0o755, exist_ok=True)
+        # The size is a limit, not a reservation.
+        options = "mode=0755,size=100%,nr_inodes=0"
+        status, _unused, error = run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", records.SHARED_MEMORY])
+        if status:
+            raise UnitError(f"cannot mount a tmpfs at {records.SHARED_MEMORY}: {error.strip()}")
+    for other in os.listdir(records.SHARED_MEMORY):
+        if not records.runtime_directories(other):
+            shutil.rmtree(records.shared_memory(other), ignore_errors=True)
+    directory = records.shared_memory(job)
+    os.makedirs(directory, exist_ok=True)
+    os.chmod(directory, 0o1777)
+    return directory
 
 
 def _install(directory: str, user: pwd.struct_passwd, python: str, spec: dict[str, Any]) -> None:

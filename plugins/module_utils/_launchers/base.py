@@ -82,6 +82,10 @@ class Process(NamedTuple):
     C(rank) is its index in the job, C(name) what its log, record and unit are called (lower-case letters, then digits), C(rank<rank>) if
     empty. C(part) is what it is to the job: the job ends with its last worker, ends services then, and goes on without lost spares.
     A process without C(argv) waits for what another host of the job wants to run there, see C(remote_shell).
+
+    C(ranks) are those of the training processes that it starts, where it is not one itself, and C(tag) how their lines begin in its log,
+    with the rank for C({}): whoever asks for the log of one rank gets those lines. C(culprit) is a regular expression that finds in the
+    log which of them was the first to fail, as C(rank), and its exit status (negative: the signal that ended it), as C(status).
     """
 
     host: str
@@ -90,6 +94,9 @@ class Process(NamedTuple):
     environment: dict[str, str]
     name: str = ""
     part: str = WORKER
+    ranks: Sequence[int] | None = None
+    tag: str = ""
+    culprit: str = ""
 
 
 class LaunchError(ValueError):

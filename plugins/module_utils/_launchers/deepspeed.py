@@ -50,6 +50,8 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 # The launcher shows each process the host's GPUs by these numbers.
                 **({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if host.gpus else {}),
             },
+            name=f"agent{index}" if count > 1 else "",
+            ranks=range(index * count, (index + 1) * count),
         )
         for index, host in enumerate(hosts)
     ]

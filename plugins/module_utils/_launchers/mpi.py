@@ -33,6 +33,7 @@ case $status in
   *) echo "rank $OMPI_COMM_WORLD_RANK on $DEEPLEARNING_HOST ended with exit status $status" >&2 ;;
 esac
 exit $status"""
+CULPRIT = r"rank (?P<rank>\d+) on \S+ ended with exit status (?P<status>\d+)"
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "mpirun": {"type": "str", "default": "mpirun"},
@@ -65,6 +66,9 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
             environment={**shared, **_host_environment(host, count)},
             name=f"orted{index}" if index else LEAD,
             part=SERVICE if index else WORKER,
+            ranks=() if index else range(sum(counts)),
+            tag="" if index else "[1,{}]<",
+            culprit="" if index else CULPRIT,
         )
         for index, (host, count) in enumerate(zip(hosts, counts))
     ]

@@ -19,6 +19,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
     port,
 )
 
+TAG = "[rank {}] "
+# In what torchrun says last, about the worker that it saw failing first.
+CULPRIT = r"Root Cause.*\n(?:.*\n)*?\s*rank\s*: (?P<rank>\d+).*\n\s*exitcode\s*: (?P<status>-?\d+)"
+
 # Seconds. With PyTorch's own values the others need three quarters of a minute to go on after a host is lost.
 RENDEZVOUS = {"keep_alive_interval": 2, "keep_alive_max_attempt": 3, "last_call_timeout": 5}
 
@@ -36,8 +40,9 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     dynamic = elastic or restarts > 0
     # Workers whose peer is lost fail: each host that may be lost takes one restart.
     restarts += len(hosts) - least
-    # Where the log's name does not tell the rank, the lines do.
+    # Where the log's name does not tell the rank, the lines do. Agents that agree on the ranks themselves may have any of them.
     tagged = dynamic or workers > 1
+    world = range(workers * len(hosts))
     return [
         Process(
             host=host.name,
@@ -54,7 +59,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
             environment={
                 # What torchrun itself would choose, without its warning: several workers share the cores, a single one has them all.
                 **({"OMP_NUM_THREADS": "1"} if workers > 1 else {}),
-                **({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[rank ${rank}] "} if tagged else {}),
+                **({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": TAG.format("${rank}")} if tagged else {}),
                 # Without it those who are left after a loss may look for each other where they met before, and die.
                 **({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if dynamic else {}),
                 # The interface of the cluster's address, never a bridge that has the same address on every host.
@@ -63,6 +68,10 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 **gpu_environment(host.gpus),
             },
             part=SPARE if elastic and index else WORKER,
+            name=f"agent{index}" if tagged else "",
+            ranks=world if dynamic else world[index * workers : (index + 1) * workers],
+            tag=TAG if tagged else "",
+            culprit=CULPRIT if tagged else "",
         )
         for index, host in enumerate(hosts)
     ]

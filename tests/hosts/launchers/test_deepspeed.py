@@ -59,7 +59,7 @@ def test_the_optimizer_is_divided_among_all_processes(cluster):
     result = cluster.train("regression", REGRESSION, arguments=["--steps", "100"], processes_per_host=2, **VARIABLES)
     assert result.returncode == 0, result.stdout + result.stderr
     for index, worker in enumerate(cluster.workers):
-        log = cluster.read(f"/efs/jobs/regression/logs/rank{index}.log")
+        log = cluster.read(f"/efs/jobs/regression/logs/agent{index}.log")
         for local_rank in range(2):
             rank = 2 * index + local_rank
             assert f"rank {rank} of 4 on ip-{worker['address'].replace('.', '-')} ({local_rank}): stage 1" in log

@@ -26,8 +26,8 @@ def cluster(tmp_path_factory):
 
 
 def ranks(log, pattern):
-    """Return what follows the pattern in the lines of each rank. The end of a line may have a tag of its own."""
-    return {int(rank): text for rank, text in re.findall(rf"^\[1,(\d+)\]<stdout>:{pattern}(.*?)(?:\[1,\1\].*)?$", log, re.MULTILINE)}
+    """Return what follows the pattern in the lines of each rank. Tags may also stand in the middle of lines and at their ends."""
+    return {int(rank): text for rank, text in re.findall(rf"\[1,(\d+)\]<stdout>:{pattern}(.*?)(?=\[1,\d+\]<|$)", log, re.MULTILINE)}
 
 
 def test_ranks_talk_to_each_other_on_all_hosts_and_have_their_environment(cluster):
@@ -108,11 +108,39 @@ def test_the_rank_that_fails_is_named_with_its_host(cluster):
     """
     result = cluster.train("fails", script, **MPI)
     assert result.returncode != 0
-    assert "job fails failed: mpirun on deeplearning-worker1 ended with exit status 1" in result.stdout
+    assert (
+        "job fails failed: mpirun on deeplearning-worker1 ended with exit status 1, because rank 3 ended with exit status 1"
+        in result.stdout
+    )
     assert "[1,3]<stderr>:the disk of the second host is full" in result.stdout
     assert "rank 3 on deeplearning-worker2 ended with exit status 1" in result.stdout
     assert len(re.findall(r"rank \d on deeplearning-worker\d ended", cluster.read("/efs/jobs/fails/logs/mpirun.log"))) == 1
+    shown = cluster.play("deeplearning.cluster.logs", "-e", "training_job_name=fails", "-e", "rank=3").stdout
+    lines = re.findall(r"^mpirun +\| (.*)$", shown, re.MULTILINE)
+    assert "[1,3]<stderr>:the disk of the second host is full" in lines
+    assert all(line.startswith("[1,3]<") for line in lines)
     assert cluster.members("fails") == []
+
+
+def test_stop_asks_the_ranks_of_all_hosts_to_end(cluster):
+    script = """
+        import os, pathlib, signal, sys, time
+        rank = os.environ["OMPI_COMM_WORLD_RANK"]
+
+        def save(*_):
+            pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"], rank).touch()
+            sys.exit(0)
+
+        signal.signal(signal.SIGTERM, save)
+        print("ready", flush=True)
+        while True:
+            time.sleep(0.1)
+    """
+    cluster.start("asked", script, **MPI)
+    wait_until(lambda: cluster.read("/efs/jobs/asked/logs/mpirun.log").count("ready") == 4)
+    cluster.stop("asked")
+    assert cluster.hosts[0].ssh("ls /efs/jobs/asked/checkpoints").stdout.split() == ["0", "1", "2", "3"]
+    assert cluster.members("asked") == []
 
 
 def is_training(cluster, name):

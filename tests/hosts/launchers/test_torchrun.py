@@ -34,20 +34,20 @@ def test_an_elastic_job_goes_on_without_a_host(cluster):
     arguments = ["--epochs", "30", "--batch-size", "4", "--learning-rate", "0.01"]
     cluster.start("elastic", DIGITS, arguments=arguments, launcher_options={"min_hosts": 2}, **SINGLE)
     wait_until(lambda: len(epochs(cluster, "elastic")) >= 2, 120)
-    cluster.hosts[2].ssh("sudo systemctl kill --signal=KILL deeplearning-elastic-rank2.service")
+    cluster.hosts[2].ssh("sudo systemctl kill --signal=KILL deeplearning-elastic-agent2.service")
     wait_until(lambda: cluster.info("elastic")["state"] != "running", 300)
     found = cluster.info("elastic")
     assert [process["state"] for process in found["processes"]] == ["succeeded", "succeeded", "failed"]
     assert found["state"] == "succeeded"
     assert epochs(cluster, "elastic")[-1] == 30
     # Another world went on where the one before had stopped.
-    logs = [cluster.read(f"/efs/jobs/elastic/logs/rank{rank}.log") for rank in range(2)]
+    logs = [cluster.read(f"/efs/jobs/elastic/logs/agent{index}.log") for index in range(2)]
     for log in logs:
         assert re.search(r"^\[rank \d\] rank \d of 3 on ", log, re.MULTILINE)
         assert re.search(r"^\[rank \d\] rank \d of 2 on ", log, re.MULTILINE)
         assert re.search(r"^\[rank \d\] rank \d: goes on after epoch [1-9]", log, re.MULTILINE)
     status = cluster.play("deeplearning.cluster.status", "-e", "training_job_name=elastic").stdout
-    assert re.search(r"rank 2 +deeplearning-worker3 +failed", status)
+    assert re.search(r"agent 2 +deeplearning-worker3 +failed", status)
     assert cluster.members("elastic") == []
 
 
@@ -68,13 +68,32 @@ def test_workers_are_restarted_together_and_arguments_arrive_as_given(cluster):
     arguments = ["$$", "$local_rank", "${rank}", "$"]
     result = cluster.train("again", script, arguments=arguments, processes_per_host=2, launcher_options={"max_restarts": 1})
     assert result.returncode == 0, result.stdout + result.stderr
-    logs = "".join(cluster.read(f"/efs/jobs/again/logs/rank{rank}.log") for rank in range(3)).splitlines()
+    logs = "".join(cluster.read(f"/efs/jobs/again/logs/agent{index}.log") for index in range(3)).splitlines()
     for rank in range(6):
         lines = [line for line in logs if line.startswith(f"[rank {rank}] ")]
         # Wherever rank 3 failed before another had begun, that one has begun only once.
         assert set(lines[:-1]) <= {f"[rank {rank}] begins with {arguments}", "[rank 3] a passing fault"}
         assert lines[-1] == f"[rank {rank}] ends"
     assert logs.count("[rank 3] a passing fault") == 1
+
+
+def test_of_several_ranks_under_one_agent_the_one_that_fails_is_named_and_each_has_its_lines(cluster):
+    script = """
+        import os, sys, time
+        rank = os.environ["RANK"]
+        print("begins", flush=True)
+        if rank == "3":
+            time.sleep(1)
+            sys.exit("the disk is full")
+        time.sleep(600)
+    """
+    result = cluster.train("fails", script, processes_per_host=2, stop_timeout=5, **SINGLE)
+    assert result.returncode != 0
+    assert "agent 1 on deeplearning-worker2 ended with exit status 1, because rank 3 ended with exit status 1. The end of" in result.stdout
+    assert re.search(r"agent1.log:\s+\[rank 3\] begins\s+\[rank 3\] the disk is full", result.stdout), result.stdout
+    shown = cluster.play("deeplearning.cluster.logs", "-e", "training_job_name=fails", "-e", "rank=3").stdout
+    assert re.findall(r"^agent 1 \| (.*)$", shown, re.MULTILINE) == ["[rank 3] begins", "[rank 3] the disk is full"]
+    assert cluster.members("fails") == []
 
 
 def test_survives(cluster, survive):

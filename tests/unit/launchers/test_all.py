@@ -89,6 +89,10 @@ def test_every_launcher_gives_processes_names_that_units_can_have(name, launcher
             assert [process.rank for process in processes] == list(range(len(processes)))
             assert processes[0].part == "worker"
             assert {process.host for process in processes} <= {host.name for host in make_hosts(count, gpus)}
+            given = [process.ranks for process in processes if process.ranks is not None]
+            assert len(given) in (0, len(processes)), "ranks are given for all processes or for none"
+            ranks = [rank for ranks in given for rank in ranks]
+            assert ranks == list(range(len(ranks))), "each rank is one process's"
 
 
 @pytest.mark.parametrize("name", sorted(LAUNCHERS))

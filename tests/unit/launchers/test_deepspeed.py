@@ -27,6 +27,8 @@ def test_each_host_starts_its_own_processes(count, gpus, per_host, devices):
     processes = plan(make_hosts(count, gpus), processes_per_host=per_host, arguments=["--deepspeed", "two words"])
     assert [(process.host, process.rank) for process in processes] == [(f"deeplearning-worker{n + 1}", n) for n in range(count)]
     for process in processes:
+        assert list(process.ranks) == [process.rank * len(devices) + index for index in range(len(devices))]
+        assert process.name == (f"agent{process.rank}" if len(devices) > 1 else "")
         assert list(world(process).items()) == [(f"deeplearning-worker{n + 1}", devices) for n in range(count)]
         assert process.argv[:3] == ["/opt/pytorch/bin/python", "-m", "deepspeed.launcher.launch"]
         assert process.argv[4:] == [

@@ -38,6 +38,8 @@ def test_torchrun_starts_one_agent_per_host(count, gpus, workers):
         shown = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(gpus)))} if gpus else {}
         assert process.environment == {**several, **shown, "GLOO_SOCKET_IFNAME": "ens5", "NCCL_SOCKET_IFNAME": "=ens5"}
         assert process.part == "worker"
+        assert list(process.ranks) == list(range(workers * process.rank, workers * (process.rank + 1)))
+        assert (process.name, process.tag) == ((f"agent{process.rank}", "[rank {}] ") if workers > 1 else ("", ""))
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,8 @@ def test_agents_that_restart_workers_find_each_other_at_the_first_host(count, op
         assert process.environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
         assert process.environment["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] == "[rank ${rank}] "
     assert [process.part for process in processes] == parts
+    assert {tuple(process.ranks) for process in processes} == {tuple(range(count * (gpus or 1)))}, "any agent may have any rank"
+    assert {process.tag for process in processes} == {"[rank {}] "}
 
 
 def test_all_hosts_are_wanted_unless_one_may_be_lost():

@@ -1,0 +1,91 @@
+"""Whose last words the message about a failed job has."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import mpi, torchrun
+
+TORCHRUN = """[rank 2] step 1
+[rank 3] step 1
+[rank 3] the disk is full
+E1121 22:10:40.169000 210 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: 213)
+============================================================
+/efs/jobs/fails/code/fails.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-21_22:10:40
+  rank      : 2 (local_rank: 0)
+  exitcode  : -15 (pid: 212)  (SIGTERM)
+  error_file: <N/A>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_22:10:39
+  host      : deeplearning-worker2
+  rank      : 3 (local_rank: 1)
+  exitcode  : {status} (pid: 213)
+  error_file: <N/A>
+"""
+MPI = """[1,0]<stdout>:step 1
+[1,13]<stderr>:the disk is full
+[1,13]<stderr>:rank 13 on deeplearning-worker2 ended with exit status 9
+[1,1]<stderr>:rank 1 on deeplearning-worker1 ended with exit status 1
+mpirun detected that one or more processes exited with non-zero status
+"""
+AGENT = {"name": "agent1", "state": "failed", "exit_code": 1, "tag": torchrun.TAG, "culprit": torchrun.CULPRIT}
+MPIRUN = {"name": "mpirun", "state": "failed", "exit_code": 9, "tag": "[1,{}]<", "culprit": mpi.CULPRIT}
+PLAIN = {"name": "rank1", "state": "failed", "exit_code": 1, "tag": "", "culprit": ""}
+
+
+@pytest.mark.parametrize(
+    ("process", "log", "how", "first", "last"),
+    [
+        (
+            AGENT,
+            TORCHRUN.format(status=1),
+            "ended with exit status 1, because rank 3 ended with exit status 1",
+            "[rank 3] step 1",
+            "[rank 3] the disk is full",
+        ),
+        (
+            AGENT,
+            TORCHRUN.format(status=-9),
+            "ended with exit status 1, because rank 3 was killed by signal SIGKILL",
+            "[rank 3] step 1",
+            "[rank 3] the disk is full",
+        ),
+        (AGENT, "[rank 2] step 1\nno rendezvous\n", "ended with exit status 1", "[rank 2] step 1", "no rendezvous"),
+        (
+            {**AGENT, "reason": "reached its time limit of 5 s"},
+            TORCHRUN.format(status=1),
+            "reached its time limit of 5 s",
+            "[rank 2] step 1",
+            "  error_file: <N/A>",
+        ),
+        (
+            MPIRUN,
+            MPI,
+            "ended with exit status 9, because rank 13 ended with exit status 9",
+            "[1,13]<stderr>:the disk is full",
+            "[1,13]<stderr>:rank 13 on deeplearning-worker2 ended with exit status 9",
+        ),
+        (PLAIN, "".join(f"line {number}\n" for number in range(100)), "ended with exit status 1", "line 60", "line 99"),
+        (PLAIN, None, "ended with exit status 1", None, None),
+    ],
+)
+def test_the_rank_that_was_first_is_named_and_heard(tmp_path, process, log, how, first, last):
+    path = tmp_path / "log"
+    if log is not None:
+        path.write_text(log)
+    found = look.last_words(process, str(path))
+    assert found["how"] == how
+    assert found["log"] == str(path)
+    assert (found["lines"][:1], found["lines"][-1:]) == (([first], [last]) if log else ([], []))
+
+
+def test_what_a_rank_has_said_long_before_others_is_found(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("[rank 3] the disk is full\n" + "[rank 2] waits\n" * 5000 + TORCHRUN.format(status=1).split("full\n")[1])
+    assert look.last_words(AGENT, str(path))["lines"] == ["[rank 3] the disk is full"]
