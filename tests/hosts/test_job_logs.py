@@ -68,11 +68,18 @@ class Terminal:
                 return
             self.output += data.decode("utf-8", "replace")
 
-    def read(self, text):
-        """Wait for a text, and forget what was shown up to it."""
-        end = time.monotonic() + 90
+    def read(self, text, typing=""):
+        """Wait for a text, and forget what was shown up to it.
+
+        What is to be typed until then is typed more than once: Ansible throws away what comes in the moment after it has asked.
+        """
+        begin = typed = time.monotonic()
         while text not in self.output:
-            assert time.monotonic() < end, f"{text!r} was not shown after {self.output}"
+            now = time.monotonic()
+            assert now < begin + 90, f"{text!r} was not shown after {self.output}"
+            if typing and now >= typed:
+                self.type(typing)
+                typed = now + 5
             time.sleep(0.2)
         self.output = self.output.split(text, 1)[1]
 
@@ -143,13 +150,12 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     terminal.read("rank 1 | line 4 of 1")
     terminal.type("\x03")
     terminal.read("asked: stop the job (s), leave it running (l), or go on watching (Enter)?")
-    terminal.type("\r")
     cluster.hosts[1].ssh("echo still there >> /efs/jobs/asked/logs/rank1.log")
-    terminal.read("rank 1 | still there")
+    terminal.read("rank 1 | still there", typing="\r")
     terminal.type("\x03")
     terminal.read("asked: stop the job (s)")
-    terminal.type("l\r")
-    terminal.read("job asked goes on. To watch it: ansible-playbook playbooks/logs.yml -e training_job_name=asked -e follow=true")
+    goes_on = "job asked goes on. To watch it: ansible-playbook playbooks/logs.yml -e training_job_name=asked -e follow=true"
+    terminal.read(goes_on, typing="l\r")
     assert terminal.end() == 0
     assert "after the job" not in terminal.output
     assert len(cluster.members("asked")) >= 2
@@ -158,8 +164,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     terminal.read("Ctrl-C asks whether to stop it")
     terminal.type("\x03")
     terminal.read("asked: stop the job (s)")
-    terminal.type("s\r")
-    terminal.read("job asked was stopped on all hosts, as was asked for with Ctrl-C")
+    terminal.read("job asked was stopped on all hosts, as was asked for with Ctrl-C", typing="s\r")
     assert terminal.end() != 0
     assert cluster.members("asked") == []
     assert cluster.info("asked")["state"] == "stopped"

@@ -123,9 +123,10 @@ def test_exit_status_is_the_processs(run, make_spec, tmp_path):
     assert log(tmp_path) == "bad\n"
 
 
-def test_a_signal_is_recorded(run, make_spec, tmp_path):
-    assert run(make_spec("import os; os.kill(os.getpid(), 9)")).returncode == 1
-    assert (record(tmp_path)["state"], record(tmp_path)["signal"]) == ("failed", "SIGKILL")
+@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (35, "35")])
+def test_a_signal_is_recorded(run, make_spec, tmp_path, number, name):
+    assert run(make_spec(f"import os; os.kill(os.getpid(), {number})")).returncode == 1
+    assert (record(tmp_path)["state"], record(tmp_path)["signal"]) == ("failed", name)
 
 
 def test_what_cannot_be_started_is_recorded(run, make_spec, tmp_path):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import time
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
@@ -48,8 +47,7 @@ def last_words(process: Record, log: str) -> Record:
     asked = process["culprit"] and not process.get("reason")
     found = re.search(process["culprit"], "\n".join(lines)) if asked else None
     if found:
-        status = int(found["status"])
-        end = {"signal": signal.Signals(-status).name} if status < 0 else {"exit_code": status}
+        end = records.outcome(int(found["status"]))
         how += ", because rank {} {}".format(found["rank"], records.describe_end({"state": records.FAILED, **end}))
         lines = text.lines_of(found["rank"], process["tag"], lines) or lines
     return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}

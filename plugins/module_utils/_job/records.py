@@ -12,6 +12,7 @@ import glob
 import json
 import os
 import re
+import signal
 import socket
 import time
 from typing import Any, Dict, NamedTuple, Sequence
@@ -203,6 +204,16 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
         if state in by_state:
             return min(by_state[state], key=lambda process: (process[moment], process["rank"]))
     return None
+
+
+def outcome(code: int) -> Record:
+    """Return what a record keeps of a return code as subprocess has it (negative: the signal that ended the process)."""
+    if code >= 0:
+        return {"exit_code": code}
+    try:
+        return {"signal": signal.Signals(-code).name}
+    except ValueError:  # a real-time signal
+        return {"signal": str(-code)}
 
 
 def describe_end(process: Record) -> str:

@@ -38,6 +38,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     describe_end,
     first_failure,
     job_state,
+    outcome,
     read_json,
     read_record,
     read_records,
@@ -248,17 +249,16 @@ class Supervisor:
 
     def finished(self, code: int) -> int:
         """Record how the process ended."""
-        outcome: dict[str, Any] = {"signal": signal.Signals(-code).name} if code < 0 else {"exit_code": code}
         if self.ended:
-            return self.finish(self.ended.state, reason=self.ended.reason, **outcome)
-        return self.finish(FAILED if code else SUCCEEDED, **outcome)
+            return self.finish(self.ended.state, reason=self.ended.reason, **outcome(code))
+        return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
 
-    def finish(self, state: str, **outcome: Any) -> int:
+    def finish(self, state: str, **how: Any) -> int:
         """Write the final record and return the exit status for the unit."""
-        self.watch.write(state=state, finished=time.time(), **outcome)
+        self.watch.write(state=state, finished=time.time(), **how)
         if state in (SUCCEEDED, STOPPED):
             return 0
-        return outcome.get("exit_code") or 1
+        return how.get("exit_code") or 1
 
     def attend(self) -> None:
         """Stay, as the lead, until the job is over; whoever stops the lead need not wait for that."""
