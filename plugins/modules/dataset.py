@@ -231,6 +231,7 @@ OF_THE_CALL = {"state", "hosts", "attempt", "wait"}
 
 
 def main() -> None:
+    os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
     module = AnsibleModule(ARGUMENTS, supports_check_mode=True, required_if=[("state", "fetched", ["share"])])
     spec = {name: value for name, value in module.params.items() if name not in OF_THE_CALL}
     try:

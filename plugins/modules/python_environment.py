@@ -328,12 +328,13 @@ def build(module: AnsibleModule, place: Place, interpreter: Interpreter, specifi
         uv = shutil.which("uv")
         environment = installer_variables(params["index_url"], params["find_links"])
         for step in build_steps(params["installer"], interpreter.path, place.path, file, uv, scratch):
-            status, output, errors = module.run_command(step.argv, environ_update=environment, umask=0o022)
+            status, output, errors = module.run_command(step.argv, environ_update=environment)
             if status != 0:
                 raise RefusalError(f"{socket.gethostname()} {describe_failure(step, output + errors)}")
 
 
 def main() -> None:
+    os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},

@@ -159,6 +159,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 def main() -> None:
+    os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
     module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     try:
         if module.params["state"] == "present":

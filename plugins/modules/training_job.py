@@ -554,6 +554,7 @@ def stop(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
+    os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
