@@ -1,12 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""DeepSpeed: its own launcher for one host on each host, so that nothing needs to reach the others through ssh or pdsh."""
+"""DeepSpeed: one process for each GPU, with what DeepSpeed's own launchers tell it, so that nothing needs to reach the others through ssh."""
 
 from __future__ import annotations
 
-import base64
-import json
 from typing import Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
@@ -16,56 +14,50 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
     Process,
     Program,
     equal_slots,
+    gpu_environment,
     port,
     slots,
 )
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return one launcher per host, which starts a process for each GPU. Raises LaunchError for unequal hosts, and for idle GPUs."""
+    """Return the processes of all hosts. Raises LaunchError for unequal hosts, and for idle GPUs."""
     count = equal_slots(program, hosts)
-    devices = {host.name: _devices(program, host) for host in hosts}
-    # What `deepspeed` itself passes on. It could name numbers of slots only, always the first GPUs of a host.
-    world = base64.urlsafe_b64encode(json.dumps(devices).encode()).decode()
+    for host in hosts:
+        if any(len(gpus) > 1 for gpus in slots(program, host)):
+            raise LaunchError(
+                f"{count} processes would leave GPUs of {host.name} idle, because each has one with deepspeed: "
+                "name the GPUs (gpus), or leave the number of processes per host at 0"
+            )
     return [
         Process(
             host=host.name,
-            rank=index,
+            rank=index * count + local_rank,
             argv=[
-                program.python,
-                "-m",
-                "deepspeed.launcher.launch",
-                f"--world_info={world}",
-                f"--node_rank={index}",
-                f"--master_addr={hosts[0].name}",
-                f"--master_port={port(program.job)}",
-                *([] if program.options["local_rank"] else ["--no_local_rank"]),
-                *(["--no_python", *program.argv] if program.command else [program.script, *program.arguments]),
+                *(program.command or (program.python, program.script)),
+                *([f"--local_rank={local_rank}"] if program.options["local_rank"] else []),
+                *program.arguments,
             ],
             environment={
+                "RANK": str(index * count + local_rank),
+                "LOCAL_RANK": str(local_rank),
+                "WORLD_SIZE": str(len(hosts) * count),
+                "LOCAL_SIZE": str(count),
+                "CROSS_RANK": str(index),
+                "CROSS_SIZE": str(len(hosts)),
+                "MASTER_ADDR": hosts[0].name,
+                "MASTER_PORT": str(port(program.job)),
                 **({"OMP_NUM_THREADS": "1"} if count > 1 else {}),
-                "DS_ACCELERATOR": "cuda" if host.gpus else "cpu",
                 "GLOO_SOCKET_IFNAME": host.interface,
                 "NCCL_SOCKET_IFNAME": "=" + host.interface,
-                # The launcher shows each process the host's GPUs by these numbers.
-                **({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if host.gpus else {}),
+                "DS_ACCELERATOR": "cuda" if host.gpus else "cpu",
+                # Each process sees all of them, and takes the one with its local rank.
+                **gpu_environment(host.gpus),
             },
-            name=f"agent{index}" if count > 1 else "",
-            ranks=range(index * count, (index + 1) * count),
         )
         for index, host in enumerate(hosts)
+        for local_rank in range(count)
     ]
-
-
-def _devices(program: Program, host: Host) -> list[int]:
-    """Return the numbers of the devices of the host's processes: its GPUs, or just numbers where there is none."""
-    shares = slots(program, host)
-    if any(len(gpus) > 1 for gpus in shares):
-        raise LaunchError(
-            f"{len(shares)} processes would leave GPUs of {host.name} idle, because each has one with deepspeed: "
-            "name the GPUs (gpus), or leave the number of processes per host at 0"
-        )
-    return [gpus[0] if gpus else index for index, gpus in enumerate(shares)]
 
 
 LAUNCHER = Launcher(plan, options={"local_rank": {"type": "bool", "default": True}})

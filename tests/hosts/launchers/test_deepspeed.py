@@ -58,12 +58,11 @@ def cluster(tmp_path_factory):
 def test_the_optimizer_is_divided_among_all_processes(cluster):
     result = cluster.train("regression", REGRESSION, arguments=["--steps", "100"], processes_per_host=2, **VARIABLES)
     assert result.returncode == 0, result.stdout + result.stderr
-    for index, worker in enumerate(cluster.workers):
-        log = cluster.read(f"/efs/jobs/regression/logs/agent{index}.log")
-        for local_rank in range(2):
-            rank = 2 * index + local_rank
-            assert f"rank {rank} of 4 on ip-{worker['address'].replace('.', '-')} ({local_rank}): stage 1" in log
-        assert log.count("weights 1.0 -2.0 3.0") == 2
+    for rank in range(4):
+        index, local_rank = divmod(rank, 2)
+        log = cluster.read(f"/efs/jobs/regression/logs/rank{rank}.log")
+        assert f"rank {rank} of 4 on ip-{cluster.workers[index]['address'].replace('.', '-')} ({local_rank}): stage 1" in log
+        assert log.count("weights 1.0 -2.0 3.0") == 1
 
 
 def is_training(cluster, name):
@@ -76,8 +75,8 @@ def test_survives(cluster, survive):
         Endless(
             script=REGRESSION,
             variables={**VARIABLES, "arguments": ["--steps", "1000000000"], "environment": {"OMP_NUM_THREADS": "1"}, "stop_timeout": 5},
-            launcher="deepspeed.launcher.launch .*/efs/jobs/kill-launcher-deepspeed/code/",
-            rank="python -u /efs/jobs/kill-rank-deepspeed/code/",
+            launcher="/jobs/kill-launcher-deepspeed-rank.*/supervisor.zip run",
+            rank="python /efs/jobs/kill-rank-deepspeed/code/",
             training=is_training,
         ),
     )
