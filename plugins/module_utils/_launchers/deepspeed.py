@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""DeepSpeed: one process for each GPU, with what DeepSpeed's own launchers tell it, so that nothing needs to reach the others through ssh."""
+"""DeepSpeed: one process for each GPU, with what DeepSpeed's own launcher would tell it, and nothing that goes through ssh."""
 
 from __future__ import annotations
 
