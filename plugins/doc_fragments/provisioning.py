@@ -337,7 +337,8 @@ options:
     description:
       - Number of workers beside the master, at least 1. The master trains too, so a job has one host more.
       - Required when O(state=present).
-      - Changed in place. Nodes with the highest numbers go when there are to be fewer.
+      - Changed in place. Nodes with the highest numbers go when there are to be fewer. C(playbooks/provision.yml) refuses that while a job
+        runs on one of them.
     type: int
   worker_minimum:
     description:

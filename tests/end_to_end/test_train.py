@@ -168,17 +168,22 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
         "training_job_wait": False,
     }
     playbook("train.yml", "-e", json.dumps(job))
-    on_all = "while read -u 10 host; do ssh $host 'pgrep -f endless.py | wc -l'; done 10<$DEEPLEARNING_WORKERS_PATH"
+    # The brackets keep pgrep -f from finding the shell that ssh starts for it
+    on_all = "while read -u 10 host; do ssh $host 'pgrep -f [e]ndless.py | wc -l'; done 10<$DEEPLEARNING_WORKERS_PATH"
     deadline = time.monotonic() + 60
     while "0" in on_master(on_all).split():
         assert time.monotonic() < deadline, "the job never ran everywhere"
     assert "endless running" in playbook("status.yml").output
     refused = playbook("provision.yml", "-e", "provision_replace_nodes=true", "-e", "deeplearning_root_volume_size=120", status=2)
     assert "Nodes cannot be replaced while endless runs" in refused.output
+    for mode in (["--check"], []):
+        refused = playbook("provision.yml", "-e", "deeplearning_worker_count=1", *mode, status=2)
+        assert "Nodes cannot be removed while endless runs on deeplearning-worker3." in refused.output
+    assert "0" not in on_master(on_all).split()
     playbook("stop.yml", "-e", "training_job_name=endless")
-    # pgrep -f finds the shell that ssh starts for it, too
-    assert set(on_master(on_all.replace("endless.py", "[e]ndless.py")).split()) == {"0"}
+    assert set(on_master(on_all).split()) == {"0"}
     assert "endless running" not in playbook("status.yml").output
+    assert playbook("provision.yml", "-e", "deeplearning_worker_count=1", "--check").recap["localhost"]["changed"] == 1
 
 
 def test_workers_come_and_go(first_run, playbook, on_master):

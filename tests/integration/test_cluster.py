@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from local_cloud.testing import wait_until
 
 from .conftest import ModuleFailed
 
@@ -140,6 +141,20 @@ def test_a_lost_worker_is_replaced_and_gets_the_free_number(cloud, run, definiti
     assert lost not in after
     assert sorted(after.values()) == [1, 2, 3]
     assert {key: number for key, number in after.items() if key in before} == {key: number for key, number in before.items() if key != lost}
+
+
+def test_the_highest_number_goes_also_where_a_lower_one_is_still_to_be_given(cloud, run, definition, name):
+    run("cluster", **definition)
+    by_number = {number: instance_id for instance_id, number in numbers(cloud, name).items()}
+    cloud.client("ec2").terminate_instances(InstanceIds=[by_number[2]])
+
+    def successor():
+        return [key for key, tags in instances(cloud, name, "running").items() if "deeplearning:number" not in tags]
+
+    wait_until(successor, 30)
+    (second,) = successor()
+    run("cluster", **{**definition, "worker_count": 1})
+    assert numbers(cloud, name) == {by_number[1]: 1, second: 2}
 
 
 def test_a_group_that_has_not_noticed_a_loss_is_waited_for(cloud, run, definition, name):

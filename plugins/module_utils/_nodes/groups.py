@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from .._aws import COMPONENT_TAG, KEY_TAG, Cloud, WaitTimeout, error_code, tag_dict, tag_list
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
-from .definition import COMPONENT, NODE_TYPE_TAG, STORAGE_TAGS, WANTED_TAG
+from .definition import COMPONENT, NODE_TYPE_TAG, STORAGE_TAGS, WANTED_TAG, assign_numbers
 from .members import end, in_group, live_instances, number_of
 
 try:
@@ -155,9 +155,12 @@ def _remove_highest_numbers(cloud: Cloud, found: Found, properties: Properties) 
     cloud.autoscaling.update_auto_scaling_group(
         AutoScalingGroupName=found.id, MinSize=min(properties["minimum"], properties["size"]), DesiredCapacity=properties["size"] + surplus
     )
-    # Nodes without a number go first
-    for instance in sorted(in_group, key=lambda instance: number_of(instance) or 10**6, reverse=True)[:surplus]:
-        end(cloud, instance["InstanceId"], replaced=False)
+    numbered = {instance["InstanceId"]: number for instance in in_group if (number := number_of(instance))}
+    unnumbered = [instance["InstanceId"] for instance in in_group if instance["InstanceId"] not in numbered]
+    # As the inventory shows them, and with it whoever looks for jobs on those that go
+    shown = assign_numbers(found.address.key, numbered, unnumbered, len(in_group))
+    for instance_id in sorted(shown, key=shown.__getitem__, reverse=True)[:surplus]:
+        end(cloud, instance_id, replaced=False)
 
 
 def _delete_group(cloud: Cloud, found: Found) -> None:

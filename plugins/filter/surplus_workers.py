@@ -1,0 +1,69 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tells which workers go when a cluster is to have fewer."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: surplus_workers
+version_added: 0.1.0
+short_description: The workers that go when there are to be fewer
+description:
+  - Those with the highest numbers, as the role P(deeplearning.cluster.provision#role) ends them.
+positional: count
+options:
+  _input:
+    description: Variables of the cluster's workers, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.
+    type: list
+    elements: dict
+    required: true
+  count:
+    description: How many workers there are to be, without the master. With none nothing is known to go.
+    type: int
+    required: true
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Show the workers that one worker beside the master would leave
+  ansible.builtin.debug:
+    msg: "{{ groups['workers'] | map('extract', hostvars) | deeplearning.cluster.surplus_workers(1) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The names that hosts use among themselves, in the order of the numbers.
+  type: list
+  elements: str
+  sample: [deeplearning-worker3, deeplearning-worker4]
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+
+def surplus_workers(hosts: Iterable[Mapping[str, Any]], count: int | str | None) -> list[str]:
+    """Return the names of the workers beyond C(count). Raises AnsibleFilterError when a variable is missing or C(count) is no number."""
+    if count is None:
+        return []
+    try:
+        names = {int(host["deeplearning_number"]): str(host["deeplearning_hostname"]) for host in hosts}
+    except KeyError as error:
+        raise AnsibleFilterError(f"a host of the cluster lacks the variable {error.args[0]}: use the nodes inventory or set it") from error
+    try:
+        wanted = max(int(count), 0)
+    except ValueError as error:
+        raise AnsibleFilterError(f"{count!r} is not a number of workers") from error
+    return [names[number] for number in sorted(names)[wanted:]]
+
+
+class FilterModule:
+    """Filters about the size of a cluster."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters by name."""
+        return {"surplus_workers": surplus_workers}

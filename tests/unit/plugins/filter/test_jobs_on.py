@@ -1,0 +1,50 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which jobs keep nodes from going."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import START_TIMEOUT, jobs_on
+
+
+def job(states, *, state="running", expected=None, age=0):
+    """A job with processes on hosts a, b, c in the states given."""
+    processes = [{"host": host, "state": each} for host, each in zip("abc", states)]
+    count = len(processes) if expected is None else expected
+    return {"name": "digits", "state": state, "created": time.time() - age, "process_count": count, "processes": processes}
+
+
+RUNNING = ("running", "running", "running")
+
+
+@pytest.mark.parametrize(
+    ("found", "hosts", "words"),
+    [
+        pytest.param(job(RUNNING), ["c"], "digits runs on c", id="on a host that goes"),
+        pytest.param(job(RUNNING), ["d", "c", "b"], "digits runs on c, b", id="on some of those that go"),
+        pytest.param(job(RUNNING, age=10**6), ["c"], "digits runs on c", id="for days"),
+        pytest.param(job(RUNNING[:2]), ["c"], None, id="on hosts that stay"),
+        pytest.param(job(RUNNING), [], None, id="no host goes"),
+        pytest.param(job(("running", "running", "lost")), ["c"], None, id="an elastic job goes on without it"),
+        pytest.param(job(("running", "running", "succeeded")), ["c"], None, id="its process there has ended"),
+        pytest.param(job(RUNNING[:1], expected=3), ["c"], "digits is starting", id="not all have started"),
+        pytest.param(job((), state="pending"), ["c"], "digits is starting", id="none has started yet"),
+        pytest.param(job((), state="pending", age=-300), ["c"], "digits is starting", id="by clocks that differ"),
+        pytest.param(job((), state="pending", age=START_TIMEOUT + 1), ["c"], None, id="it never started"),
+        *(
+            pytest.param(job(("running", "running", state), state=state), ["c"], None, id=state)
+            for state in ("succeeded", "failed", "stopped", "lost")
+        ),
+    ],
+)
+def test_a_job_counts_where_it_runs_or_may(found, hosts, words):
+    assert jobs_on([found], hosts) == ([{"name": "digits", "words": words}] if words else [])
+
+
+def test_every_job_in_the_way_is_named():
+    jobs = [{**job(RUNNING), "name": "new"}, job(RUNNING[:1]), {**job(RUNNING[:2]), "name": "old"}]
+    assert [found["name"] for found in jobs_on(jobs, ["b", "c"])] == ["new", "old"]

@@ -1,0 +1,44 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which workers go when there are to be fewer."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.deeplearning.cluster.plugins.filter.surplus_workers import surplus_workers
+
+
+def hosts(*numbers):
+    return [{"deeplearning_number": number, "deeplearning_hostname": f"worker{number}"} for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "count", "gone"),
+    [
+        ((2, 3, 4), 1, ["worker3", "worker4"]),
+        ((10, 9, 2), "2", ["worker10"]),
+        ((2, 4), 1, ["worker4"]),
+        ((3, 4), 2, []),  # as many as wanted, though number 2 has died
+        ((2, 3), 2, []),
+        ((2, 3), 5, []),
+        ((), 2, []),
+        ((2, 3), None, []),
+        ((2, 3), -1, ["worker2", "worker3"]),
+    ],
+)
+def test_the_highest_numbers_go(numbers, count, gone):
+    assert surplus_workers(hosts(*numbers), count) == gone
+
+
+@pytest.mark.parametrize(
+    ("found", "count", "message"),
+    [
+        ([{"deeplearning_number": 2}], 0, "lacks the variable deeplearning_hostname"),
+        (hosts(2), "many", "'many' is not a number"),
+    ],
+)
+def test_a_guess_is_not_made(found, count, message):
+    with pytest.raises(AnsibleFilterError, match=message):
+        surplus_workers(found, count)
