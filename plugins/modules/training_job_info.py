@@ -164,7 +164,8 @@ jobs:
           description: The file with its output.
           type: str
     failure:
-      description: The process because of which the job did not succeed, C(how) it ended and the last C(lines) of its log.
+      description: The process because of which the job did not succeed, C(how) it ended and the last C(lines) of its log, of
+        which there are none when it was stopped.
       type: dict
     progress:
       description: What the script has reported, with O(name).
@@ -291,8 +292,11 @@ def main() -> None:
         module.exit_json(changed=False, jobs=[watch(paths, params)])
     except NoProcessError as error:
         module.fail_json(msg=str(error))
+    except FileNotFoundError:
+        message = "there is no job {!r} in {}: deeplearning.cluster.status lists those that are there"
+        module.fail_json(msg=message.format(params["name"], params["directory"]))
     except (OSError, ValueError) as error:
-        module.fail_json(msg="there is no job {!r} in {}: {}".format(params["name"], params["directory"], error))
+        module.fail_json(msg="cannot look at job {!r} in {}: {}".format(params["name"], params["directory"], error))
 
 
 if __name__ == "__main__":

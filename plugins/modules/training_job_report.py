@@ -104,8 +104,11 @@ def main() -> None:
     try:
         paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
         module.exit_json(changed=False, report=collect(paths, params["heartbeat_timeout"]))
+    except FileNotFoundError:
+        message = "there is no job {!r} in {}: deeplearning.cluster.status lists those that are there"
+        module.fail_json(msg=message.format(params["name"], params["directory"]))
     except (OSError, ValueError) as error:
-        module.fail_json(msg="there is no job {!r} in {}: {}".format(params["name"], params["directory"], error))
+        module.fail_json(msg="cannot look at job {!r} in {}: {}".format(params["name"], params["directory"], error))
 
 
 if __name__ == "__main__":

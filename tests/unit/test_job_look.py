@@ -28,6 +28,29 @@ Root Cause (first observed failure):
   exitcode  : {status} (pid: 213)
   error_file: <N/A>
 """
+ALONE = """W1121 22:10:38.000000 210 torch/distributed/run.py:774] a warning
+step 1
+ValueError: the disk is full
+E1121 22:10:40.169000 210 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: {status}) local_rank: 0 (pid: 213)
+Traceback (most recent call last):
+  File "<frozen runpy>", line 198, in _run_module_as_main
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+/efs/jobs/fails/code/fails.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_22:10:39
+  host      : deeplearning-worker2
+  rank      : 1 (local_rank: 0)
+  exitcode  : {status} (pid: 213)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
 MPI = """[1,0]<stdout>:step 1
 [1,13]<stderr>:the disk is full
 [1,13]<stderr>:rank 13 on deeplearning-worker2 ended with exit status 9
@@ -36,6 +59,7 @@ mpirun detected that one or more processes exited with non-zero status
 """
 AGENT = {"name": "agent1", "state": "failed", "exit_code": 1, "tag": torchrun.TAG, "culprit": torchrun.CULPRIT}
 MPIRUN = {"name": "mpirun", "state": "failed", "exit_code": 9, "tag": "[1,{}]<", "culprit": mpi.CULPRIT}
+SINGLE = {**AGENT, "name": "rank1", "tag": ""}
 PLAIN = {"name": "rank1", "state": "failed", "exit_code": 1, "tag": "", "culprit": ""}
 
 
@@ -64,6 +88,22 @@ PLAIN = {"name": "rank1", "state": "failed", "exit_code": 1, "tag": "", "culprit
             "[rank 2] step 1",
             "  error_file: <N/A>",
         ),
+        (SINGLE, ALONE.format(status=1), "ended with exit status 1", ALONE.splitlines()[0], "ValueError: the disk is full"),
+        (
+            SINGLE,
+            ALONE.format(status=-9),
+            "ended with exit status 1, because its script was killed by signal SIGKILL",
+            ALONE.splitlines()[0],
+            "ValueError: the disk is full",
+        ),
+        (
+            SINGLE,
+            ALONE.format(status=1).split("full\n")[1],
+            "ended with exit status 1",
+            ALONE.format(status=1).splitlines()[3],
+            "============================================================",
+        ),
+        (SINGLE, "W1121 warns\nno rendezvous\n", "ended with exit status 1", "W1121 warns", "no rendezvous"),
         (
             MPIRUN,
             MPI,
@@ -83,6 +123,13 @@ def test_the_rank_that_was_first_is_named_and_heard(tmp_path, process, log, how,
     assert found["how"] == how
     assert found["log"] == str(path)
     assert (found["lines"][:1], found["lines"][-1:]) == (([first], [last]) if log else ([], []))
+
+
+def test_a_process_that_was_stopped_has_nothing_to_say(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("SignalException: Process 927 got signal: 15\n")
+    stopped = {**SINGLE, "state": "stopped", "reason": "was stopped"}
+    assert look.last_words(stopped, str(path)) == {"how": "was stopped", "log": str(path), "lines": []}
 
 
 def test_what_a_rank_has_said_long_before_others_is_found(tmp_path):

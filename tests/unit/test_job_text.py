@@ -155,3 +155,9 @@ def test_failure_message_names_rank_host_end_and_last_lines():
     assert (
         message == "job digits failed: rank 1 on w2 ended with exit status 3. The end of /efs/jobs/digits/logs/rank1.log:\nTraceback\nboom"
     )
+
+
+def test_failure_message_without_last_words_is_a_sentence():
+    failure = {"name": "rank1", "host": "w2", "how": "was stopped", "log": "/efs/jobs/digits/logs/rank1.log", "lines": []}
+    message = text.failure_message({"name": "digits", "state": "stopped", "directory": "/efs/jobs/digits", "failure": failure})
+    assert message == "job digits stopped: rank 1 on w2 was stopped. The logs are in /efs/jobs/digits/logs"

@@ -126,10 +126,14 @@ def test_everything_that_a_user_wrote_is_escaped():
     assert text.count("&lt;script&gt;") > 8
 
 
+STOPPED = {**process(0, "stopped", reason="was stopped"), "log": "/efs/jobs/digits/logs/rank0.log", "how": "was stopped", "lines": []}
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [
         (report(), "The script reported none"),
+        (report(state="stopped", failure=STOPPED), "was stopped. The logs are in /efs/jobs/digits/logs</p>\n\n<h2>Progress"),
         (report(processes=[], state="pending"), "None has started"),
         (report(state="running"), "The job was not over"),
         (report([{"step": 1, "loss": float("nan")}]), "loss was not a number (NaN or infinite) at step 1"),

@@ -171,7 +171,7 @@ def test_stop_asks_then_kills(begin, make_spec, tmp_path, code, outcome):
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
     found = record(tmp_path)
-    assert found["state"] == "stopped"
+    assert (found["state"], found["reason"]) == ("stopped", "was stopped from outside, as by the stop playbook")
     assert {key: found[key] for key in outcome} == outcome
 
 
@@ -274,6 +274,18 @@ def test_the_lead_ends_the_job_when_another_process_has_failed(begin, make_spec,
     found = json.loads((tmp_path / "status/rank0.json").read_text())
     assert (found["state"], found["reason"]) == ("stopped", "was ended because rank 1 on deeplearning-worker2 ended with exit status 3")
     assert (verdict(tmp_path)["state"], verdict(tmp_path)["failure"]["name"]) == ("failed", "rank1")
+
+
+def test_whoever_stops_the_rest_of_a_failed_job_does_so_because_of_the_failure(begin, make_spec, tmp_path):
+    others_record(tmp_path, "rank0", "failed", exit_code=3)
+    process = begin(make_spec("import time; print('up', flush=True); time.sleep(60)"))
+    wait_for(lambda: (tmp_path / "logs/rank1.log").exists() and (tmp_path / "logs/rank1.log").read_text())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (
+        "stopped",
+        "was ended because rank 0 on deeplearning-worker1 ended with exit status 3",
+    )
 
 
 def test_the_lead_stays_until_the_last_has_succeeded(begin, make_spec, tmp_path):

@@ -42,14 +42,25 @@ def look(paths: Paths, heartbeat_timeout: int) -> Record:
 
 
 def last_words(process: Record, log: str) -> Record:
-    """Return C(how) a process ended and the end of its C(log): the lines of the one rank that failed first, where the log tells which."""
+    """Return C(how) a process ended and the last C(lines) of its C(log): those of the rank that failed first, where the log tells which.
+
+    A process that was stopped has made no mistake that its lines could tell: there are none.
+    """
     how, lines = records.describe_end(process), text.tail(log, TAIL_SIZE)
+    if process["state"] == records.STOPPED:
+        return {"how": how, "log": log, "lines": []}
+    end = "\n".join(lines)
     asked = process["culprit"] and not process.get("reason")
-    found = re.search(process["culprit"], "\n".join(lines)) if asked else None
+    found = re.search(process["culprit"], end) if asked else None
     if found:
-        end = records.outcome(int(found["status"]))
-        how += ", because rank {} {}".format(found["rank"], records.describe_end({"state": records.FAILED, **end}))
-        lines = text.lines_of(found["rank"], process["tag"], lines) or lines
+        cause = records.describe_end({"state": records.FAILED, **records.outcome(int(found["status"]))})
+        if process["tag"]:
+            how += ", because rank {} {}".format(found["rank"], cause)
+            said = text.lines_of(found["rank"], process["tag"], lines)
+        else:
+            how += "" if cause == how else f", because its script {cause}"
+            said = end[: found.start()].splitlines()
+        lines = said or lines
     return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
 
 

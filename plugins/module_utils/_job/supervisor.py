@@ -13,6 +13,7 @@ and writes the verdict when the job is over; the others look for the verdict, an
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -67,6 +68,9 @@ class End(NamedTuple):
 
     state: str
     reason: str
+
+
+FROM_OUTSIDE = End(STOPPED, "was stopped from outside, as by the stop playbook")
 
 
 class Watch:
@@ -192,7 +196,7 @@ class Supervisor:
         paths = Paths(self.spec["directory"])
         for directory in (paths.logs, paths.status):
             os.makedirs(directory, exist_ok=True)
-        signal.signal(signal.SIGTERM, lambda *_: self.stop(End(STOPPED, "was stopped")))
+        signal.signal(signal.SIGTERM, lambda *_: self.stop(FROM_OUTSIDE))
         self.watch.write()
         with open(paths.log(self.spec["name"]), "ab", buffering=0) as log:
             try:
@@ -250,8 +254,17 @@ class Supervisor:
     def finished(self, code: int) -> int:
         """Record how the process ended."""
         if self.ended:
-            return self.finish(self.ended.state, reason=self.ended.reason, **outcome(code))
+            return self.finish(self.ended.state, reason=self.reason(self.ended), **outcome(code))
         return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
+
+    def reason(self, ended: End) -> str:
+        """Return why the process was made to end. Whoever stops the rest of a failed job does so because of the failure."""
+        if ended == FROM_OUTSIDE:
+            with contextlib.suppress(OSError):
+                failure = first_failure(read_records(Paths(self.spec["directory"])))
+                if failure and failure["state"] == FAILED:
+                    return end_for({"state": FAILED, "failure": failure}).reason
+        return ended.reason
 
     def finish(self, state: str, **how: Any) -> int:
         """Write the final record and return the exit status for the unit."""

@@ -221,7 +221,13 @@ def summary(found: Record, metrics: Record) -> list[str]:
 
 
 def failure_message(found: Record) -> str:
-    """Return why a job did not succeed: the process that was first, where it ran, how it ended and what it said last."""
+    """Return why a job did not succeed, in a sentence and with what the process that was first said last."""
+    return "\n".join([failure_sentence(found), *found["failure"]["lines"]])
+
+
+def failure_sentence(found: Record) -> str:
+    """Return which process was first to end a job that did not succeed, where it ran, how it ended, and where to read on."""
     failure = found["failure"]
     head = "job {} {}: {} on {} {}".format(found["name"], found["state"], title(failure["name"]), failure["host"], failure["how"])
-    return "\n".join(["{}. The end of {}:".format(head, failure["log"]), *failure["lines"]])
+    rest = "The end of {}:".format(failure["log"]) if failure["lines"] else "The logs are in " + Paths(found["directory"]).logs
+    return f"{head}. {rest}"

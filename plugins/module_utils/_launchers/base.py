@@ -86,6 +86,7 @@ class Process(NamedTuple):
     C(ranks) are those of the training processes that it starts, where it is not one itself, and C(tag) how their lines begin in its log,
     with the rank for C({}): whoever asks for the log of one rank gets those lines. C(culprit) is a regular expression that finds in the
     log which of them was the first to fail, as C(rank), and its exit status (negative: the signal that ended it), as C(status).
+    In a log without tags, what it finds and all that follows are the launcher's own words.
     """
 
     host: str

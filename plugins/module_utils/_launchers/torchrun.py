@@ -20,8 +20,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 )
 
 TAG = "[rank {}] "
-# In what torchrun says last, about the worker that it saw failing first.
-CULPRIT = r"Root Cause.*\n(?:.*\n)*?\s*rank\s*: (?P<rank>\d+).*\n\s*exitcode\s*: (?P<status>-?\d+)"
+# What torchrun says last, from its first word about a failure to the worker that it saw failing first.
+CULPRIT = (
+    r"(?m)^.*\btorch.distributed.elastic.multiprocessing.api\b.*failed \(exitcode.*\n(?:.*\n)*?"
+    r"Root Cause.*\n(?:.*\n)*?\s*rank\s*: (?P<rank>\d+).*\n\s*exitcode\s*: (?P<status>-?\d+)"
+)
 
 # Seconds. With PyTorch's own values the others need three quarters of a minute to go on after a host is lost.
 RENDEZVOUS = {"keep_alive_interval": 2, "keep_alive_max_attempt": 3, "last_call_timeout": 5}
@@ -71,7 +74,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
             name=f"agent{index}" if tagged else "",
             ranks=world if dynamic else world[index * workers : (index + 1) * workers],
             tag=TAG if tagged else "",
-            culprit=CULPRIT if tagged else "",
+            culprit=CULPRIT,
         )
         for index, host in enumerate(hosts)
     ]

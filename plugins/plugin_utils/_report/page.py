@@ -51,8 +51,10 @@ pre { background: #f6f8fa; padding: .8em; white-space: pre-wrap }
 </table>
 {% if failure %}
 <h2>Why it did not succeed</h2>
-<p>{{ failure.name | title_of }} on {{ failure.host }} {{ failure.how }}. The end of <code>{{ failure.log }}</code>:</p>
+<p>{{ job | failure_sentence }}</p>
+{% if failure.lines %}
 <pre>{{ failure.lines | join('\\n') }}</pre>
+{% endif %}
 {% endif %}
 
 <h2>Progress</h2>
@@ -162,7 +164,14 @@ def size(count: float) -> str:
     return f"{count:.4g} TB"
 
 
-FILTERS = {"short": short, "bytes": size, "moment": text.moment, "duration": text.duration, "title_of": records.title}
+FILTERS = {
+    "short": short,
+    "bytes": size,
+    "moment": text.moment,
+    "duration": text.duration,
+    "title_of": records.title,
+    "failure_sentence": text.failure_sentence,
+}
 
 
 def render(report: Mapping[str, Any], copy_command: str | None) -> str:

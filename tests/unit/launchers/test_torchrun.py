@@ -40,6 +40,7 @@ def test_torchrun_starts_one_agent_per_host(count, gpus, workers):
         assert process.part == "worker"
         assert list(process.ranks) == list(range(workers * process.rank, workers * (process.rank + 1)))
         assert (process.name, process.tag) == ((f"agent{process.rank}", "[rank {}] ") if workers > 1 else ("", ""))
+        assert process.culprit, "the log tells how the script ended, torchrun's own exit status does not"
 
 
 @pytest.mark.parametrize(
