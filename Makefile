@@ -37,7 +37,7 @@ train: run-setup ## Create a cluster in the local cloud and train a model on it,
 
 .PHONY: shell
 shell: run-setup ## A shell in which ansible and AWS tools talk to the local cloud
-	$(WITH_LOCAL_CLOUD) exec $${SHELL:-bash}
+	$(WITH_LOCAL_CLOUD) ANSIBLE_INVENTORY=$(CURDIR)/inventory/local exec $${SHELL:-bash}
 
 .PHONY: clean
 clean: ## End the local cloud: its server, containers and networks, nothing else

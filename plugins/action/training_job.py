@@ -10,15 +10,19 @@ import tempfile
 from typing import Any, Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import generation
+from ansible_collections.deeplearning.cluster.plugins.modules import training_job
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
     Code,
+    code_to_send,
     job_code,
     patterns,
     without_credentials,
     write_archive,
 )
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import warn_of_misspellings
 
 
 class ActionModule(ActionBase):
@@ -27,17 +31,21 @@ class ActionModule(ActionBase):
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
+        result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         arguments = dict(self._task.args)
         state = arguments.get("state", "started")
+        if state == "checked":
+            warn_of_misspellings(variables)
+            return {**result, **self._check(arguments)}
         if state != "stopped" and not arguments.get("generation"):
             arguments["generation"] = inventory_generation(variables)
         if state == "prepared" and arguments.get("efa") is None:
             arguments["efa"] = variables.get("deeplearning_has_efa", False)
         try:
             if state == "prepared" and is_first(variables):
-                with job_code(arguments, [os.getcwd(), self._loader.get_basedir()]) as code:
+                warn_of_misspellings(variables)
+                with job_code(arguments, self._bases()) as code:
                     arguments["code"] = code.origin
                     if not self._task.check_mode:
                         arguments["archive"] = self._send(code, patterns(arguments))
@@ -46,6 +54,24 @@ class ActionModule(ActionBase):
             return self._execute_module("deeplearning.cluster.training_job", module_args=arguments, task_vars=variables)
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _check(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Check what needs no host, on the controller."""
+        validation = ArgumentSpecValidator(**training_job.SPECIFICATION).validate(arguments)
+        if validation.error_messages:
+            raise AnsibleActionFail("; ".join(validation.error_messages))
+        parameters = validation.validated_parameters
+        try:
+            training_job.check(parameters)
+        except (training_job.RefusalError, ValueError) as error:
+            raise AnsibleActionFail(str(error)) from error
+        if not parameters["repository"]:
+            code_to_send(parameters, self._bases(), patterns(parameters))
+        return {"changed": False}
+
+    def _bases(self) -> list[str]:
+        """Return where a relative path on the controller may begin."""
+        return [os.getcwd(), self._loader.get_basedir()]
 
     def _send(self, code: Code, exclude: Sequence[str]) -> str:
         """Copy the code to the host as one archive and return its path there."""

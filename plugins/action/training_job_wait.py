@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Mapping
 from typing import Any
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
@@ -60,7 +64,7 @@ class ActionModule(ActionBase):
                 return {**result, **error.result}
         result.update(job=found, metrics=watch.metrics)
         if found["state"] in (records.PENDING, records.RUNNING):
-            return {**result, **interrupted(found["name"], question.answer)}
+            return {**result, **interrupted(found["name"], question.answer, inventory_options(task_vars or {}))}
         lines = text.summary(found, watch.metrics)
         for line in lines:
             display.display(line)
@@ -75,7 +79,7 @@ class Question:
 
     def __init__(self, name: str) -> None:
         self.answer = ""
-        self._text = f"{name}: stop the job (s), leave it running (l), or go on watching (Enter)?"
+        self._text = f"{name}: type s and Enter to stop the job, l and Enter to leave it running, or only Enter to go on watching:"
 
     def ask(self) -> None:
         while not self.answer:
@@ -90,11 +94,19 @@ class Question:
             self.answer = {"s": STOP, "l": LEAVE}.get(typed[0], "")
 
 
-def interrupted(name: str, answer: str) -> dict[str, Any]:
+def inventory_options(task_vars: Mapping[str, Any]) -> str:
+    """Return how the inventory of this run is named to the next, nothing where it is the one that is taken anyway."""
+    sources = task_vars.get("ansible_inventory_sources", [])
+    if list(sources) == list(constants.DEFAULT_HOST_LIST):
+        return ""
+    return "".join(f" -i {shlex.quote(source if ',' in source else os.path.relpath(source))}" for source in sources)
+
+
+def interrupted(name: str, answer: str, options: str) -> dict[str, Any]:
     """Return what the task tells when the job was not waited for to its end."""
     if answer == STOP:
         return {"interrupted": answer, "failed": True, "msg": f"job {name} is to be stopped, as was asked for with Ctrl-C"}
-    again, stop = (f"ansible-playbook playbooks/{playbook}.yml -e training_job_name={name}" for playbook in ("logs", "stop"))
+    again, stop = (f"ansible-playbook{options} deeplearning.cluster.{each} -e training_job_name={name}" for each in ("logs", "stop"))
     message = f"job {name} goes on. To watch it: {again} -e follow=true; to stop it: {stop}"
     display.display(message)
     return {"interrupted": answer, "msg": message}

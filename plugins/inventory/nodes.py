@@ -80,6 +80,7 @@ from ansible.errors import AnsibleParserError
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import Node, nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._regions import valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
 
 try:
@@ -126,7 +127,7 @@ class InventoryModule(AWSInventoryBase):
             {"Name": "instance-state-name", "Values": ["running"]},
         ]
         try:
-            client = self.client("ec2", region=region)
+            client = self.client("ec2", region=valid_region(region))
             for page in client.get_paginator("describe_instances").paginate(Filters=filters):
                 for reservation in page["Reservations"]:
                     yield from reservation["Instances"]
@@ -134,6 +135,8 @@ class InventoryModule(AWSInventoryBase):
             raise AnsibleParserError(
                 "No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first."
             ) from error
+        except ValueError as error:
+            raise AnsibleParserError(str(error)) from error
         except (BotoCoreError, ClientError) as error:
             raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}") from error
 

@@ -15,7 +15,6 @@ try:
     import boto3
     import botocore.exceptions
     from botocore.config import Config
-    from botocore.loaders import Loader
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
@@ -25,6 +24,7 @@ from ansible_collections.amazon.aws.plugins.module_utils.retries import AWSRetry
 from ansible_collections.amazon.aws.plugins.module_utils.tagging import ansible_dict_to_boto3_tag_list, boto3_tag_list_to_ansible_dict
 
 from ._plan.resources import Address, Found
+from ._regions import valid_region
 
 CLUSTER_TAG = "deeplearning:cluster"
 COMPONENT_TAG = "deeplearning:component"
@@ -111,19 +111,13 @@ class Cloud:
         self._lock = threading.Lock()
         self._progress_file, self._told, self._told_at = module.params.get("progress_file"), "", 0.0
         region, self._endpoint, self._connection = get_aws_connection_info(module)
-        self.region = self._valid_region(region)
+        try:
+            self.region = valid_region(region)
+        except ValueError as error:
+            raise CloudError(str(error)) from error
         self._session = boto3.session.Session(profile_name=self._connection.pop("profile_name", None))
         own = Config(user_agent_extra="deeplearning.cluster", retries={"mode": "standard", "max_attempts": 10}, max_pool_connections=32)
         self._config = own.merge(self._connection.pop("aws_config", Config()))
-
-    @staticmethod
-    def _valid_region(region: str | None) -> str:
-        known = {name for partition in Loader().load_data("partitions")["partitions"] for name in partition["regions"]}
-        if not region:
-            raise CloudError("No region given. Set 'region', or AWS_REGION in the environment, for example us-east-1.")
-        if region not in known:
-            raise CloudError(f"region: '{region}' is not an AWS region. Regions that could be meant: {', '.join(_similar(region, known))}.")
-        return region
 
     def client(self, service: str) -> Any:
         return self._client(service, self._config)
@@ -323,9 +317,3 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
         module.fail_json_aws(error, **result)
     module.fail_json(msg=str(error), **result)
     raise AssertionError("fail_json returned")
-
-
-def _similar(region: str, known: set[str]) -> list[str]:
-    import difflib  # pylint: disable=import-outside-toplevel
-
-    return difflib.get_close_matches(region, sorted(known), n=3, cutoff=0.5) or ["us-east-1", "eu-west-1", "ap-northeast-1"]

@@ -257,7 +257,7 @@ def refuse_own_disk(destination: str, directory: str) -> None:
     if os.stat(existing).st_dev == os.stat("/").st_dev:
         raise DataError(
             f"{directory} is on the host's own disk, and dataset_destination is {destination}. Mount the shared storage with "
-            "playbooks/configure.yml, or choose local."
+            "deeplearning.cluster.configure, or choose local."
         )
 
 

@@ -28,17 +28,18 @@ options:
     required: true
   state:
     description:
+      - V(checked) looks for mistakes in the job's description, on the controller alone, and asks no host.
       - V(prepared) checks the host and, on the first one, puts the code in the job's directory. Nothing runs yet.
         A job that has run is refused.
       - V(started) starts this host's processes. A job that is running is left alone.
       - V(stopped) ends this host's processes, first with SIGTERM and after O(stop_timeout) with SIGKILL, and fails if one is left.
     type: str
-    choices: [prepared, started, stopped]
+    choices: [checked, prepared, started, stopped]
     default: started
   directory:
     description:
       - Where the jobs' directories are, on storage that all hosts share.
-      - Required unless O(state=stopped).
+      - Required with O(state=prepared) and O(state=started).
     type: path
   script:
     description:
@@ -322,9 +323,65 @@ METADATA = "/opt/deeplearning/metadata.json"
 # linux/sockios.h
 SIOCGIFADDR = 0x8915
 
+SPECIFICATION: dict[str, Any] = {
+    "argument_spec": {
+        "name": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["checked", "prepared", "started", "stopped"], "default": "started"},
+        "directory": {"type": "path"},
+        "script": {"type": "str"},
+        "command": {"type": "list", "elements": "str", "default": []},
+        "source": {"type": "str"},
+        "repository": {"type": "str"},
+        "version": {"type": "str"},
+        "exclude": {"type": "list", "elements": "str"},
+        "sync_directory": {"type": "str"},
+        "arguments": {"type": "list", "elements": "str", "default": []},
+        "environment": {"type": "dict", "default": {}},
+        "secrets": {"type": "dict", "default": {}, "no_log": True},
+        "launcher": {"type": "str", "default": "torchrun"},
+        "launcher_options": {"type": "dict", "default": {}},
+        "python": {"type": "path", "default": "/opt/pytorch/bin/python"},
+        "user": {"type": "str"},
+        "hosts": {
+            "type": "list",
+            "elements": "dict",
+            "options": {
+                "name": {"type": "str", "required": True},
+                "address": {"type": "str", "required": True},
+                "number": {"type": "int", "required": True},
+                "gpus": {"type": "list", "elements": "int", "required": True},
+                "interface": {"type": "str", "required": True},
+                "efa": {"type": "bool", "default": False},
+            },
+        },
+        "gpus": {"type": "list", "elements": "int"},
+        "processes_per_host": {"type": "int", "default": 0},
+        "time_limit": {"type": "int", "default": 0},
+        "stop_timeout": {"type": "int", "default": 30},
+        "heartbeat_timeout": {"type": "int", "default": 60},
+        "generation": {"type": "str"},
+        "efa": {"type": "bool"},
+        "archive": {"type": "path"},
+        "code": {"type": "dict", "default": {}},
+    },
+    "mutually_exclusive": [("source", "repository")],
+    "required_if": [
+        ("state", "prepared", ("directory",)),
+        ("state", "started", ("directory", "user", "hosts")),
+    ],
+}
+
 
 class RefusalError(Exception):
     """This host cannot run the job; the text says why and what to do."""
+
+
+def check(params: dict[str, Any]) -> None:
+    """Check what needs no host, and put defaults into the launcher's options. Raises RefusalError, ValueError."""
+    records.check_name(params["name"])
+    if not (params["script"] or params["command"]):
+        raise RefusalError("script is missing: name the training script, or a command")
+    find_launcher(params)
 
 
 def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
@@ -336,7 +393,6 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         missing = missing_for_efa(module.run_command)
         if missing:
             raise RefusalError(f"{host.name} has EFA and cannot use it: {missing}")
-    find_launcher(params)
     if not params["command"] and not os.access(params["python"], os.X_OK):
         raise RefusalError("python {!r} is not there: name the Python that has the framework".format(params["python"]))
     if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
@@ -555,62 +611,16 @@ def stop(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
-    module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["prepared", "started", "stopped"], "default": "started"},
-            "directory": {"type": "path"},
-            "script": {"type": "str"},
-            "command": {"type": "list", "elements": "str", "default": []},
-            "source": {"type": "str"},
-            "repository": {"type": "str"},
-            "version": {"type": "str"},
-            "exclude": {"type": "list", "elements": "str"},
-            "sync_directory": {"type": "str"},
-            "arguments": {"type": "list", "elements": "str", "default": []},
-            "environment": {"type": "dict", "default": {}},
-            "secrets": {"type": "dict", "default": {}, "no_log": True},
-            "launcher": {"type": "str", "default": "torchrun"},
-            "launcher_options": {"type": "dict", "default": {}},
-            "python": {"type": "path", "default": "/opt/pytorch/bin/python"},
-            "user": {"type": "str"},
-            "hosts": {
-                "type": "list",
-                "elements": "dict",
-                "options": {
-                    "name": {"type": "str", "required": True},
-                    "address": {"type": "str", "required": True},
-                    "number": {"type": "int", "required": True},
-                    "gpus": {"type": "list", "elements": "int", "required": True},
-                    "interface": {"type": "str", "required": True},
-                    "efa": {"type": "bool", "default": False},
-                },
-            },
-            "gpus": {"type": "list", "elements": "int"},
-            "processes_per_host": {"type": "int", "default": 0},
-            "time_limit": {"type": "int", "default": 0},
-            "stop_timeout": {"type": "int", "default": 30},
-            "heartbeat_timeout": {"type": "int", "default": 60},
-            "generation": {"type": "str"},
-            "efa": {"type": "bool"},
-            "archive": {"type": "path"},
-            "code": {"type": "dict", "default": {}},
-        },
-        mutually_exclusive=[("source", "repository")],
-        required_if=[
-            ("state", "prepared", ("directory",)),
-            ("state", "started", ("directory", "user", "hosts")),
-        ],
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     state = module.params["state"]
     try:
-        name = records.check_name(module.params["name"])
-        if state != "stopped" and not (module.params["script"] or module.params["command"]):
-            raise RefusalError("script is missing: name the training script, or a command")
         if state == "stopped":
+            records.check_name(module.params["name"])
             module.exit_json(**stop(module))
-        paths = records.Paths(os.path.join(module.params["directory"], name))
+        check(module.params)
+        if state == "checked":
+            module.exit_json(changed=False)
+        paths = records.Paths(os.path.join(module.params["directory"], module.params["name"]))
         module.exit_json(**(prepare(module, paths) if state == "prepared" else start(module, paths)))
     except (RefusalError, local_code.DirectoryError, ValueError, units.UnitError, OSError) as error:
         module.fail_json(msg=str(error))

@@ -80,7 +80,7 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
 def check_script(script: str | None, root: str, place: str) -> None:
     """Raises AnsibleActionFail when there is a script and it is not in the directory."""
     if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
-        raise AnsibleActionFail(f"script {script!r} is not a file in {place}: give its path inside that directory")
+        raise AnsibleActionFail(f"script {script!r} is not a file in {place}: give its path in there, or leave {place.split()[0]} empty")
 
 
 def find(path: str, bases: Sequence[str]) -> str | None:

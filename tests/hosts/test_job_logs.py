@@ -119,6 +119,7 @@ def test_status_tells_how_each_process_ended(cluster):
     script = """
         import os, sys, time
         if os.environ["DEEPLEARNING_RANK"] == "1":
+            print("the disk is full")
             sys.exit(3)
         time.sleep(600)
     """
@@ -128,10 +129,10 @@ def test_status_tells_how_each_process_ended(cluster):
     assert re.search(r"^process +host +state +exit +started +ended$", shown, re.MULTILINE)
     moment = r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d"
     # By the job itself, or by the role that had waited for it
-    reason = "was (ended because rank 1 .*|stopped)"
+    reason = "was (ended because rank 1 .*|stopped from outside, .*)"
     assert re.search(rf"^rank 0 +deeplearning-worker1 +stopped +SIGTERM +{moment} +{moment} +{reason}$", shown, re.MULTILINE)
     assert re.search(rf"^rank 1 +deeplearning-worker2 +failed +3 +{moment} +{moment}$", shown, re.MULTILINE)
-    assert "rank 1 on deeplearning-worker2 ended with exit status 3. The end of /efs/jobs/breaks/logs/rank1.log:" in shown
+    assert "rank 1 on deeplearning-worker2 ended with exit status 3. The end of /efs/jobs/breaks/logs/rank1.log:\nthe disk is full" in shown
     listed = cluster.play("deeplearning.cluster.status").stdout
     assert re.search(r"^breaks failed after \d+ s, 2 processes on 2 hosts", listed, re.MULTILINE)
     assert cluster.play("deeplearning.cluster.status", "-e", "training_job_name=none").returncode != 0
@@ -149,12 +150,12 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     terminal.read("Ctrl-C asks whether to stop it")
     terminal.read("rank 1 | line 4 of 1")
     terminal.type("\x03")
-    terminal.read("asked: stop the job (s), leave it running (l), or go on watching (Enter)?")
+    terminal.read("asked: type s and Enter to stop the job, l and Enter to leave it running, or only Enter to go on watching:")
     cluster.hosts[1].ssh("echo still there >> /efs/jobs/asked/logs/rank1.log")
     terminal.read("rank 1 | still there", typing="\r")
     terminal.type("\x03")
-    terminal.read("asked: stop the job (s)")
-    goes_on = "job asked goes on. To watch it: ansible-playbook playbooks/logs.yml -e training_job_name=asked -e follow=true"
+    terminal.read("asked: type s and Enter to stop the job")
+    goes_on = "To watch it: ansible-playbook -i inventory.yml deeplearning.cluster.logs -e training_job_name=asked -e follow=true"
     terminal.read(goes_on, typing="l\r")
     assert terminal.end() == 0
     assert "after the job" not in terminal.output
@@ -163,11 +164,15 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     terminal = Terminal(command, cluster.folder)
     terminal.read("Ctrl-C asks whether to stop it")
     terminal.type("\x03")
-    terminal.read("asked: stop the job (s)")
+    terminal.read("asked: type s and Enter to stop the job")
     terminal.read("job asked was stopped on all hosts, as was asked for with Ctrl-C", typing="s\r")
     assert terminal.end() != 0
     assert cluster.members("asked") == []
     assert cluster.info("asked")["state"] == "stopped"
+    shown = cluster.play("deeplearning.cluster.status", "-e", "training_job_name=asked").stdout
+    stopped = r"^job asked stopped: rank \d on deeplearning-worker\d was stopped from outside, .*\. The logs are in /efs/jobs/asked/logs$"
+    assert re.search(stopped, shown, re.MULTILINE), shown
+    assert "line 4 of" not in shown, "nothing in the log tells why"
 
 
 def test_code_from_git_is_copied_to_the_hosts_own_disks(cluster):

@@ -124,7 +124,7 @@ def test_a_job_that_failed_has_a_report_and_one_without_a_report_has_not_failed(
 
 
 def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits, tensorboard, port):
-    output = tensorboard(tunnel=True, local_port=port)
+    output = tensorboard(tunnel="true", local_port=port)
     assert f"http://localhost:{port}" in output
     assert f"-O exit {CLUSTER}-worker1" in output
     wait_until(lambda: "loss" in scalars(port).get("digits/tensorboard", {}))

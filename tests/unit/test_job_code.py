@@ -135,7 +135,7 @@ def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
         ({"script": "project"}, "script 'project' is not a file"),
         ({"script": "train.py", "source": "none"}, "source 'none' is not a directory"),
         ({"script": "none.py", "source": "project"}, "script 'none.py' is not a file in source 'project'"),
-        ({"script": "/etc/passwd", "source": "project"}, "give its path inside that directory"),
+        ({"script": "/etc/passwd", "source": "project"}, "give its path in there, or leave source empty"),
     ],
 )
 def test_missing_code_is_named(project, arguments, message):

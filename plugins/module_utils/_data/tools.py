@@ -114,7 +114,7 @@ def explain_s3(source: Source, errors: str) -> str:
     if re.search(r"AccessDenied|Forbidden|\b403\b", errors):
         return (
             f"S3 does not let this host at {source.shown}: {said}. Name the bucket in deeplearning_read_buckets, or for writing in "
-            "deeplearning_write_buckets, and run playbooks/provision.yml."
+            "deeplearning_write_buckets, and run deeplearning.cluster.provision."
         )
     if re.search("Unable to locate credentials|NoCredentials", errors):
         return f"This host has no credentials for {source.shown}: nodes get them from their instance profile. {said}"

@@ -1,0 +1,82 @@
+"""What playbooks find out before they ask AWS or a host for anything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_cloud.testing import LocalCloud
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+NODES = {"trainers": {"hosts": {"demo-master": {}, "demo-worker2": {}}, "vars": {"deeplearning_cluster_name": "demo"}}}
+
+
+@pytest.fixture
+def play(cloud: LocalCloud, repository: Path) -> Run:
+    """Runs a playbook with extra variables."""
+
+    def run(name: str, inventory: str = "inventory/local", *arguments: str, **variables: Any) -> subprocess.CompletedProcess[str]:
+        command = ["ansible-playbook", "-i", inventory, f"playbooks/{name}.yml", "-e", json.dumps(variables), *arguments]
+        environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "deeplearning.cluster.nodes,yaml"}
+        return subprocess.run(command, env=environment, cwd=repository, capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"training_job_launcher": "torchrum"}, "launcher 'torchrum' is unknown: use one of"),
+        ({"training_job_launcher_options": {"restart": 3}}, "launcher_options of torchrun: restart"),
+        ({"training_job_name": "My_Job"}, "name 'My_Job' is not a job name"),
+        ({"training_job_script": "nope.py"}, "script 'nope.py' is not a file in source"),
+        ({"training_job_source": "nowhere"}, "source 'nowhere' is not a directory on the controller"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused_before_anything_is_launched(
+    cloud: LocalCloud, play: Run, variables: dict[str, Any], message: str
+) -> None:
+    cloud.control.forget_calls()
+    refused = play("train", **variables)
+    assert refused.returncode != 0
+    assert message in refused.stdout.replace("\\", "")
+    assert refused.stdout.count("fatal:") == 1
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
+
+
+def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: Run) -> None:
+    checked = play("check_job", training_job_repository="git@example.com:train.git", training_job_source="", training_job_script="x.py")
+    assert checked.returncode == 0, checked.stdout
+    assert play("check_job", training_job_script="", training_job_launcher="torchrum").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["status", "logs", "stop", "report", "tensorboard"])
+def test_a_cluster_without_nodes_is_told(play: Run, name: str) -> None:
+    told = play(name, training_job_name="digits")
+    assert told.returncode != 0
+    assert "trainers means no node. Cluster demo in us-east-1 has none: look at the cluster and the region" in " ".join(told.stdout.split())
+
+
+@pytest.mark.parametrize(("meant", "status"), [("demo-worker2", 0), ("trainers:!demo-master", 0), ("bert-worker2", 2)])
+def test_a_pattern_that_means_no_node_is_told(play: Run, tmp_path: Path, meant: str, status: int) -> None:
+    inventory = tmp_path / "hosts.json"
+    inventory.write_text(json.dumps(NODES))
+    told = play("check_nodes", str(inventory), nodes_meant=meant)
+    assert told.returncode == status, told.stdout
+    assert ("bert-worker2 means no node" in told.stdout) == bool(status)
+
+
+def test_a_region_that_is_none_is_told(play: Run, tmp_path: Path) -> None:
+    inventory = tmp_path / "nodes.yml"
+    inventory.write_text("plugin: deeplearning.cluster.nodes\ncluster: demo\nregion: us-east-9\n")
+    told = play("status", str(inventory))
+    assert "'us-east-9' is not an AWS region. Regions that could be meant: us-east-2, us-east-1" in " ".join(told.stderr.split())
+
+
+def test_check_mode_needs_no_nodes(play: Run) -> None:
+    assert play("check_nodes", "inventory/local", "--check").returncode == 0
