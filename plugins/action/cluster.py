@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import warn_of_misspellings
 
 display = Display()
 
@@ -25,6 +26,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
+        warn_of_misspellings(task_vars or {})
         module, arguments = self._task.action, dict(self._task.args)
         if self._connection.transport != "local" or arguments.get("progress_file"):
             return {**result, **self._execute_module(module, module_args=arguments, task_vars=task_vars)}

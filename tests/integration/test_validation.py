@@ -155,7 +155,12 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
         return finished.stdout + finished.stderr
 
     assert "key_name: there is no key pair 'nobody'" in validate(key_name="nobody")
-    assert f"No errors and no warnings: {name} can be provisioned." in validate()
+    good = validate()
+    assert f"No errors and no warnings: {name} can be provisioned." in good
+    assert "there is no variable" not in good
+    misspelled = " ".join(validate(worker_cuont=3, cost_center="research").split())
+    assert "there is no variable deeplearning_worker_cuont: is deeplearning_worker_count meant?" in misspelled
+    assert misspelled.count("there is no variable") == 1, "what is close to nothing is the user's own"
 
 
 def test_every_validator_is_on_the_page(repository):

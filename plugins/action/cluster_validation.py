@@ -1,0 +1,19 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Warns of misspelled variables, which only the controller sees, and runs the module of the same name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action.normal import ActionModule as NormalAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import warn_of_misspellings
+
+
+class ActionModule(NormalAction):
+    """Adds warnings to the module's own."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        warn_of_misspellings(task_vars or {})
+        return super().run(tmp, task_vars)
