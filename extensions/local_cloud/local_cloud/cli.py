@@ -14,6 +14,11 @@ from .hosts.podman import PodmanError
 from .image.builder import environment_names
 from .status import table
 
+WITHOUT_USER_NAMESPACE = (
+    "local-cloud: hosts run without a user namespace: root of a host is root of this machine. Run nothing there that you would not run "
+    "here as root. A cloud with hosts from before keeps them so: destroy it and start again where this machine allows user namespaces."
+)
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
@@ -31,6 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
 def start(cloud: Cloud, options: argparse.Namespace) -> int:
     started = cloud.start(options.name, options.port, options.hosts, options.environments)
     print(f"local-cloud: {'running' if started else 'runs already'} at {cloud.endpoint}")
+    if cloud.setup.hosts and not cloud.setup.user_namespace:
+        print(WITHOUT_USER_NAMESPACE)
     return 0
 
 
@@ -73,13 +80,24 @@ def image(cloud: Cloud, _options: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS = {each.__name__: each for each in (start, stop, status, destroy, env, image)}
+def operator(cloud: Cloud, options: argparse.Namespace) -> int:
+    """Print shell exports as `env` does, with the access key of a user who has the policies in files."""
+    if not cloud.is_running:
+        raise CloudError("not running")
+    keys = cloud.operator(options.name, [path.read_text() for path in options.policies])
+    for name, value in keys.environment.items():
+        print(f"export {name}={shlex.quote(value)}")
+    return 0
+
+
+COMMANDS = {each.__name__: each for each in (start, stop, status, destroy, env, operator, image)}
 HELP = {
     "start": "start the API, build what is missing",
     "stop": "stop the API, keep hosts and data",
     "status": "show instances, groups and file systems",
     "destroy": "end everything and delete all data",
     "env": "print shell exports that make AWS tools use it",
+    "operator": "make an IAM user with the policies in files, and print shell exports of its access key",
     "image": "build the node image and the environments of frameworks",
 }
 
@@ -98,6 +116,9 @@ def _parser() -> argparse.ArgumentParser:
             environments = {"action": "append", "default": [], "choices": environment_names(), "metavar": "NAME"}
             command.add_argument("--environment", dest="environments", help="hosts have /opt/NAME too; again for more", **environments)
             command.add_argument("--hosts", action=argparse.BooleanOptionalAction, help="instances are containers, or entries alone")
+        if name == "operator":
+            command.add_argument("name", help="of the user")
+            command.add_argument("policies", nargs="+", type=Path, metavar="FILE", help="an IAM policy")
     return parser
 
 

@@ -9,14 +9,17 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import boto3
 
-from .home import ACCESS_KEY, REGION, SECRET_KEY, Home, Setup
-from .hosts.file_systems import FileSystems
+from .credentials import Credentials
+from .files import CloudError, open_private
+from .home import REGION, Home, Setup
+from .hosts import user_namespace
 from .hosts.podman import Podman
 from .hosts.runtime import PodmanHosts
 from .image.builder import environment, node_image
@@ -28,10 +31,6 @@ STOP_TIMEOUT = 60.0
 Progress = Callable[[str], None]
 # Found in a user's shell, they would lead AWS tools elsewhere.
 FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE")
-
-
-class CloudError(RuntimeError):
-    """The cloud cannot do that; the text says why."""
 
 
 class Cloud:
@@ -56,6 +55,11 @@ class Cloud:
         """Environment variables that make AWS tools talk to this cloud."""
         return self.home.environment(self.setup)
 
+    def client(self, service: str, region: str = REGION) -> Any:
+        """A boto3 client of the administrator."""
+        keys = self.home.administrator
+        return boto3.Session(keys.access_key_id, keys.secret_access_key, region_name=region).client(service, endpoint_url=self.endpoint)
+
     @property
     def is_running(self) -> bool:
         return self.home.server_pid() is not None
@@ -66,6 +70,7 @@ class Cloud:
         Hosts have `environments` beside those of earlier starts, once the server has started with them.
         Raises CloudError, PodmanError, or ValueError for an unknown environment.
         """
+        self.home.prepare()
         missing = set(environments) - set(self.setup.environments)
         if self.is_running and not missing:
             self._wait_for_answer()
@@ -84,12 +89,20 @@ class Cloud:
 
     def prepare_image(self, setup: Setup) -> Setup:
         """The set-up with image and environments that hosts will be made of, built when missing."""
+        self.home.prepare()
         podman = Podman(self.home.containers_conf)
         podman.write_configuration()
         image = node_image(podman, self._progress)
-        podman.configure(image)
+        possible = podman.configure(image, *user_namespace.OPTIONS)
         folders = {name: str(environment(podman, image, name, self._progress)) for name in setup.environments}
-        return replace(setup, image=image, environments=folders)
+        setup = replace(setup, image=image, environments=folders)
+        # Files of hosts belong to the users of one mode or of the other.
+        return replace(setup, user_namespace=possible and (setup.user_namespace or not self._has_hosts(setup)))
+
+    def _has_hosts(self, setup: Setup) -> bool:
+        """Whether there are hosts or file systems."""
+        containers, _networks = podman_hosts(self.home, setup).labelled()
+        return bool(containers) or any(self.home.file_systems.glob("fs-*"))
 
     def stop(self) -> bool:
         """Stop the server, which saves its state; hosts stay. False when none ran. Raises CloudError."""
@@ -114,17 +127,43 @@ class Cloud:
             podman_hosts(self.home, setup).remove_all()
         self.home.delete()
 
+    def operator(self, name: str, policies: Sequence[str]) -> Credentials:
+        """Return the access key of an IAM user who has these policies and nothing else. The user is made when there is none."""
+        iam = self.client("iam")
+        known = [user["UserName"] for user in iam.list_users()["Users"]]
+        if name not in known:
+            iam.create_user(UserName=name)
+        self._attach(name, policies)
+        path = self.home.operators / f"{name}.json"
+        keys = Credentials.read(path)
+        active = [key["AccessKeyId"] for key in iam.list_access_keys(UserName=name)["AccessKeyMetadata"]]
+        if keys is None or keys.access_key_id not in active:
+            path.unlink(missing_ok=True)
+            made = iam.create_access_key(UserName=name)["AccessKey"]
+            keys = Credentials(made["AccessKeyId"], made["SecretAccessKey"])
+            keys.write(path)
+        return keys
+
+    def _attach(self, name: str, policies: Sequence[str]) -> None:
+        iam = self.client("iam")
+        for attached in iam.list_attached_user_policies(UserName=name)["AttachedPolicies"]:
+            iam.detach_user_policy(UserName=name, PolicyArn=attached["PolicyArn"])
+            iam.delete_policy(PolicyArn=attached["PolicyArn"])
+        for number, policy in enumerate(policies, start=1):
+            arn = iam.create_policy(PolicyName=f"{name}-{number}", PolicyDocument=policy)["Policy"]["Arn"]
+            iam.attach_user_policy(UserName=name, PolicyArn=arn)
+
     def _import_key_pair(self) -> None:
         """See to it that the account has a key pair whose private half the user has."""
         if not self.home.key_file.exists():
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", KEY_NAME, "-f", str(self.home.key_file)], check=True)
-        ec2 = boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION).client("ec2", endpoint_url=self.endpoint)
+        ec2 = self.client("ec2")
         if not ec2.describe_key_pairs(Filters=[{"Name": "key-name", "Values": [KEY_NAME]}])["KeyPairs"]:
             ec2.import_key_pair(KeyName=KEY_NAME, PublicKeyMaterial=self.home.key_file.with_suffix(".pub").read_bytes())
 
     def _launch_server(self) -> None:
         environment = {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES}
-        with self.home.log_file.open("ab") as log:
+        with open_private(self.home.log_file, "ab") as log:
             self._server = subprocess.Popen(
                 [sys.executable, "-m", "local_cloud.server", str(self.home.folder)],
                 stdin=subprocess.DEVNULL,
@@ -154,8 +193,8 @@ def runtime(home: Home, setup: Setup) -> Runtime:
 def podman_hosts(home: Home, setup: Setup) -> PodmanHosts:
     """The cloud's hosts."""
     environments = {name: Path(folder) for name, folder in setup.environments.items()}
-    file_systems = FileSystems(home.file_systems)
-    return PodmanHosts(Podman(home.containers_conf), home.cloud_name(setup), setup.image, home.hosts, file_systems, environments)
+    name, folders = home.cloud_name(setup), (home.hosts, home.file_systems)
+    return PodmanHosts(Podman(home.containers_conf), name, setup.image, *folders, environments, setup.user_namespace)
 
 
 def _answers(endpoint: str) -> bool:

@@ -6,17 +6,17 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from .credentials import Credentials
+from .files import check_owner, open_private
 from .hosts.podman import remove_as_root
 
 REGION = "us-east-1"
-# Short ones would be masked wherever they occur by chance in what Ansible prints.
-ACCESS_KEY = "AKIALOCALCLOUD000000"
-SECRET_KEY = "local-cloud-needs-no-secret-but-a-long-one"
 
 
 def default_home() -> Path:
@@ -39,6 +39,8 @@ class Setup:
     image: str = ""
     environments: dict[str, str] = field(default_factory=lambda: {DEFAULT_ENVIRONMENT: ""})
     """By name, the folder that hosts see as /opt/<name>; empty before it is built."""
+    user_namespace: bool = False
+    """Whether root of a host is an ordinary user of this machine."""
 
 
 class Home:
@@ -50,8 +52,12 @@ class Home:
         self.state_file = self.folder / "state.pickle"
         self.log_file = self.folder / "server.log"
         self.lock_file = self.folder / "server.lock"
+        self.token_file = self.folder / "control-token"
         self.containers_conf = self.folder / "containers.conf"
         self.key_file = self.folder / "id_ed25519"
+        self.administrator_file = self.folder / "administrator.json"
+        self.operators = self.folder / "operators"
+        """Access keys of users that `operator` made."""
         self.ssh = self.folder / "ssh"
         """For what inventories of this cloud keep about its hosts."""
         self.hosts = self.folder / "hosts"
@@ -68,17 +74,49 @@ class Home:
         return f"127.{64 + self._digest[0] % 64}.{self._digest[1] & 0xF0}.0/20"
 
     def read_setup(self) -> Setup:
-        """The remembered set-up, or the default one."""
+        """The remembered set-up, or the default one. Raises ForeignFile."""
+        if self.folder.exists():
+            check_owner(self.folder.stat(), self.folder)
         try:
             return Setup(**json.loads(self.setup_file.read_text()))
         except FileNotFoundError:
             return Setup()
 
+    def prepare(self) -> None:
+        """Make the folder, for its owner alone, and close up one of before. Raises ForeignFile."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_owner(self.folder.stat(), self.folder)
+        self.folder.chmod(0o700)
+        secrets_of_it = (self.administrator_file, self.token_file)
+        for file in (*secrets_of_it, self.setup_file, self.state_file, self.log_file, self.lock_file, self.containers_conf):
+            if file.exists():
+                check_owner(file.stat(), file)
+                file.chmod(0o600)
+
     def write_setup(self, setup: Setup) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.prepare()
         unfinished = self.setup_file.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(asdict(setup), indent=1) + "\n")
+        unfinished.unlink(missing_ok=True)
+        with open_private(unfinished, "x") as file:
+            file.write(json.dumps(asdict(setup), indent=1) + "\n")
         unfinished.replace(self.setup_file)
+
+    @property
+    def administrator(self) -> Credentials:
+        """The access key of who may do everything in this cloud, made when it is asked for the first time."""
+        known = Credentials.read(self.administrator_file)
+        if known is None:
+            Credentials().write(self.administrator_file)
+        return known or self.administrator
+
+    def control_token(self) -> str:
+        """What the control API of this cloud asks for, made on first use."""
+        try:
+            with open_private(self.token_file, "x") as file:
+                file.write(secrets.token_urlsafe(40) + "\n")
+        except FileExistsError:
+            pass
+        return self.token_file.read_text().strip()
 
     def server_pid(self) -> int | None:
         """Process id of the server, None when none runs."""
@@ -95,7 +133,7 @@ class Home:
     @contextmanager
     def serving(self) -> Iterator[None]:
         """Be the one server of this cloud. Raises BlockingIOError when there is another one."""
-        with self.lock_file.open("a+") as lock:
+        with open_private(self.lock_file, "a+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock.truncate(0)
             lock.write(str(os.getpid()))
@@ -107,8 +145,7 @@ class Home:
         bypass = [*filter(None, os.environ.get("NO_PROXY", os.environ.get("no_proxy", "")).split(",")), "127.0.0.1"]
         return {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{setup.port}",
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            **self.administrator.environment,
             "AWS_DEFAULT_REGION": REGION,
             "AWS_REGION": REGION,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -118,10 +155,11 @@ class Home:
 
     def delete(self) -> None:
         """Delete what belongs to the cloud, and the folder when nothing else is in it."""
-        for folder in (self.hosts, self.file_systems, self.ssh):
+        for folder in (self.hosts, self.file_systems, self.ssh, self.operators):
             remove_as_root(folder)
         keys = (self.key_file, self.key_file.with_suffix(".pub"))
-        for file in (*keys, self.setup_file, self.state_file, self.log_file, self.lock_file, self.containers_conf):
+        secrets_of_it = (*keys, self.administrator_file, self.token_file)
+        for file in (*secrets_of_it, self.setup_file, self.state_file, self.log_file, self.lock_file, self.containers_conf):
             file.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()

@@ -69,11 +69,12 @@ def serve(home: Home) -> None:
 def _serve(home: Home) -> None:
     setup = home.read_setup()
     hosts = runtime(home, setup)
-    cloud = app.create(hosts, Settings(public_prefix=home.public_prefix))
+    settings = Settings(public_prefix=home.public_prefix, administrator=home.administrator, control_token=home.control_token())
+    cloud = app.create(hosts, settings)
     if home.state_file.exists():
         cloud.load(home.state_file)
     saver = Saver(cloud, home.state_file)
-    server = app.serve(saver, port=setup.port)  # type: ignore[arg-type]  # any WSGI application will do
+    server = app.serve(saver, port=setup.port)
     home.write_setup(replace(setup, port=server.server_port))
     exports, doors = Exports(hosts), Doors(hosts, saver)
     for number in (signal.SIGTERM, signal.SIGINT):

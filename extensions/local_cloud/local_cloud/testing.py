@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
-
 from .aws.capacity import Limits
 from .cloud import FOREIGN_VARIABLES, Cloud
-from .home import ACCESS_KEY, REGION, SECRET_KEY
-from .hosts.file_systems import FileSystems
+from .home import REGION
+from .hosts import user_namespace
 from .hosts.podman import Podman
 from .hosts.runtime import PodmanHosts
 from .image.builder import environment, node_image
@@ -101,17 +99,18 @@ def bare_runtime(folder: Path, environments: Collection[str] = ()) -> PodmanHost
     podman = Podman(folder / "containers.conf")
     podman.write_configuration()
     image = node_image(podman)
-    podman.configure(image)
+    isolated = podman.configure(image, *user_namespace.OPTIONS)
     places = {each: environment(podman, image, each) for each in environments}
     name = "bare-" + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
-    return PodmanHosts(podman, name, image, folder / "hosts", FileSystems(folder / "file-systems"), places)
+    return PodmanHosts(podman, name, image, folder / "hosts", folder / "file-systems", places, isolated)
 
 
 class Control:
     """What a test sets and reads about a cloud: capacity, faults, delays, calls."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, token: str) -> None:
         self._endpoint = endpoint
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     def set_capacity(self, limits: Limits) -> None:
@@ -141,6 +140,10 @@ class Control:
         """End a Spot Instance because its capacity is wanted back."""
         self._ask("POST", "interrupt", {"instance": instance})
 
+    def suspend(self, group: str, process: str) -> None:
+        """Suspend a process of an auto scaling group as AWS does when its launches have failed for a day."""
+        self._ask("POST", "suspend", {"group": group, "process": process})
+
     def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:
         """The id of a new Capacity Block. Options: start (0) and duration (a day), in seconds, and tags."""
         return str(self._ask("POST", "capacity_block", {"type": instance_type, "zone": zone, "count": count, **options})["id"])
@@ -166,6 +169,13 @@ class Control:
         """How long slow things take, by the names in local_cloud.aws.settings.Delays."""
         self._ask("PUT", "delays", seconds)
 
+    def decisions(self) -> list[dict[str, Any]]:
+        """What policies said about the calls of users and roles so far: caller, call, action, resource, effect, statements."""
+        return list(self._ask("GET", "decisions"))
+
+    def forget_decisions(self) -> None:
+        self._ask("DELETE", "decisions")
+
     def calls(self) -> list[dict[str, Any]]:
         """The API calls so far: service, region, action, read_only."""
         return list(self._ask("GET", "calls"))
@@ -179,7 +189,7 @@ class Control:
 
     def _ask(self, method: str, name: str, data: Any = None) -> Any:
         body = None if data is None else json.dumps(data).encode()
-        request = urllib.request.Request(f"{self._endpoint}/_local_cloud/{name}", body, method=method)
+        request = urllib.request.Request(f"{self._endpoint}/_local_cloud/{name}", body, self._headers, method=method)
         try:
             with self._open(request, timeout=30) as answer:
                 return json.load(answer)
@@ -214,11 +224,15 @@ class LocalCloud:
 
     @property
     def control(self) -> Control:
-        return Control(self.endpoint)
+        return Control(self.endpoint, self.cloud.home.control_token())
 
     def client(self, service: str, region: str = REGION) -> Any:
-        """A boto3 client of this cloud."""
-        return boto3.Session(ACCESS_KEY, SECRET_KEY, region_name=region).client(service, endpoint_url=self.endpoint)
+        """A boto3 client of this cloud's administrator."""
+        return self.cloud.client(service, region)
+
+    def operator(self, name: str, *policies: dict[str, Any]) -> dict[str, str]:
+        """This process's environment with what makes AWS tools use this cloud as a user who has these policies alone."""
+        return self.environment | self.cloud.operator(name, [json.dumps(policy) for policy in policies]).environment
 
     def restart(self) -> None:
         """Stop the server and start it again, as after a crash or an upgrade; hosts stay."""

@@ -15,7 +15,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from ..runtime import Runtime
-from . import control, errors, patches, persistence, requests  # noqa: F401
+from . import access, control, errors, patches, persistence, refusals, requests, transport  # noqa: F401
 from .capacity import Capacity
 from .context import ACCOUNT, CLOUD
 from .faults import Faults, Rule
@@ -26,6 +26,7 @@ from .pauses import Pauses
 from .settings import Settings
 
 LOG = logging.getLogger(__name__)
+HOST = "127.0.0.1"
 KEPT_CALLS = 100_000
 WITHOUT_LOCK = {"GetConsoleOutput"}
 """Actions that wait for a host."""
@@ -56,11 +57,17 @@ class LocalCloud:
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ["PATH_INFO"].startswith(control.PREFIX):
             return control.answer(self, environ, start)
+        if transport.is_moto_s_own(environ["PATH_INFO"]):
+            start("404 Not Found", [("Content-Length", "0")])
+            return []
         call = requests.identify(environ)
         if call.region and call.region not in self._regions:
             message = f"Credential should be scoped to a valid region, not '{call.region}'."
             return errors.send(start, environ, call, "SignatureDoesNotMatch", message, 403)
         self._record(call)
+        refusal = access.check(environ, call)
+        if refusal:
+            return errors.send(start, environ, call, *refusal)
         fault = self.faults.find(call)
         if fault:
             return self._answer_with(fault, environ, start, call)
@@ -123,14 +130,16 @@ class LocalCloud:
         return body
 
     def _answer(self, call: requests.Call) -> errors.Application:
-        if call.action in WITHOUT_LOCK:
-            return self._moto
-
-        def locked(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        def checked(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+            refusal = refusals.find(environ, call)
+            if refusal:
+                return errors.send(start, environ, call, *refusal)
+            if call.action in WITHOUT_LOCK:
+                return self._moto(environ, start)
             with CLOUD.lock:
                 return [b"".join(self._tokens.answer(self._moto, environ, start, call))]
 
-        return locked
+        return checked
 
     def _record(self, call: requests.Call) -> None:
         self._calls.append({"service": call.service, "region": call.region, "action": call.action, "read_only": call.read_only})
@@ -154,7 +163,7 @@ def create(runtime: Runtime, settings: Settings | None = None) -> LocalCloud:
     return LocalCloud(runtime, settings or Settings())
 
 
-def serve(cloud: LocalCloud, host: str = "127.0.0.1", port: int = 0) -> BaseWSGIServer:
-    """A server for the cloud, bound and ready for serve_forever(); port 0 takes a free one (server_port)."""
+def serve(cloud: transport.Application, port: int = 0) -> BaseWSGIServer:
+    """A server for the cloud on 127.0.0.1, bound and ready for serve_forever(); port 0 takes a free one (server_port)."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    return make_server(host, port, cloud, threaded=True, request_handler=MotoRequestHandler)
+    return make_server(HOST, port, transport.guarded(cloud), threaded=True, request_handler=MotoRequestHandler)

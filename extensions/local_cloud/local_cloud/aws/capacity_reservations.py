@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,6 +27,7 @@ utils.EC2_PREFIX_TO_RESOURCE["cr"] = "capacity-reservation"
 
 NOTICE = timedelta(minutes=30)
 """How long before its start a Capacity Block is on offer at the latest."""
+IDENTIFIER = re.compile(r"cr-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 
 class CapacityReservation(TaggedEC2Resource):
@@ -75,6 +77,12 @@ class CapacityReservation(TaggedEC2Resource):
         return "scheduled" if utcnow() < self.start_date else "active"
 
     @property
+    def takes_instances(self) -> bool:
+        """Whether instances can run in it: those of a Capacity Block end some time before it does."""
+        late = self.is_block and self.end_date is not None and utcnow() >= self.end_date - timedelta(seconds=CLOUD.delays.block_end)
+        return self.state == "active" and not late
+
+    @property
     def used(self) -> list[Any]:
         """The instances that run in it."""
         everything: list[Any] = self.ec2_backend.all_instances()
@@ -82,14 +90,14 @@ class CapacityReservation(TaggedEC2Resource):
 
     @property
     def available_instance_count(self) -> int:
-        return self.total_instance_count - len(self.used) if self.state == "active" else 0
+        return self.total_instance_count - len(self.used) if self.takes_instances else 0
 
     def fits(self, instance_type: str, zone: str) -> bool:
         """Whether instances of the type in the zone can run in it."""
         return (self.instance_type, self.availability_zone) == (instance_type, zone)
 
     def end(self) -> None:
-        """End the instances of a Capacity Block that is over."""
+        """End the instances of a Capacity Block that is nearly over."""
         for instance in self.used:
             instance.lose("The Capacity Block has ended")
 
@@ -101,7 +109,9 @@ def capacity_reservations(backend: EC2Backend) -> dict[str, CapacityReservation]
 
 
 def find_capacity_reservation(backend: EC2Backend, identifier: str) -> CapacityReservation:
-    """The reservation with this id. Raises InvalidCapacityReservationId.NotFound."""
+    """The reservation with this id. Raises InvalidCapacityReservationId.NotFound or .Malformed."""
+    if not IDENTIFIER.fullmatch(identifier):
+        raise EC2ClientError("InvalidCapacityReservationId.Malformed", f"The capacity reservation ID '{identifier}' is malformed")
     try:
         return capacity_reservations(backend)[identifier]
     except KeyError:
@@ -116,7 +126,7 @@ def reserve_block(
     """A Capacity Block for this time."""
     block = CapacityReservation(backend, instance_type, zone, count, CAPACITY_BLOCK)
     block.start_date, block.end_date = start, start + duration
-    CLOUD.clock.after((block.end_date - utcnow()).total_seconds(), block.end)
+    CLOUD.clock.after(max((block.end_date - utcnow()).total_seconds() - CLOUD.delays.block_end, 0), block.end)
     return block
 
 
@@ -211,7 +221,8 @@ def describe_capacity_reservations(self: EC2Response) -> ActionResult:
     reservations = capacity_reservations(self.ec2_backend)
     identifiers = self._get_param("CapacityReservationIds", []) or list(reservations)
     wanted: list[Any] = [find_capacity_reservation(self.ec2_backend, each) for each in identifiers]
-    return ActionResult({"CapacityReservations": generic_filter(self._filters_from_querystring(), wanted)})
+    filters = self._filters_from_querystring()
+    return ActionResult({"CapacityReservations": generic_filter(filters, wanted)})
 
 
 @override(EC2Response)

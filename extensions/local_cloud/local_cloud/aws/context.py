@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 ACCOUNT = "123456789012"
 """The account that moto takes requests to come from."""
+
+
+KEPT_DECISIONS = 100_000
 
 
 class Cloud:
@@ -39,6 +42,10 @@ class Cloud:
         self.failing_launches: Counter[str] = Counter()
         self.clock = Clock()
         self.latest_public = 0
+        self.service_roles: set[str] = set()
+        """Principals whose service-linked roles exist."""
+        self.decisions: deque[dict[str, Any]] = deque(maxlen=KEPT_DECISIONS)
+        """What was decided about requests of users and roles."""
         self.wake = threading.Event()
         self.hosting: Hosting
 

@@ -1,7 +1,11 @@
 """The control API below /_local_cloud/: what a test or a person sets and reads about the cloud itself.
 
+Each request carries the token of the cloud as `Authorization: Bearer TOKEN`; what is sent is `Content-Type: application/json`.
+
 GET    health                            {"status": "ok", "instances": {state: count}}
 GET    calls     DELETE calls            every call so far: [{"service", "region", "action", "read_only"}]
+GET    decisions DELETE decisions        what policies said about calls of users and roles: [{"caller", "call", "action", "resource",
+                                         "effect", "statements"}]
 GET    faults    PUT faults  [rule ...]  DELETE faults     rules as in faults.Rule, which replace those in force
 GET    paused                            calls that faults hold: [{"service", "action", "stage"}]
 POST   resume    {"execute": true}       let them go; with false, those held before their execution are dropped
@@ -12,6 +16,7 @@ GET    quotas    PUT quotas {code: value}                  DELETE quotas       n
 GET    failing   PUT failing {type: count}                 DELETE failing      so many next launches die while pending
 POST   kill      {"instance": id}                          end an instance as if its hardware had failed
 POST   interrupt {"instance": id}                          end a Spot Instance because its capacity is wanted back
+POST   suspend   {"group": name, "process": name}          suspend a process of a group as AWS does after a day of failed launches
 POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   a Capacity Block that starts in `start` seconds (0)
                                                            and lasts `duration` seconds (a day): {"id"}
 GET    delays    PUT delays {name: seconds}                DELETE delays       names as in settings.Delays
@@ -20,6 +25,7 @@ POST   reset                             forget calls, faults, limits, prices, q
 
 from __future__ import annotations
 
+import hmac
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -32,12 +38,13 @@ from moto.ec2.models import ec2_backends
 from . import capacity_reservations, quotas, spot
 from .capacity import SPOT
 from .context import ACCOUNT, CLOUD, instances
-from .groups import retry_all
+from .groups import all_groups, retry_all
 
 if TYPE_CHECKING:
     from .app import LocalCloud
 
 PREFIX = "/_local_cloud/"
+JSON = "application/json"
 
 
 class UnknownRequest(Exception):
@@ -47,6 +54,11 @@ class UnknownRequest(Exception):
 def answer(cloud: LocalCloud, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
     """Answer a request to the control API with JSON."""
     method, name = environ["REQUEST_METHOD"], environ["PATH_INFO"].removeprefix(PREFIX)
+    token = f"Bearer {CLOUD.settings.control_token}"
+    if not hmac.compare_digest(environ.get("HTTP_AUTHORIZATION", "").encode(), token.encode()):
+        return _send(start, "401 Unauthorized", {"error": "The control API needs the token of this cloud: Authorization: Bearer TOKEN."})
+    if method in ("POST", "PUT") and environ.get("CONTENT_TYPE", "").partition(";")[0].strip() != JSON:
+        return _send(start, "415 Unsupported Media Type", {"error": f"The control API takes {JSON} only."})
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     try:
         status, result = "200 OK", _handle(cloud, method, name, json.loads(body) if body else None)
@@ -56,8 +68,12 @@ def answer(cloud: LocalCloud, environ: dict[str, Any], start: Callable[..., Any]
         status, result = "400 Bad Request", {"error": f"the request lacks {error}"}
     except (ValueError, TypeError, AttributeError) as error:
         status, result = "400 Bad Request", {"error": str(error)}
+    return _send(start, status, result)
+
+
+def _send(start: Callable[..., Any], status: str, result: Any) -> Iterable[bytes]:
     content = json.dumps(result, default=str).encode()
-    start(status, [("Content-Type", "application/json"), ("Content-Length", str(len(content)))])
+    start(status, [("Content-Type", JSON), ("Content-Length", str(len(content)))])
     return [content]
 
 
@@ -83,10 +99,13 @@ def _handle(cloud: LocalCloud, method: str, name: str, data: Any) -> Any:
         ("DELETE", "failing"): lambda: _do(CLOUD.failing_launches.clear),
         ("POST", "kill"): lambda: _do(_kill, data["instance"]),
         ("POST", "interrupt"): lambda: _do(_interrupt, data["instance"]),
+        ("POST", "suspend"): lambda: _do(_suspend, data["group"], data["process"]),
         ("POST", "capacity_block"): lambda: _change(_reserve_block, data),
         ("GET", "delays"): lambda: asdict(CLOUD.delays),
         ("PUT", "delays"): lambda: _do(_set_delays, data),
         ("DELETE", "delays"): lambda: _do(_forget_delays),
+        ("GET", "decisions"): lambda: list(CLOUD.decisions),
+        ("DELETE", "decisions"): lambda: _do(CLOUD.decisions.clear),
         ("GET", "calls"): cloud.recorded_calls,
         ("DELETE", "calls"): cloud.forget_calls,
         ("POST", "reset"): cloud.restore,
@@ -135,6 +154,13 @@ def _kill(identifier: str) -> None:
         instance.fail()
     else:
         instance.lose("The hardware of the instance has failed")
+
+
+def _suspend(name: str, process: str) -> None:
+    group = next((each for each in all_groups() if each.name == name), None)
+    if group is None:
+        raise ValueError(f"there is no group {name}")
+    group.suspension_reasons[process] = "Administrative suspension: launches have failed for more than 24 hours"
 
 
 def _interrupt(identifier: str) -> None:

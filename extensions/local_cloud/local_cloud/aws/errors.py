@@ -35,7 +35,8 @@ def _explained(error: Exception, call: requests.Call) -> tuple[str, str, int]:
     if isinstance(error, NotImplementedError):
         found = FILTER.search(str(error))
         if found:
-            return "InvalidParameterValue", f"The filter '{found.group(1) or found.group(2)}' is invalid", 400
+            # One that the API reference lists: `refusals` has let it through.
+            return "UnsupportedOperation", f"The filter '{found.group(1) or found.group(2)}' is not available in the local cloud.", 400
         return "InvalidAction", f"The action {call.action} is not valid for this web service.", 400
     LOG.error("%s %s failed", call.service, call.action, exc_info=error)
     return "InternalError", f"An internal error has occurred: {type(error).__name__}: {error}", 500

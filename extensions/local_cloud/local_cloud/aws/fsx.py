@@ -138,6 +138,7 @@ class LustreFileSystem:
             description=f"Created by Amazon FSx {self.file_system_id}",
         )
         interface.status, interface.requester_managed = "in-use", True
+        interface.add_tags({"AmazonFSx.FileSystemId": self.file_system_id})
         self.interface_id, self.vpc_id = interface.id, interface.subnet.vpc_id
 
 

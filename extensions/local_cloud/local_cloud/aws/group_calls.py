@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from moto.autoscaling.exceptions import AutoscalingClientError, ValidationError
@@ -153,8 +154,10 @@ def set_instance_health(self: AutoScalingResponse) -> EmptyResult:
     status = self._get_param("HealthStatus")
     if status not in ("Healthy", "Unhealthy"):
         raise ValidationError("Valid instance health states are: [Healthy, Unhealthy].")
-    _group, member = find_member(self.autoscaling_backend, self._get_param("InstanceId"))
-    member.health_status = status
+    group, member = find_member(self.autoscaling_backend, self._get_param("InstanceId"))
+    respects = self._get_bool_param("ShouldRespectGracePeriod", True)
+    if status == "Healthy" or not (respects and time.time() < member.in_service_at + group.health_check_grace_period):
+        member.health_status = status
     CLOUD.wake.set()
     return EmptyResult()
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 from moto.autoscaling import models
 from moto.autoscaling.exceptions import ValidationError
 from moto.autoscaling.models import ASG_NAME_TAG, AutoScalingBackend, FakeAutoScalingGroup, InstanceState
+from moto.core.utils import utcnow
 from moto.ec2.exceptions import EC2ClientError
 
 from . import activities
@@ -35,6 +36,7 @@ class Member(InstanceState):
         self.launched_from: dict[str, Any] | None = None
         self.lost_at: float | None = None
         """When the instance was first seen not to run any more."""
+        self.in_service_at = time.time()
 
     @property
     def launch_template(self) -> dict[str, Any] | None:
@@ -53,6 +55,8 @@ class Group(FakeAutoScalingGroup):
         self.retry_at = 0.0
         self.status: str | None = None
         self.deleting = False
+        self.suspension_reasons: dict[str, str] = {}
+        """Why each process is suspended that is."""
         super().__init__(*args, **kwargs)
 
     def set_desired_capacity(self, new_capacity: int | None) -> None:
@@ -63,6 +67,15 @@ class Group(FakeAutoScalingGroup):
         """Let the next round begin at once, and try again what failed."""
         self.retry_at = 0.0
         CLOUD.wake.set()
+
+    @property
+    def suspended_processes(self) -> list[dict[str, str]]:
+        return [{"ProcessName": name, "SuspensionReason": reason} for name, reason in sorted(self.suspension_reasons.items())]
+
+    @suspended_processes.setter
+    def suspended_processes(self, processes: list[str]) -> None:
+        reason = f"User suspended at {utcnow():%Y-%m-%dT%H:%M:%SZ}"
+        self.suspension_reasons = {name: self.suspension_reasons.get(name, reason) for name in processes}
 
     def active_instances(self) -> list[Member]:  # type: ignore[override]
         return [each for each in self.instance_states if each.lifecycle_state in ACTIVE]
@@ -124,12 +137,12 @@ class Group(FakeAutoScalingGroup):
         return str(self.ec2_launch_template.id)
 
     def _suspended(self, *processes: str) -> bool:
-        return any(process in self._suspended_processes for process in processes)
+        return any(process in self.suspension_reasons for process in processes)
 
     def _follow(self, member: Member) -> None:
         state = member.instance.state
         if member.lifecycle_state == "Pending" and state == "running":
-            member.lifecycle_state = "InService"
+            member.lifecycle_state, member.in_service_at = "InService", time.time()
             self._conclude(member)
         elif member.lifecycle_state == "Pending" and state in ENDING:
             self._conclude(

@@ -5,12 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
+from moto.ec2.responses import EC2Response
+
+from .patching import override
+
+moto_modify_network_interface_attribute = EC2Response.modify_network_interface_attribute
 
 Interface = dict[str, Any]
 """In the shape of the RunInstances request."""
 EFA = ("efa", "efa-only")
+
+
+@override(EC2Response)
+def modify_network_interface_attribute(self: EC2Response) -> ActionResult:
+    """Change, besides what moto knows, whether the interface goes with its instance."""
+    attachment = self._get_param("Attachment")
+    if not attachment:
+        return moto_modify_network_interface_attribute(self)
+    interface = self.ec2_backend.get_network_interface(self._get_param("NetworkInterfaceId"))
+    if attachment.get("AttachmentId") != interface.attachment_id:
+        raise EC2ClientError("InvalidAttachmentID.NotFound", f"The attachment ID '{attachment.get('AttachmentId')}' does not exist")
+    self.error_on_dryrun()
+    interface.delete_on_termination = attachment["DeleteOnTermination"]
+    return EmptyResult()
 
 
 def place(interface: Interface) -> tuple[int, int]:

@@ -21,9 +21,10 @@ from . import (  # noqa: F401
     launch_templates,
     messages,
     network,
-    permissions,
     placement_groups,
     quotas,
+    simulation,
     speed,
     spot,
+    tags,
 )

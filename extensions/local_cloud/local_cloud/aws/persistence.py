@@ -9,6 +9,7 @@ import weakref
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
+from types import GeneratorType
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -21,10 +22,13 @@ from moto.ec2.models.vpcs import VPCBackend
 from moto.iam.models import AWSManagedPolicy, iam_backends
 from moto.ssm.models import ParameterDict, SimpleSystemManagerBackend
 
+from ..files import CloudError, check_owner, open_private
 from .context import CLOUD
 from .patching import override
 
-KEPT = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public")
+FORMAT = b"local cloud, state 2\n"
+"""The first line of a snapshot. To be raised when what is kept changes its shape."""
+KEPT = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public", "service_roles")
 """What the cloud keeps beside moto."""
 LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
 
@@ -60,6 +64,8 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, PRIVATE_KEYS):
             pem = obj.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             return _private_key, (pem,)
+        if isinstance(obj, GeneratorType):  # the further pages of an answer, which moto keeps until they are asked for
+            return iter, ((),)
         return NotImplemented
 
 
@@ -78,15 +84,25 @@ def save(path: Path) -> None:
             **{name: getattr(CLOUD, name) for name in KEPT},
         }
         new = path.with_name(path.name + ".new")
-        with new.open("wb") as file:
+        new.unlink(missing_ok=True)
+        # Keys are in it.
+        with open_private(new, "xb") as file:
+            file.write(FORMAT)
             _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(state)
         os.replace(new, path)
 
 
 def load(path: Path) -> None:
-    """Replace everything by a snapshot. Snapshots are trusted: read only what `save` wrote."""
+    """Replace everything by a snapshot. Loading one runs what is in it: that of somebody else is refused with ForeignFile, one of another
+    version with CloudError.
+    """
     with CLOUD.lock:
         with path.open("rb") as file:
+            check_owner(os.fstat(file.fileno()), path)
+            if file.readline(len(FORMAT)) != FORMAT:
+                raise CloudError(
+                    "The state was written by another version. Delete this cloud (make clean, or local-cloud destroy) and start again."
+                )
             state = _Unpickler(file).load()
         for service, accounts in state["backends"].items():
             backend_dict = backends.get_backend(service)
@@ -96,4 +112,4 @@ def load(path: Path) -> None:
                     if isinstance(backend, VPCBackend):
                         VPCBackend.vpc_refs[type(backend)].add(weakref.ref(backend))
         for name in KEPT:
-            setattr(CLOUD, name, state[name])
+            setattr(CLOUD, name, state.get(name, getattr(CLOUD, name)))

@@ -6,19 +6,29 @@ import io
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 from uuid import uuid4
 from xml.sax.saxutils import escape
 
-from botocore.model import ServiceModel
-from moto.core.request import Request
+from botocore.exceptions import UnknownServiceError
+from botocore.model import OperationModel, OperationNotFoundError, ServiceModel
+from moto.core.parse import PROTOCOL_PARSERS
+from moto.core.request import Request, determine_request_protocol
 from moto.core.routing import get_service_router
 from moto.core.utils import get_service_model
 
 CREDENTIAL = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/,]+)/")
-MODEL_NAMES = {"elasticfilesystem": "efs", "monitoring": "cloudwatch", "email": "ses", "elasticloadbalancing": "elbv2"}
+MODEL_NAMES = {
+    "elasticfilesystem": "efs",
+    "elasticloadbalancing": "elbv2",
+    "email": "ses",
+    "monitoring": "cloudwatch",
+    "servicequotas": "service-quotas",
+    "tagging": "resourcegroupstaggingapi",
+}
 """Where the name in a signature differs from botocore's."""
 READING = ("Describe", "Get", "List", "Head", "Lookup", "Search", "Select", "Scan", "Query", "BatchGet", "Simulate")
 Environ = dict[str, Any]
@@ -39,16 +49,57 @@ class Call:
 
 def identify(environ: Environ) -> Call:
     """Find out what a request is about. Its body can be read again afterwards."""
-    found = CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
+    found = CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", "")) or CREDENTIAL.search(unquote(environ.get("QUERY_STRING", "")))
     region, service = found.groups() if found else ("", "")
     return Call(service, region, _action(environ, service))
 
 
 def read_body(environ: Environ) -> bytes:
     """Take the body off the connection. It can be read again afterwards."""
-    body: bytes = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    chunked = environ.get("wsgi.input_terminated") and not environ.get("CONTENT_LENGTH")
+    body: bytes = environ["wsgi.input"].read() if chunked else environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     environ["wsgi.input"] = io.BytesIO(body)
     return body
+
+
+def parameters(environ: Environ, call: Call) -> tuple[OperationModel, dict[str, Any]] | None:
+    """The operation of a request and its parameters by the names that botocore has for them.
+
+    None for what botocore does not know, and for S3, whose requests are mostly data.
+    """
+    if call.service == "s3":
+        return None
+    try:
+        model = _model(call.service)
+        operation = model.operation_model(call.action)
+    except (UnknownServiceError, OperationNotFoundError):
+        return None
+    read_body(environ)
+    request = Request(dict(environ))
+    protocol = determine_request_protocol(model, request.content_type)
+    parser = PROTOCOL_PARSERS[protocol](operation, map_type=dict)
+    parsed = parser.parse(
+        {
+            "method": request.method,
+            "values": request.values,
+            "headers": request.headers,
+            "body": request.data,
+            "url_path": request.path,
+            "url_params": _path_parameters(request, call.service) if protocol.startswith("rest") else {},
+        }
+    )
+    environ["wsgi.input"].seek(0)
+    return operation, parsed
+
+
+@cache
+def _model(service: str) -> ServiceModel:
+    return get_service_model(MODEL_NAMES.get(service, service))
+
+
+def _path_parameters(request: Request, service: str) -> dict[str, Any]:
+    _operation, found = get_service_router(MODEL_NAMES.get(service, service)).match(request)
+    return dict(found)
 
 
 def _action(environ: Environ, service: str) -> str:
@@ -73,7 +124,7 @@ def _routed(environ: Environ, service: str) -> str:
 def error(environ: Environ, service: str, code: str, message: str, status: int) -> tuple[str, list[tuple[str, str]], bytes]:
     """An error as the service would send it: status line, headers, body."""
     request_id = str(uuid4())
-    kind = _protocol(environ, service)
+    kind = protocol(environ, service)
     sender = "Receiver" if status >= 500 else "Sender"
     if kind == "json":
         content, body = "application/x-amz-json-1.1", json.dumps({"__type": code, "message": message})
@@ -99,12 +150,12 @@ def _xml(kind: str, code: str, message: str, sender: str, request_id: str) -> st
     return f"<ErrorResponse><Error><Type>{sender}</Type>{inner}</Error><RequestId>{request_id}</RequestId></ErrorResponse>"
 
 
-def _protocol(environ: Environ, service: str) -> str:
+def protocol(environ: Environ, service: str) -> str:
+    """The form of a service's errors: ec2, query, json or rest-xml."""
     if environ.get("HTTP_X_AMZ_TARGET") or "json" in environ.get("CONTENT_TYPE", ""):
         return "json"
     try:
-        model: ServiceModel = get_service_model(MODEL_NAMES.get(service, service))
-        protocol = str(model.metadata["protocol"])
+        name = str(_model(service).metadata["protocol"])
     except Exception:  # not a service that botocore knows
         return "query"
-    return "json" if "json" in protocol else protocol
+    return "json" if "json" in name else name

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import asdict, dataclass, field, replace
+
+from ..credentials import Credentials
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,8 @@ class Delays:
     """Between two looks at whether running hosts are still alive."""
     group_health_check: float = 0.2
     """Until a group notices that an instance of it does not run any more; on AWS minutes."""
+    block_end: float = 1800.0
+    """From the end of the instances in a Capacity Block to the end of the block."""
     forget: float = 600.0
     """How long terminated instances and deleted NAT gateways stay listed."""
 
@@ -41,3 +46,7 @@ class Settings:
     tick: float = 0.1
     """Seconds between two rounds of what happens without a call: boots, health checks, groups."""
     delays: Delays = field(default_factory=Delays)
+    administrator: Credentials = field(default_factory=Credentials)
+    """Who may do everything: the account's root user."""
+    control_token: str = field(default_factory=secrets.token_urlsafe, repr=False)
+    """What who controls the cloud has to know."""

@@ -8,23 +8,28 @@ import threading
 from collections.abc import Collection
 from pathlib import Path
 
-from .podman import as_root, remove_as_root
+from .podman import TIMEOUT, as_root, remove_as_root
 
 
 class FileSystems:
     """The folder of all file systems of a cloud; `.servers/<server>` holds the id of the file system served there.
 
     A server is the DNS name or address of an EFS mount target, or a Lustre file system's `DNS name@tcp:mount name`.
+    `root` is what root of the hosts is on this machine.
     """
 
     MOUNTED_AT = "/srv/local-cloud/file-systems"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, root: int = 0) -> None:
         self.folder = folder
+        self._root = root
         self._servers = folder / ".servers"
         self._servers.mkdir(parents=True, exist_ok=True)
+        self._servers.chmod(0o755)
         # Hosts see each other's file systems here: only through a mount, as far as their users are concerned.
-        folder.chmod(0o700)
+        if root and folder.stat().st_gid != root:
+            subprocess.run(as_root("chgrp", str(root), str(folder)), check=True, timeout=TIMEOUT)
+        folder.chmod(0o750 if root else 0o700)
         self._lock = threading.Lock()
 
     def export(self, file_system_id: str, servers: Collection[str]) -> None:
@@ -36,6 +41,7 @@ class FileSystems:
             for server in servers:
                 unfinished = self._servers / f".{server}"
                 unfinished.write_text(file_system_id)
+                unfinished.chmod(0o644)
                 os.replace(unfinished, self._servers / server)
 
     def delete(self, file_system_id: str) -> None:
@@ -49,7 +55,8 @@ class FileSystems:
         root = self.folder / file_system_id
         if not root.exists():
             # Owner and mode as EFS gives them to a new file system.
-            subprocess.run(as_root("install", "--directory", "--owner=root", "--group=root", "--mode=755", str(root)), check=True)
+            owner = (f"--owner={self._root}", f"--group={self._root}")
+            subprocess.run(as_root("install", "--directory", *owner, "--mode=755", str(root)), check=True, timeout=TIMEOUT)
 
     def _served_by(self, file_system_id: str) -> set[str]:
         return {path.name for path in self._servers.iterdir() if path.read_text() == file_system_id}

@@ -7,6 +7,8 @@ import resource
 import subprocess
 from pathlib import Path
 
+from ..files import open_private
+
 LABEL = "deeplearning.local-cloud"
 # A command that lasts longer hangs; the slow ones (builds) set their own limit.
 TIMEOUT = 120.0
@@ -53,14 +55,17 @@ class Podman:
             return False
         return True
 
-    def configure(self, image: str) -> None:
-        """Write a configuration under which `image` runs: the machine's default OCI runtime, or the first other one that works."""
+    def configure(self, image: str, *options: str) -> bool:
+        """Write a configuration under which `image` runs: the machine's default OCI runtime, or the first other one that works.
+
+        Returns whether it runs with these options of `podman run`, too.
+        """
         reasons = []
         for runtime in ("", "runc", "crun"):
             self.write_configuration(runtime)
             try:
                 self("run", "--rm", "--network=none", image, "true")
-                return
+                return not options or self.succeeds("run", "--rm", "--network=none", *options, image, "true")
             except PodmanError as error:
                 reasons.append(f"{runtime or 'default runtime'}: {error}")
         raise PodmanError("containers do not run on this machine: " + "; ".join(reasons))
@@ -81,7 +86,8 @@ class Podman:
             *([f'runtime = "{runtime}"'] if runtime else []),
         ]
         self.configuration.parent.mkdir(parents=True, exist_ok=True)
-        self.configuration.write_text("\n".join(lines) + "\n")
+        with open_private(self.configuration) as file:
+            file.write("\n".join(lines) + "\n")
 
 
 def _hard_limit(kind: int, most: int) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..runtime import HostSpec
+from . import user_namespace
 from .file_systems import FileSystems
 from .podman import LABEL, Podman, PodmanError
 
@@ -28,6 +29,7 @@ SSH_PORT = 22
 STATE_AGE = 1.0
 BANNER_TIMEOUT = 0.5
 STOP_GRACE = 10
+REMOVALS = 10
 # As much as EC2 keeps of a console.
 CONSOLE_SIZE = 64 * 1024
 # What a host may do that a plain container may not: mount, change its network, debug, raise priorities, pin memory.
@@ -47,17 +49,25 @@ class PodmanHosts:
     """Hosts of one cloud. They outlive this process and are found again by their labels.
 
     `cloud` names the cloud on this machine, `folder` keeps the hosts' seeds, `file_systems` what they can mount,
-    `environments` are the folders that they see as /opt/<name>.
+    `environments` are the folders that they see as /opt/<name>. In a user namespace their root is nobody on this machine.
     """
 
     def __init__(
-        self, podman: Podman, cloud: str, image: str, folder: Path, file_systems: FileSystems, environments: Mapping[str, Path]
+        self,
+        podman: Podman,
+        cloud: str,
+        image: str,
+        folder: Path,
+        file_systems: Path,
+        environments: Mapping[str, Path],
+        in_user_namespace: bool,
     ) -> None:
+        self._in_user_namespace = in_user_namespace
         self._podman = podman
         self._cloud = cloud
         self._image = image
         self._folder = folder
-        self._file_systems = file_systems
+        self._file_systems = FileSystems(file_systems, user_namespace.ROOT if in_user_namespace else 0)
         self._environments = environments
         self._networks = threading.Lock()
         self._reading = threading.Lock()
@@ -72,7 +82,7 @@ class PodmanHosts:
                 self._ensure_network(spec)
                 self._create(spec)
         try:
-            self._podman("start", self._name(spec.instance_id))
+            self._boot(self._name(spec.instance_id))
         finally:
             self._forget()
 
@@ -96,7 +106,7 @@ class PodmanHosts:
         """Remove the host and its disk, and the network that it was the last on. Nothing happens when it is gone."""
         container = self._read(fresh=True).get(instance_id)
         if container:
-            self._podman("rm", "--force", "--time=0", "--volumes", "--ignore", self._name(instance_id))
+            self._remove_containers(self._name(instance_id))
             self._remove_networks([container.network])
         shutil.rmtree(self._folder / instance_id, ignore_errors=True)
         self._forget()
@@ -105,10 +115,21 @@ class PodmanHosts:
         """Remove every host and network of this cloud, also those that no instance knows of any more."""
         containers, networks = self.labelled()
         if containers:
-            self._podman("rm", "--force", "--time=0", "--volumes", "--ignore", *containers)
+            self._remove_containers(*containers)
         self._remove_networks(networks)
         shutil.rmtree(self._folder, ignore_errors=True)
         self._forget()
+
+    def _remove_containers(self, *names: str) -> None:
+        """Remove containers. The kernel may keep a mount of one that has just ended for a moment: tried again then."""
+        for attempt in range(REMOVALS):
+            try:
+                self._podman("rm", "--force", "--time=0", "--volumes", "--ignore", *names)
+                return
+            except PodmanError as error:
+                if "busy" not in str(error) or attempt == REMOVALS - 1:
+                    raise
+                time.sleep(1)
 
     def labelled(self) -> tuple[list[str], list[str]]:
         """Names of the containers and of the networks of this cloud."""
@@ -137,6 +158,12 @@ class PodmanHosts:
         """Delete the file system with all that is on it."""
         self._file_systems.delete(file_system_id)
 
+    def _boot(self, name: str) -> None:
+        if self._in_user_namespace and not user_namespace.delegates_by_itself():
+            self._podman("init", name)
+            user_namespace.delegate_control_group(int(self._podman("inspect", "--format={{.State.Pid}}", name)))
+        self._podman("start", name)
+
     def _sockets(self, instance_id: str) -> Path:
         return self._folder / instance_id / "sockets"
 
@@ -163,7 +190,7 @@ class PodmanHosts:
             NETWORK_LABEL: self._name(spec.network),
         }
         sockets = self._sockets(spec.instance_id)
-        sockets.mkdir(parents=True, exist_ok=True)
+        _make_readable_folder(sockets)
         volumes = [
             f"{self._write_seed(spec)}:{SEED}:ro",
             f"{sockets}:{SOCKETS}:ro",
@@ -176,7 +203,8 @@ class PodmanHosts:
             *(f"--network={self._name(spec.network)}", f"--ip={spec.private_ip}", f"--mac-address={_mac_address(spec.private_ip)}"),
             *([f"--publish={spec.public_ip}:{SSH_PORT}:{SSH_PORT}"] if spec.public_ip else []),
             *(f"--cap-add={capability}" for capability in CAPABILITIES),
-            *_without_ipv6(),
+            *(user_namespace.OPTIONS if self._in_user_namespace else ()),
+            *_without_ipv6("default" if self._in_user_namespace else "eth0"),
             *("--security-opt=apparmor=unconfined", "--security-opt=label=disable"),
             *(f"--label={name}={value}" for name, value in labels.items()),
             *(f"--volume={volume}" for volume in volumes),
@@ -186,7 +214,7 @@ class PodmanHosts:
     def _write_seed(self, spec: HostSpec) -> Path:
         """cloud-init's NoCloud seed: user data as it came, and what EC2's metadata service would say."""
         seed = self._folder / spec.instance_id / "seed"
-        seed.mkdir(parents=True, exist_ok=True)
+        _make_readable_folder(seed)
         metadata = {
             "instance-id": spec.instance_id,
             "local-hostname": spec.hostname,
@@ -198,8 +226,9 @@ class PodmanHosts:
             "local-ipv4": spec.private_ip,
             "public-ipv4": spec.public_ip,
         }
-        (seed / "meta-data").write_text(json.dumps(metadata, indent=1))
-        (seed / "user-data").write_bytes(spec.user_data)
+        for name, content in (("meta-data", json.dumps(metadata, indent=1).encode()), ("user-data", spec.user_data)):
+            (seed / name).write_bytes(content)
+            (seed / name).chmod(0o644)
         return seed
 
     def _read(self, fresh: bool = False) -> dict[str, Container]:
@@ -225,6 +254,12 @@ class PodmanHosts:
         }
 
 
+def _make_readable_folder(path: Path) -> None:
+    """Make a folder that root of a host, who is another user of this machine, can read. The folder of the cloud keeps others out."""
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o755)
+
+
 def _mac_address(address: str) -> str:
     """One that stays with the private address: neighbours remember for half a minute where they saw it."""
     return ":".join(["0a", "ff", *(f"{number:02x}" for number in ipaddress.IPv4Address(address).packed)])
@@ -240,6 +275,9 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _without_ipv6() -> list[str]:
-    """Hosts of a VPC without IPv6 must not find a link-local address when they look up their own name."""
-    return ["--sysctl=net.ipv6.conf.eth0.disable_ipv6=1"] if Path("/proc/sys/net/ipv6").is_dir() else []
+def _without_ipv6(interface: str) -> list[str]:
+    """Hosts of a VPC without IPv6 must not find a link-local address when they look up their own name.
+
+    The interface of a host in a user namespace comes later, by default with what is set for `default`.
+    """
+    return [f"--sysctl=net.ipv6.conf.{interface}.disable_ipv6=1"] if Path("/proc/sys/net/ipv6").is_dir() else []

@@ -15,10 +15,14 @@ import pytest
 from botocore.config import Config
 from local_cloud.aws import app
 from local_cloud.aws.settings import Delays, Settings
+from local_cloud.credentials import Credentials
 from local_cloud.runtime import HostSpec
+from local_cloud.testing import Control
 
 DELAYS = Delays(nat_gateway=0.2, file_system=0.15, mount_target=0.15, launch_retry=0.2, health_check=0.05, forget=600)
 IMAGE_PARAMETER = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
+ADMINISTRATOR = Credentials()
+TOKEN = "token-of-the-tests"
 NUMBERS = itertools.count(1)
 
 
@@ -60,9 +64,10 @@ class Hosts:
 class Account:
     """Clients for one region, and the few resources that most tests need."""
 
-    def __init__(self, url: str, region: str = "us-east-1") -> None:
+    def __init__(self, url: str, region: str = "us-east-1", keys: Credentials = ADMINISTRATOR, token: str | None = None) -> None:
         self.url, self.region = url, region
-        self.session = boto3.Session("testing-key-id", "testing-secret-key", region_name=region)
+        self.control = Control(url, TOKEN)
+        self.session = boto3.Session(keys.access_key_id, keys.secret_access_key, token, region_name=region)
         self.ec2 = self.client("ec2")
         self.groups = self.client("autoscaling")
         self.efs = self.client("efs")
@@ -163,7 +168,8 @@ def hosts() -> Hosts:
 
 @pytest.fixture(scope="session")
 def running_cloud(hosts: Hosts) -> Iterator[tuple[app.LocalCloud, str]]:
-    cloud = app.create(hosts, Settings(public_prefix="127.83.0.0/16", tick=0.03, delays=DELAYS))
+    settings = Settings(public_prefix="127.83.0.0/16", tick=0.03, delays=DELAYS, administrator=ADMINISTRATOR, control_token=TOKEN)
+    cloud = app.create(hosts, settings)
     server = app.serve(cloud)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield cloud, f"http://127.0.0.1:{server.server_port}"

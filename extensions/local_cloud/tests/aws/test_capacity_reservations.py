@@ -17,7 +17,7 @@ GROUP = {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east
 
 @pytest.fixture
 def control(account: Account) -> Control:
-    return Control(account.url)
+    return account.control
 
 
 def reserve(account: Account, count: int = 2, match: str = "targeted", **extra: Any) -> str:
@@ -87,6 +87,29 @@ def test_launches_that_do_not_fit(account: Account, zone: str, extra: dict[str, 
     assert available(account, identifier) == 2
 
 
+def test_a_reservation_is_described_by_its_id(account: Account) -> None:
+    identifier, other = reserve(account), reserve(account)
+    described = account.ec2.describe_capacity_reservations(CapacityReservationIds=[identifier])["CapacityReservations"]
+    assert [each["CapacityReservationId"] for each in described] == [identifier] != [other]
+    by_state = account.ec2.describe_capacity_reservations(Filters=[{"Name": "state", "Values": ["active"]}])["CapacityReservations"]
+    assert {identifier, other} <= {each["CapacityReservationId"] for each in by_state}
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ({"Filters": [{"Name": "capacity-reservation-id", "Values": ["cr-00000000000000000"]}]}, "InvalidParameterValue"),
+        ({"Filters": [{"Name": "tag:Name", "Values": ["mine"]}]}, "InvalidParameterValue"),
+        ({"CapacityReservationIds": ["cr-00000000000000000"]}, "InvalidCapacityReservationId.NotFound"),
+        ({"CapacityReservationIds": ["my-reservation"]}, "InvalidCapacityReservationId.Malformed"),
+    ],
+)
+def test_what_names_no_reservation_is_refused(account: Account, request_: dict[str, Any], code: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        account.ec2.describe_capacity_reservations(**request_)
+    assert caught.value.response["Error"]["Code"] == code
+
+
 @pytest.mark.parametrize(("preference", "used"), [(None, True), ("open", True), ("capacity-reservations-only", True), ("none", False)])
 def test_open_reservations_take_what_fits(account: Account, control: Control, preference: str | None, used: bool) -> None:
     zone = f"us-east-1{'abcd'[[None, 'open', 'capacity-reservations-only', 'none'].index(preference)]}"
@@ -133,7 +156,7 @@ def test_describe_modify_and_cancel(account: Account) -> None:
             each["CapacityReservationId"] for each in account.ec2.describe_capacity_reservations(Filters=wanted)["CapacityReservations"]
         ]
 
-    assert found(**{"tag:name": name}) == [identifier]
+    assert [each["Value"] for each in described(account, identifier)["Tags"]] == [name]
     for filters in ({"instance_type": "g5.xlarge"}, {"availability_zone": "us-east-1b"}):
         assert other in found(state="active", **filters)
         assert identifier not in found(**filters)
@@ -213,7 +236,18 @@ def test_an_active_capacity_block(account: Account, control: Control) -> None:
     assert (described(account, block)["State"], available(account, block)) == ("active", 0)
 
 
+def test_instances_end_before_their_capacity_block(account: Account, control: Control) -> None:
+    control.set_delays(block_end=3600)
+    block = control.reserve_capacity_block(TYPE, ZONE, 1, duration=3601.5)
+    instance = account.run(account.subnets("a")[0], **into(block, "capacity-block"))[0]["InstanceId"]
+    until(lambda: account.state(instance) == "terminated")
+    assert (described(account, block)["State"], available(account, block)) == ("active", 0)
+    with pytest.raises(ClientError, match="ReservationCapacityExceeded"):
+        account.run(account.subnets("a")[0], **into(block, "capacity-block"))
+
+
 def test_a_capacity_block_ends_with_its_instances(account: Account, control: Control) -> None:
+    control.set_delays(block_end=0)
     block = control.reserve_capacity_block(TYPE, ZONE, 1, duration=0.5)
     instance = account.run(account.subnets("a")[0], **into(block, "capacity-block"))[0]["InstanceId"]
     until(lambda: account.state(instance) == "terminated")

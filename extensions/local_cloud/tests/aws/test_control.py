@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from .conftest import Account, until
+from .conftest import TOKEN, Account, until
 
 
 class Control:
@@ -22,7 +22,8 @@ class Control:
 
     def __call__(self, method: str, name: str, data: Any = None) -> Any:
         body = None if data is None else json.dumps(data).encode()
-        with urllib.request.urlopen(urllib.request.Request(self._url + name, body, method=method)) as answer:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(self._url + name, body, headers, method=method)) as answer:
             return json.load(answer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,6 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
 from local_cloud.aws.context import CLOUD
-from local_cloud.testing import Control
 
 from .conftest import Account, Hosts, until
 
@@ -101,7 +101,7 @@ def test_a_launch_that_fails_is_tried_again(account: Account, hosts: Hosts) -> N
 
 
 def test_an_instance_that_dies_while_pending_is_replaced(account: Account, hosts: Hosts) -> None:
-    control = Control(account.url)
+    control = account.control
     control.fail_launches({"p4d.24xlarge": 1})
     group = account.group(1)
     hosts.boots.clear()
@@ -181,6 +181,32 @@ def test_suspended_processes(account: Account, hosts: Hosts) -> None:
     until(lambda: len((account.described(group) or {})["Instances"]) == 1)
     account.groups.resume_processes(AutoScalingGroupName=group)
     in_service(account, group, 2)
+
+
+def test_a_suspension_says_who_it_is_of(account: Account) -> None:
+    group = account.group(0)
+    for _ in range(2):
+        account.groups.suspend_processes(AutoScalingGroupName=group, ScalingProcesses=["Launch"])
+    (process,) = (account.described(group) or {})["SuspendedProcesses"]
+    assert process["ProcessName"] == "Launch"
+    account.control.suspend(group, "Terminate")
+    reasons = {each["ProcessName"]: each["SuspensionReason"] for each in (account.described(group) or {})["SuspendedProcesses"]}
+    assert reasons["Terminate"].startswith("Administrative suspension")
+    assert re.fullmatch(r"User suspended at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", process["SuspensionReason"])
+
+
+def test_health_is_not_judged_within_the_grace_period(account: Account) -> None:
+    group = account.group(1, HealthCheckGracePeriod=600)
+    account.groups.suspend_processes(AutoScalingGroupName=group, ScalingProcesses=["ReplaceUnhealthy"])
+    member = in_service(account, group, 1)[0]
+
+    def health(status: str, **more: bool) -> str:
+        account.groups.set_instance_health(InstanceId=member, HealthStatus=status, **more)
+        return str((account.described(group) or {})["Instances"][0]["HealthStatus"])
+
+    assert health("Unhealthy") == "Healthy"
+    assert health("Unhealthy", ShouldRespectGracePeriod=False) == "Unhealthy"
+    assert health("Healthy") == "Healthy"
 
 
 def test_set_desired_capacity_is_atomic(account: Account) -> None:

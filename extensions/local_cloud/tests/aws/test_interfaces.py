@@ -17,6 +17,24 @@ def interface(card: int = 0, device: int = 0, kind: str = "efa", **extra: Any) -
 P4D = [interface(card, 1 if card else 0) for card in range(4)]
 
 
+def test_an_interface_may_outlive_its_instance(account: Account) -> None:
+    tags = [{"ResourceType": "network-interface", "Tags": [{"Key": "cluster", "Value": "bert"}]}]
+    first, second = account.run(account.subnets("a")[0], 2, TagSpecifications=tags)
+    kept = first["NetworkInterfaces"][0]
+    change = {"AttachmentId": kept["Attachment"]["AttachmentId"], "DeleteOnTermination": False}
+    with pytest.raises(ClientError, match=r"InvalidAttachmentID\.NotFound"):
+        account.ec2.modify_network_interface_attribute(
+            NetworkInterfaceId=kept["NetworkInterfaceId"], Attachment={**change, "AttachmentId": "eni-attach-0"}
+        )
+    account.ec2.modify_network_interface_attribute(NetworkInterfaceId=kept["NetworkInterfaceId"], Attachment=change)
+    both = [first["InstanceId"], second["InstanceId"]]
+    account.ec2.terminate_instances(InstanceIds=both)
+    until(lambda: {account.state(each) for each in both} == {"terminated"})
+    ids = [kept["NetworkInterfaceId"], second["NetworkInterfaces"][0]["NetworkInterfaceId"]]
+    found = account.ec2.describe_network_interfaces(Filters=[{"Name": "network-interface-id", "Values": ids}])["NetworkInterfaces"]
+    assert [(each["NetworkInterfaceId"], each["Status"], each["TagSet"]) for each in found] == [(ids[0], "available", tags[0]["Tags"])]
+
+
 @pytest.mark.parametrize(
     ("instance_type", "adapters", "cards"),
     [

@@ -22,7 +22,7 @@ CIDR = "10.7.0.0/16"
 
 @pytest.fixture
 def control(account: Account) -> Control:
-    return Control(account.url)
+    return account.control
 
 
 @pytest.fixture

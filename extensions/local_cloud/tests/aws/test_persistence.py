@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
 from local_cloud.aws.context import CLOUD
-from local_cloud.testing import Control
+from local_cloud.files import CloudError
 from moto.core.base_backend import BackendDict
 
 from .conftest import Account, Hosts, until
@@ -31,7 +31,7 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     parameter = f"/{role}"
     account.client("ssm").put_parameter(Name=parameter, Value="x", Type="SecureString", Tags=[{"Key": "a", "Value": "b"}])
     activities = account.activities(group)
-    control = Control(account.url)
+    control = account.control
     control.set_capacity({"g6.xlarge": {"us-east-1a": {"spot": 1}}})
     control.set_spot_prices({"g6.xlarge": 0.25})
     control.set_quotas({"L-2C3B7624": 192})
@@ -40,6 +40,10 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     spot = account.run(subnets[0], **market)[0]
     key = account.client("kms").create_key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["KeyId"]
     addresses = {account.instance(each)["PrivateIpAddress"] for each in members}
+    tagging = account.client("resourcegroupstaggingapi")
+    account.ec2.create_tags(Resources=[vpc, *subnets], Tags=[{"Key": "pages", "Value": "two"}])
+    pages = tagging.get_resources(ResourcesPerPage=1, TagFilters=[{"Key": "pages"}])
+    assert pages["PaginationToken"]
 
     cloud.save(tmp_path / "state")
     BackendDict.reset()
@@ -68,12 +72,22 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     until(lambda: members[0] not in account.members(group) and len(account.members(group)) == 2)
 
 
+def test_a_state_of_another_version_is_refused(cloud: LocalCloud, tmp_path: Path) -> None:
+    """Half of what it holds would be missing, and each round of the cloud would fail."""
+    state = tmp_path / "state.pickle"
+    cloud.save(state)
+    state.write_bytes(state.read_bytes().partition(b"\n")[2])
+    with pytest.raises(CloudError, match="another version"):
+        cloud.load(state)
+
+
 def test_hosts_that_are_down_are_started_again(
     account: Account, cloud: LocalCloud, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
     until(lambda: account.state(identifier) == "running")
     monkeypatch.setattr(CLOUD.hosting, "look", lambda: None)  # as while no server runs
+
     cloud.save(tmp_path / "state")
     hosts.alive.discard(identifier)
     cloud.load(tmp_path / "state")

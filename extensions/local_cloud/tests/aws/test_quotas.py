@@ -19,7 +19,7 @@ ON_DEMAND_TEXT = (
 
 @pytest.fixture
 def control(account: Account) -> Control:
-    return Control(account.url)
+    return account.control
 
 
 @pytest.mark.parametrize(

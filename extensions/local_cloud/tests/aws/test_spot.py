@@ -15,7 +15,7 @@ TYPE, ZONE = "g5.12xlarge", "us-east-1a"
 
 @pytest.fixture
 def control(account: Account) -> Control:
-    return Control(account.url)
+    return account.control
 
 
 def options(instance_type: str = TYPE, **spot: Any) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def test_other_clients_refuse(exported: Hosts, kind: str, source: str, options: 
 def test_what_is_in_fstab_is_there_after_a_boot(exported: Hosts) -> None:
     host = exported.second
     lines = [
-        f"{LUSTRE_SERVER}/fzzzzbev /fsx lustre defaults,noatime,flock,_netdev 0 0",
+        f"{LUSTRE_SERVER}/fzzzzbev /fsx lustre defaults,noatime,flock,nosuid,nodev,_netdev 0 0",
         f"{FILE_SYSTEM}:/ /data efs tls,_netdev,nofail 0 0",
     ]
     for line in lines:
@@ -126,6 +126,7 @@ def test_what_is_in_fstab_is_there_after_a_boot(exported: Hosts) -> None:
     wait_until(lambda: exported.runtime.is_booted(host.name), BOOT_TIMEOUT)
     wait_until(lambda: host.ssh("systemctl is-active remote-fs.target", check=False).returncode == 0, BOOT_TIMEOUT)
     assert host.ssh("systemctl is-active fsx.mount data.mount; mountpoint -q /fsx && mountpoint -q /data").stdout.split() == ["active"] * 2
+    assert {"nosuid", "nodev"} <= set(host.ssh("findmnt --noheadings --output OPTIONS /fsx").stdout.strip().split(","))
     host.ssh("sudo systemctl stop fsx.mount && sudo umount /data && ! mountpoint -q /fsx && ! mountpoint -q /data")
 
 

@@ -65,3 +65,13 @@ def test_env_before_the_first_start_is_refused(tmp_path: Path, capsys: pytest.Ca
 def test_stop_when_nothing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["stop", "--home", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "local-cloud: not running\n"
+
+
+def test_each_cloud_has_a_secret_of_its_own_for_its_owner_alone(tmp_path: Path) -> None:
+    first, second = Home(tmp_path / "one"), Home(tmp_path / "two")
+    assert first.administrator == Home(tmp_path / "one").administrator
+    assert first.administrator != second.administrator
+    assert first.administrator_file.stat().st_mode & 0o777 == 0o600
+    assert first.environment(Setup())["AWS_SECRET_ACCESS_KEY"] == first.administrator.secret_access_key
+    first.delete()
+    assert not first.folder.exists()

@@ -26,7 +26,8 @@ NFS_OPTIONS = (
     "minorversion mountport nconnect nfsvers noac nocto nofsc nointr nolock noresvport nosharecache port proto rdirplus resvport retrans "
     "retry rsize sec sharecache soft softerr softreval tcp timeo vers wsize"
 )
-BIND_OPTIONS = frozenset({"ro", "rw", "noexec", "nosuid", "nodev", "noatime", "relatime", "nodiratime"})
+# Not those about access times: in a user namespace, the kernel keeps them as they are on the machine.
+BIND_OPTIONS = frozenset({"ro", "rw", "noexec", "nosuid", "nodev"})
 
 
 def fail(text: str, status: int = FAILURE) -> NoReturn:
@@ -80,7 +81,8 @@ def bind(source: str, target: str, options: Collection[str]) -> None:
     steps = [] if "remount" in options else [["--bind", source, target]]
     flags = [option for option in options if option in BIND_OPTIONS]
     if flags:
-        steps.append(["-o", ",".join(["remount", "bind", *flags]), target])
+        # Without the source, mount would take options of fstab too, which may not be changed here.
+        steps.append(["-o", ",".join(["remount", "bind", *flags]), source, target])
     for step in steps:
         if subprocess.run(["mount", "--no-mtab", "--internal-only", *step], check=False).returncode:
             sys.exit(FAILURE)

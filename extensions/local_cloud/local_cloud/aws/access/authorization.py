@@ -1,0 +1,105 @@
+"""Evaluates each request against the policies of its caller, and remembers what was decided."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from .. import requests
+from ..context import ACCOUNT, CLOUD
+from ..requests import Call, Environ
+from . import questions, s3
+from .callers import policies
+from .identities import Identity
+from .policies import Effect, Question, Unsupported, decide
+from .refusal import Refusal
+
+LOG = logging.getLogger(__name__)
+DENIED = {
+    "ec2": ("UnauthorizedOperation", 403),
+    "query": ("AccessDenied", 403),
+    "json": ("AccessDeniedException", 400),
+    "rest-xml": ("AccessDenied", 403),
+}
+BECAUSE = {
+    Effect.DENIED: "with an explicit deny in an identity-based policy",
+    Effect.NOT_ALLOWED: "because no identity-based policy allows the {action} action",
+    Effect.NOT_ALLOWED_BY_RESOURCE: "because no resource-based policy allows the {action} action",
+}
+
+
+def authorize(environ: Environ, call: Call, identity: Identity) -> Refusal | None:
+    """Return why the caller's policies do not allow a request, None when they do."""
+    if identity.administrator:
+        return None
+    with CLOUD.lock:
+        try:
+            asked = _questions(environ, call)
+            if asked is not None:
+                return _decided(environ, call, identity, asked)
+        except Unsupported as error:
+            return Refusal("InternalFailure", f"The local cloud cannot evaluate {error} of the caller's policies.", 500)
+        except Exception as error:
+            LOG.error("%s %s: the caller's policies could not be evaluated", call.service, call.action, exc_info=error)
+            return Refusal("InternalFailure", f"An internal error has occurred: {type(error).__name__}: {error}", 500)
+    text = "because the local cloud does not know what AWS asks for it: see local_cloud/aws/access/questions.py"
+    return _denied(environ, call, f"User: {identity.arn} is not authorized to perform: {call.service}:{call.action} {text}")
+
+
+def _questions(environ: Environ, call: Call) -> list[Question] | None:
+    if call.service == "s3":
+        return s3.questions(call, environ)
+    parsed = requests.parameters(environ, call)
+    return None if parsed is None else questions.of(call, parsed[1])
+
+
+def _decided(environ: Environ, call: Call, identity: Identity, asked: Iterable[Question]) -> Refusal | None:
+    documents, boundary = policies(identity)
+    common = _common(call, identity)
+    made = set()
+    for question in asked:
+        whole = Question(question.action, question.resource, common | dict(question.context), question.key_policy)
+        decision = decide(documents, whole, boundary)
+        CLOUD.decisions.append(
+            {
+                "caller": identity.arn,
+                "call": f"{call.service}:{call.action}",
+                "action": question.action,
+                "resource": question.resource,
+                "effect": decision.effect.value,
+                "statements": list(decision.statements),
+            }
+        )
+        if decision.effect is not Effect.ALLOWED and question.action == "kms:PutKeyPolicy" and call.action == "CreateKey":
+            text = "The new key policy will not allow you to update the key policy in the future."
+            return Refusal("MalformedPolicyDocumentException", text, 400)
+        if decision.effect is not Effect.ALLOWED:
+            because = BECAUSE[decision.effect].format(action=question.action)
+            text = f"User: {identity.arn} is not authorized to perform: {question.action} on resource: {question.resource} {because}"
+            return _denied(environ, call, text)
+        if question.action == "iam:CreateServiceLinkedRole":
+            made.add(str(question.context["iam:awsservicename"]))
+    CLOUD.service_roles |= made
+    return None
+
+
+def _common(call: Call, identity: Identity) -> dict[str, Any]:
+    """The context that all requests have."""
+    context: dict[str, Any] = {
+        "aws:principalaccount": ACCOUNT,
+        "aws:principalarn": identity.role_arn or identity.arn,
+        "aws:requestedregion": call.region,
+        "aws:resourceaccount": ACCOUNT,
+        "aws:securetransport": "true",  # the local endpoint stands for one with TLS
+        "aws:userid": identity.user_id,
+        "aws:viaawsservice": "false",
+    }
+    return context | ({"aws:username": identity.user} if identity.user else {})
+
+
+def _denied(environ: Environ, call: Call, text: str) -> Refusal:
+    code, status = DENIED.get(requests.protocol(environ, call.service), DENIED["query"])
+    if code == "UnauthorizedOperation":
+        text = f"You are not authorized to perform this operation. {text}"
+    return Refusal(code, text, status)

@@ -1,0 +1,85 @@
+"""Refuses requests that no known caller has signed, or that the caller may not make, in the words of the service."""
+
+from __future__ import annotations
+
+from ..requests import Call, Environ, protocol
+from . import signatures
+from .authorization import authorize
+from .identities import Identity, identify
+from .refusal import Refusal
+from .signatures import BadSignature, Claim, Fault
+
+_TOKEN = "The security token included in the request is invalid."
+_MISMATCH = (
+    "The request signature we calculated does not match the signature you provided. "
+    "Check your AWS Secret Access Key and signing method. Consult the service documentation for details."
+)
+# EC2 does not tell an unknown key from a wrong signature
+_EC2 = Refusal("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
+UNKNOWN_KEY = {
+    "ec2": _EC2,
+    "query": Refusal("InvalidClientTokenId", _TOKEN),
+    "json": Refusal("UnrecognizedClientException", _TOKEN, 400),
+    "rest-xml": Refusal("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."),
+}
+FAULTS = {
+    Fault.MISMATCH: {
+        "ec2": _EC2,
+        "query": Refusal("SignatureDoesNotMatch", _MISMATCH),
+        "json": Refusal("InvalidSignatureException", _MISMATCH),
+        "rest-xml": Refusal("SignatureDoesNotMatch", _MISMATCH),
+    },
+    Fault.EXPIRED: {
+        "ec2": Refusal("RequestExpired", "Request has expired.", 400),
+        "query": Refusal("SignatureDoesNotMatch", "Signature expired: it is not of the last 15 minutes."),
+        "json": Refusal("InvalidSignatureException", "Signature expired: it is not of the last 15 minutes."),
+        "rest-xml": Refusal("RequestTimeTooSkewed", "The difference between the request time and the current time is too large."),
+    },
+    Fault.MISSING: {
+        "rest-xml": Refusal("AccessDenied", "Access Denied"),
+        "": Refusal("MissingAuthenticationToken", "Request is missing Authentication Token"),
+    },
+    Fault.INCOMPLETE: {
+        "rest-xml": Refusal("AuthorizationHeaderMalformed", "The authorization header that you provided is not valid.", 400),
+        "": Refusal("IncompleteSignature", "The request signature does not conform to AWS standards.", 400),
+    },
+    Fault.UNSUPPORTED: {
+        "rest-xml": Refusal("InvalidRequest", "The authorization mechanism you have provided is not supported. Use AWS4-HMAC-SHA256.", 400),
+        "": Refusal("IncompleteSignature", "The request signature does not conform to AWS standards.", 400),
+    },
+    Fault.PAYLOAD: {
+        "rest-xml": Refusal("XAmzContentSHA256Mismatch", "The 'x-amz-content-sha256' header does not match what was computed.", 400),
+        "": Refusal("SignatureDoesNotMatch", _MISMATCH),
+    },
+}
+EXPIRED_TOKEN = {
+    "ec2": Refusal("RequestExpired", "Request has expired.", 400),
+    "rest-xml": Refusal("ExpiredToken", "The provided token has expired.", 400),
+    "": Refusal("ExpiredTokenException", "The security token included in the request is expired", 400),
+}
+
+
+def check(environ: Environ, call: Call) -> Refusal | None:
+    """Return why a request is refused, None when it is not."""
+    kind = protocol(environ, call.service)
+    try:
+        made = signatures.claim(environ)
+        identity = identify(made.access_key_id)
+        if identity is None:
+            return _of(UNKNOWN_KEY, kind)
+        signatures.verify(environ, made, identity.secret)
+    except BadSignature as error:
+        return _of(FAULTS[error.fault], kind)
+    return _token_refused(identity, made, kind) or authorize(environ, call, identity)
+
+
+def _token_refused(identity: Identity, made: Claim, kind: str) -> Refusal | None:
+    if made.token != identity.token:
+        return _of(UNKNOWN_KEY, kind)
+    if identity.expired:
+        return _of(EXPIRED_TOKEN, kind)
+    return None
+
+
+def _of(refusals: dict[str, Refusal], kind: str) -> Refusal:
+    return refusals.get(kind) or refusals.get("") or refusals["query"]

@@ -1,0 +1,235 @@
+"""Decides by IAM policies. Pure.
+
+Source: IAM User Guide, "Policy evaluation logic" and "IAM JSON policy elements". What is not implemented raises Unsupported, and never
+counts as true or false.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+VARIABLE = re.compile(r"\$\{([^}]*)\}")
+WILD = {"*": ".*", "?": "."}
+LITERAL = re.compile(r"\[[*?$]\]")
+ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"}
+# Keys whose values requests have here. A policy that asks for another one is an error.
+KEYS = re.compile(
+    r"aws:(calledvia|principalaccount|principalarn|requestedregion|resourceaccount|securetransport|tagkeys|userid|username|viaawsservice)"
+    r"|(aws|ec2|autoscaling|iam):(request|resource)tag/.+"
+    r"|autoscaling:(launchconfigurationname|launchtemplateversionspecified)"
+    r"|ec2:(createaction|islaunchtemplateresource|launchtemplate)|elasticfilesystem:createaction"
+    r"|iam:(awsservicename|passedtoservice|permissionsboundary|policyarn)|s3:resourceaccount|ssm:sessiondocumentaccesscheck"
+    r"|kms:(encryptioncontext:.+|keyspec|keyusage|resourcealiases|viaservice)",
+    re.IGNORECASE,
+)
+
+
+class Unsupported(Exception):
+    """A policy holds what cannot be evaluated here."""
+
+
+class Effect(Enum):
+    """What policies say about a question."""
+
+    ALLOWED = "allowed"
+    DENIED = "explicitDeny"
+    NOT_ALLOWED = "implicitDeny"
+    NOT_ALLOWED_BY_RESOURCE = "implicitDeny by the resource's policy"
+
+
+@dataclass(frozen=True)
+class Question:
+    """May this action be taken on this resource? Keys of the context are in lower case, several values are a tuple."""
+
+    action: str
+    resource: str
+    context: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    key_policy: str = ""
+    """The policy of a KMS key, without which IAM's policies allow nothing."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What policies say, and the statements that say so: their Sids, or their numbers."""
+
+    effect: Effect
+    statements: tuple[str, ...] = ()
+
+
+@functools.lru_cache(maxsize=1024)
+def parse(document: str) -> tuple[dict[str, Any], ...]:
+    """Return the statements of a policy. Raises Unsupported for elements that IAM's identity policies do not have."""
+    statements = _list(json.loads(document)["Statement"])
+    for number, statement in enumerate(statements):
+        if set(statement) - ELEMENTS:
+            raise Unsupported(f"{sorted(set(statement) - ELEMENTS)[0]} in a statement of a policy")
+        statement.setdefault("Sid", str(number))
+    return tuple(statements)
+
+
+def decide(documents: Iterable[str], question: Question, boundary: str | None = None) -> Decision:
+    """Return what the policies say; a boundary has to allow it as well, and an explicit denial wins. Raises Unsupported."""
+    if question.key_policy:
+        return _decide_for_key(documents, question, boundary)
+    decision = _decide(documents, question)
+    if decision.effect is not Effect.ALLOWED or boundary is None:
+        return decision
+    bound = _decide([boundary], question)
+    return decision if bound.effect is Effect.ALLOWED else bound
+
+
+def _decide_for_key(documents: Iterable[str], question: Question, boundary: str | None) -> Decision:
+    """A key's policy allows the caller itself, or it lets IAM decide about those of the account.
+
+    Source: AWS KMS Developer Guide, "Determining access to AWS KMS keys" and "Default key policy".
+    """
+    by_iam = decide(documents, replace(question, key_policy=""), boundary)
+    account = str(question.context["aws:principalaccount"])
+    everybody = {account, f"arn:aws:iam::{account}:root"}
+    of_caller = _decide([_about(question.key_policy, {"*", str(question.context["aws:principalarn"])})], question)
+    of_account = _decide([_about(question.key_policy, everybody)], question)
+    for decision in (by_iam, of_caller, of_account):
+        if decision.effect is Effect.DENIED:
+            return decision
+    if of_caller.effect is Effect.ALLOWED:
+        return of_caller
+    return by_iam if of_account.effect is Effect.ALLOWED else Decision(Effect.NOT_ALLOWED_BY_RESOURCE)
+
+
+def _about(document: str, principals: set[str]) -> str:
+    """A resource's policy with those statements alone whose principals include one of these."""
+    statements = []
+    for statement in _list(json.loads(document)["Statement"]):
+        principal = statement.pop("Principal", None)
+        named = {"*"} if principal == "*" else set(_list((principal or {}).get("AWS", [])))
+        statements += [statement] if named & principals else []
+    return json.dumps({"Statement": statements})
+
+
+def _decide(documents: Iterable[str], question: Question) -> Decision:
+    matching = [statement for document in documents for statement in parse(document) if _matches(statement, question)]
+    denying = tuple(each["Sid"] for each in matching if each["Effect"] == "Deny")
+    if denying:
+        return Decision(Effect.DENIED, denying)
+    allowing = tuple(each["Sid"] for each in matching if each["Effect"] == "Allow")
+    return Decision(Effect.ALLOWED, allowing) if allowing else Decision(Effect.NOT_ALLOWED)
+
+
+def _matches(statement: Mapping[str, Any], question: Question) -> bool:
+    return (
+        _is_about(statement, "Action", question.action, lambda pattern, value: _glob(pattern.lower(), value.lower()))
+        and _is_about(statement, "Resource", question.resource, lambda pattern, value: _resource(pattern, value, question))
+        and all(
+            _holds(operator, key, _list(values), question)
+            for operator, keys in statement.get("Condition", {}).items()
+            for key, values in keys.items()
+        )
+    )
+
+
+def _is_about(statement: Mapping[str, Any], element: str, value: str, match: Callable[[str, str], bool]) -> bool:
+    if element in statement:
+        return any(match(pattern, value) for pattern in _list(statement[element]))
+    if f"Not{element}" in statement:
+        return not any(match(pattern, value) for pattern in _list(statement[f"Not{element}"]))
+    raise Unsupported(f"a statement without {element} and Not{element}")
+
+
+def _resource(pattern: str, value: str, question: Question) -> bool:
+    if pattern == "*":
+        return True
+    filled = _filled(pattern, question)
+    return filled is not None and _arn(filled, value)
+
+
+def _arn(pattern: str, value: str) -> bool:
+    """Whether an ARN matches: its first five parts each by themselves, since a wildcard does not reach beyond a colon there."""
+    patterns, values = pattern.split(":", 5), value.split(":", 5)
+    return len(patterns) == len(values) and all(map(_glob, patterns, values))
+
+
+def _filled(text: str, question: Question) -> str | None:
+    """A pattern with the values of its policy variables, None when the request lacks one."""
+    missing = False
+
+    def fill(found: re.Match[str]) -> str:
+        nonlocal missing
+        name = found.group(1)
+        if name in ("*", "?", "$"):
+            return f"[{name}]"
+        if not KEYS.fullmatch(name):
+            raise Unsupported(f"the policy variable {name}")
+        value = question.context.get(name.lower())
+        if not isinstance(value, str):
+            missing = True
+            return ""
+        return re.sub(r"([*?])", r"[\1]", value)
+
+    filled = VARIABLE.sub(fill, text)
+    return None if missing else filled
+
+
+@functools.lru_cache(maxsize=8192)
+def _expression(pattern: str) -> re.Pattern[str]:
+    """A pattern with * and ?; [*] and [?] are the characters themselves."""
+    parts = re.split(r"(\[[*?$]\]|[*?])", pattern)
+    return re.compile("".join(WILD.get(part) or re.escape(part[1] if LITERAL.fullmatch(part) else part) for part in parts), re.DOTALL)
+
+
+def _glob(pattern: str, value: str) -> bool:
+    return _expression(pattern).fullmatch(value) is not None
+
+
+def _same(pattern: str, value: str) -> bool:
+    return pattern == value
+
+
+# By operator: how a value is compared, and whether the comparison is negated
+OPERATORS: dict[str, tuple[Callable[[str, str], bool], bool]] = {
+    "StringEquals": (_same, False),
+    "StringNotEquals": (_same, True),
+    "StringEqualsIgnoreCase": (lambda pattern, value: pattern.lower() == value.lower(), False),
+    "StringNotEqualsIgnoreCase": (lambda pattern, value: pattern.lower() == value.lower(), True),
+    "StringLike": (_glob, False),
+    "StringNotLike": (_glob, True),
+    "ArnEquals": (_arn, False),
+    "ArnLike": (_arn, False),
+    "ArnNotEquals": (_arn, True),
+    "ArnNotLike": (_arn, True),
+    "Bool": (lambda pattern, value: pattern.lower() == value.lower(), False),
+}
+OPERATOR = re.compile(r"(?:(ForAnyValue|ForAllValues):)?([A-Za-z]+?)(IfExists)?")
+
+
+def _holds(operator: str, key: str, wanted: list[Any], question: Question) -> bool:
+    found = OPERATOR.fullmatch(operator)
+    if not found or (found.group(2) not in OPERATORS and operator != "Null"):
+        raise Unsupported(f"the condition operator {operator}")
+    if not KEYS.fullmatch(key):
+        raise Unsupported(f"the condition key {key}")
+    quantifier, name, if_exists = found.groups()
+    texts = [str(each).lower() if isinstance(each, bool) else str(each) for each in wanted]
+    value = question.context.get(key.lower())
+    if operator == "Null":
+        return any((value is None) is (text.lower() == "true") for text in texts)
+    compare, negated = OPERATORS[name]
+    if value is None or value == ():
+        return bool(if_exists) or quantifier == "ForAllValues" or (negated and quantifier is None)
+    patterns = [filled for text in texts if (filled := _filled(text, question)) is not None]
+    each = [any(_compared(compare, pattern, one) for pattern in patterns) is not negated for one in _list(value)]
+    return all(each) if quantifier != "ForAnyValue" else any(each)
+
+
+def _compared(compare: Callable[[str, str], bool], pattern: str, value: str) -> bool:
+    # Only patterns know what [*] stands for
+    return compare(pattern, value) if compare in (_glob, _arn) else compare(re.sub(r"\[([*?$])\]", r"\1", pattern), value)
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]

@@ -1,0 +1,126 @@
+"""ARNs of resources, and the tags that they have in the account."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.autoscaling.models import autoscaling_backends
+from moto.ec2.models import ec2_backends
+from moto.efs.models import efs_backends
+from moto.fsx.models import fsx_backends
+from moto.iam.models import iam_backends
+from moto.ssm.models import ssm_backends
+
+from ..context import ACCOUNT
+from ..fsx import associations
+from ..placement_groups import placement_groups
+from .identities import PARTITION
+
+# By what EC2's ids begin with. Source: Service Authorization Reference, "Resource types defined by Amazon EC2"
+EC2_KINDS = {
+    "acl": "network-acl",
+    "ami": "image",
+    "cr": "capacity-reservation",
+    "eipalloc": "elastic-ip",
+    "eni": "network-interface",
+    "i": "instance",
+    "igw": "internet-gateway",
+    "key": "key-pair",
+    "lt": "launch-template",
+    "nat": "natgateway",
+    "pg": "placement-group",
+    "rtb": "route-table",
+    "sg": "security-group",
+    "sir": "spot-instances-request",
+    "snap": "snapshot",
+    "subnet": "subnet",
+    "vol": "volume",
+    "vpc": "vpc",
+    "vpce": "vpc-endpoint",
+}
+PUBLIC = ("image", "snapshot")
+Tags = dict[str, str]
+
+
+def arn(service: str, region: str, resource: str, account: str = ACCOUNT) -> str:
+    return f"arn:{PARTITION}:{service}:{region}:{account}:{resource}"
+
+
+def ec2(region: str, identifier: str, kind: str = "") -> tuple[str, Tags]:
+    """ARN and tags of a resource of EC2, of which only the id need be known."""
+    kind = kind or EC2_KINDS.get(identifier.partition("-")[0], "unknown")
+    backend: Any = ec2_backends[ACCOUNT][region]
+    name = identifier
+    if kind == "placement-group":
+        found = ((name, each.id) for name, each in placement_groups(backend).items() if identifier in (name, each.id))
+        name, identifier = next(found, (identifier, identifier))
+    if kind == "key-pair" and not identifier.startswith("key-"):
+        identifier = next((pair.id for pair in backend.key_pairs.values() if pair.key_name == identifier), identifier)
+    tags = dict(backend.tags.get(identifier, {}))
+    return arn("ec2", region, f"{kind}/{name}", "" if kind in PUBLIC else ACCOUNT), tags
+
+
+def group(region: str, name: str) -> tuple[str, Tags]:
+    """ARN and tags of an auto scaling group."""
+    found: Any = autoscaling_backends[ACCOUNT][region].autoscaling_groups.get(name)
+    tags = {tag["Key"]: tag.get("Value", "") for tag in found.tags} if found else {}
+    return arn("autoscaling", region, f"autoScalingGroup:*:autoScalingGroupName/{name}"), tags
+
+
+def efs(region: str, identifier: str) -> tuple[str, Tags]:
+    """ARN and tags of a file system or an access point, by id or ARN."""
+    identifier = identifier.rpartition("/")[2]
+    backend: Any = efs_backends[ACCOUNT][region]
+    kind = "access-point" if identifier.startswith("fsap-") else "file-system"
+    return arn("elasticfilesystem", region, f"{kind}/{identifier}"), _tags(backend.list_tags_for_resource(identifier))
+
+
+def fsx(region: str, identifier: str) -> tuple[str, Tags]:
+    """ARN and tags of a file system or one of its links, by id or ARN."""
+    backend: Any = fsx_backends[ACCOUNT][region]
+    if identifier.startswith("arn:"):
+        return identifier, _tags(backend.list_tags_for_resource(identifier))
+    kind = "association" if identifier.startswith("dra-") else "file-system"
+    found = (backend.file_systems if kind == "file-system" else associations(backend)).get(identifier)
+    resource = found.resource_arn if found else arn("fsx", region, f"{kind}/{identifier}")
+    return resource, _tags(backend.list_tags_for_resource(resource))
+
+
+def role(name: str) -> tuple[str, Tags]:
+    """ARN and tags of a role. IAM does not know the path of one that does not exist."""
+    found = find_role(name)
+    return (found.arn, _tags_of(found.tags)) if found else (arn("iam", "", f"role/{name}"), {})
+
+
+def find_role(name: str) -> Any:
+    iam: Any = iam_backends[ACCOUNT][PARTITION]
+    return next((each for each in iam.roles.values() if each.name == name), None)
+
+
+def instance_profile(name: str) -> tuple[str, Tags]:
+    """ARN and tags of an instance profile."""
+    found = find_profile(name)
+    return (found.arn, _tags_of(found.tags)) if found else (arn("iam", "", f"instance-profile/{name}"), {})
+
+
+def find_profile(name: str) -> Any:
+    """The instance profile with this name or ARN."""
+    iam: Any = iam_backends[ACCOUNT][PARTITION]
+    return next((each for each in iam.instance_profiles.values() if name in (each.name, each.arn)), None)
+
+
+def parameter(region: str, name: str) -> tuple[str, Tags]:
+    """ARN and tags of a parameter. Those that AWS shares belong to no account."""
+    shared = name.startswith("/aws/")
+    backend: Any = ssm_backends[ACCOUNT][region]
+    tags = {} if shared else dict(backend._resource_tags["Parameter"].get(name, {}))
+    return arn("ssm", region, f"parameter/{name.lstrip('/')}", "" if shared else ACCOUNT), tags
+
+
+def _tags(listed: list[dict[str, str]]) -> Tags:
+    return {tag["Key"]: tag["Value"] for tag in listed}
+
+
+def _tags_of(tags: Any) -> Tags:
+    """IAM's tags in moto, which keeps them by key or as a list."""
+    return _tags(list(tags.values()) if isinstance(tags, dict) else list(tags or []))

@@ -1,0 +1,185 @@
+"""Signature Version 4 of requests, in headers and in presigned URLs.
+
+Source: IAM User Guide, "AWS Signature Version 4 for API requests"; Amazon S3 API Reference, "Authenticating Requests".
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from urllib.parse import parse_qsl, quote, unquote
+
+from botocore.utils import normalize_url_path
+
+from ..requests import Environ, read_body
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+TIMESTAMP = "%Y%m%dT%H%M%SZ"
+UNSIGNED = "UNSIGNED-PAYLOAD"
+UNSIGNED_CHUNKS = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+SKEW = timedelta(minutes=15)
+LONGEST = timedelta(days=7)
+HEX = re.compile(r"[0-9a-f]{64}")
+FIELDS = re.compile(r"(Credential|SignedHeaders|Signature)=([^,\s]+)")
+
+
+class Fault(Enum):
+    """What is wrong with a signature."""
+
+    MISSING = "missing"
+    UNSUPPORTED = "unsupported"
+    INCOMPLETE = "incomplete"
+    MISMATCH = "mismatch"
+    EXPIRED = "expired"
+    PAYLOAD = "payload"
+
+
+class BadSignature(Exception):
+    """A request that is not signed as it should be."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.value)
+        self.fault = fault
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a request says about its signature."""
+
+    access_key_id: str
+    scope: tuple[str, ...]
+    """Date, region, service, "aws4_request"."""
+    signed_headers: tuple[str, ...]
+    signature: str
+    timestamp: str
+    token: str
+    expires: int | None
+    """Seconds, of a presigned URL."""
+
+    @property
+    def service(self) -> str:
+        return self.scope[2]
+
+    @property
+    def presigned(self) -> bool:
+        return self.expires is not None
+
+
+def claim(environ: Environ) -> Claim:
+    """Return what a request says about its signature. Raises BadSignature."""
+    header = environ.get("HTTP_AUTHORIZATION", "")
+    query = dict(_query(environ))
+    if header.startswith(ALGORITHM):
+        fields = dict(FIELDS.findall(header))
+        token, timestamp, expires = environ.get("HTTP_X_AMZ_SECURITY_TOKEN", ""), environ.get("HTTP_X_AMZ_DATE", ""), None
+    elif query.get("X-Amz-Algorithm") == ALGORITHM and not header:
+        fields = {name: query[f"X-Amz-{name}"] for name in ("Credential", "SignedHeaders", "Signature") if f"X-Amz-{name}" in query}
+        token, timestamp, expires = query.get("X-Amz-Security-Token", ""), query.get("X-Amz-Date", ""), _seconds(query)
+    elif header or "Signature" in query or "X-Amz-Algorithm" in query:
+        raise BadSignature(Fault.UNSUPPORTED)
+    else:
+        raise BadSignature(Fault.MISSING)
+    key, *scope = fields.get("Credential", "").split("/")
+    headers = tuple(filter(None, fields.get("SignedHeaders", "").split(";")))
+    if len(scope) != 4 or scope[3] != "aws4_request" or not timestamp.startswith(scope[0]) or "host" not in headers:
+        raise BadSignature(Fault.INCOMPLETE)
+    return Claim(key, tuple(scope), headers, fields.get("Signature", ""), timestamp, token, expires)
+
+
+def verify(environ: Environ, made: Claim, secret: str, now: datetime | None = None) -> None:
+    """Raise BadSignature unless the holder of the secret signed this request lately. The body can be read again afterwards."""
+    canonical = "\n".join(
+        (
+            environ["REQUEST_METHOD"],
+            _canonical_path(environ, made.service),
+            _canonical_query(environ),
+            *(f"{name}:{_header(environ, name)}" for name in made.signed_headers),
+            "",
+            ";".join(made.signed_headers),
+            _payload(environ, made),
+        )
+    )
+    text = "\n".join((ALGORITHM, made.timestamp, "/".join(made.scope), hashlib.sha256(canonical.encode()).hexdigest()))
+    expected = hmac.new(_signing_key(secret, *made.scope), text.encode(), hashlib.sha256).hexdigest()
+    if not hmac.compare_digest(expected, made.signature):
+        raise BadSignature(Fault.MISMATCH)
+    _check_time(made, now or datetime.now(UTC))
+
+
+@functools.lru_cache(maxsize=256)
+def _signing_key(secret: str, *scope: str) -> bytes:
+    key = f"AWS4{secret}".encode()
+    for part in scope:
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return key
+
+
+def _check_time(made: Claim, now: datetime) -> None:
+    try:
+        signed = datetime.strptime(made.timestamp, TIMESTAMP).replace(tzinfo=UTC)
+    except ValueError:
+        raise BadSignature(Fault.INCOMPLETE) from None
+    until = signed + (SKEW if made.expires is None else timedelta(seconds=made.expires))
+    if not signed - SKEW <= now <= until:
+        raise BadSignature(Fault.EXPIRED)
+
+
+def _seconds(query: dict[str, str]) -> int:
+    text = query.get("X-Amz-Expires", "")
+    if not (text.isdecimal() and int(text) <= LONGEST.total_seconds()):
+        raise BadSignature(Fault.INCOMPLETE)
+    return int(text)
+
+
+def _uri(environ: Environ) -> tuple[str, str]:
+    path, _, query = str(environ["REQUEST_URI"]).partition("?")
+    return path, query
+
+
+def _query(environ: Environ) -> list[tuple[str, str]]:
+    return parse_qsl(_uri(environ)[1], keep_blank_values=True)
+
+
+def _canonical_path(environ: Environ, service: str) -> str:
+    path = _uri(environ)[0]
+    if service.startswith("s3"):
+        return quote(unquote(path), safe="/-_.~")
+    return quote(normalize_url_path(path), safe="/~")
+
+
+def _canonical_query(environ: Environ) -> str:
+    # A plus is a plus here, and a blank only where it is written as %20
+    pairs = [pair.partition("=")[::2] for pair in _uri(environ)[1].split("&") if pair]
+    encoded = sorted((_encoded(name), _encoded(value)) for name, value in pairs if name != "X-Amz-Signature")
+    return "&".join(f"{name}={value}" for name, value in encoded)
+
+
+def _encoded(text: str) -> str:
+    return quote(unquote(text), safe="-_.~")
+
+
+def _header(environ: Environ, name: str) -> str:
+    key = name.upper().replace("-", "_")
+    value = environ.get(key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}", "")
+    # HTTP headers are bytes, which WSGI gives as Latin-1
+    return " ".join(str(value).split()).encode("latin-1", "replace").decode("utf-8", "replace")
+
+
+def _payload(environ: Environ, made: Claim) -> str:
+    stated = str(environ.get("HTTP_X_AMZ_CONTENT_SHA256", ""))
+    if made.service.startswith("s3"):
+        if made.presigned:
+            return stated or UNSIGNED
+        if stated in (UNSIGNED, UNSIGNED_CHUNKS):
+            return stated
+        if not HEX.fullmatch(stated):
+            raise BadSignature(Fault.UNSUPPORTED)
+    actual = hashlib.sha256(read_body(environ)).hexdigest()
+    if stated and stated != actual:
+        raise BadSignature(Fault.PAYLOAD)
+    return actual

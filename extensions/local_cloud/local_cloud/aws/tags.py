@@ -1,0 +1,47 @@
+"""Tags that nobody can forge, and how many there can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from moto.ec2.exceptions import InvalidParameterValueErrorTagNull, TagLimitExceeded
+from moto.ec2.models.tags import TagBackend
+
+from .patching import override
+
+RESERVED = "aws:"
+MOST = 50
+"""Of one's own, on a resource."""
+MEMBERS = ("Tag", "Tags", "TagList", "TagSet", "tags")
+"""What parameters with tags are called. Filters have other names: everybody may look for the tags of AWS."""
+
+
+def reserved(parameters: Any) -> str | None:
+    """The first tag key in a request, at any depth, that only AWS itself can use."""
+    return next((key for key in _keys(parameters) if key.lower().startswith(RESERVED)), None)
+
+
+def _keys(value: Any, of_tags: bool = False) -> Iterator[str]:
+    if isinstance(value, dict):
+        if of_tags and "Key" in value:
+            yield str(value["Key"])
+        for name, each in value.items():
+            yield from _keys(each, name in MEMBERS)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _keys(each, of_tags)
+
+
+@override(TagBackend)
+def create_tags(self: TagBackend, resource_ids: list[str], tags: dict[str, str]) -> bool:
+    """Set tags, unless a resource then had too many. Those of AWS do not count."""
+    if None in tags.values():
+        raise InvalidParameterValueErrorTagNull
+    for resource_id in resource_ids:
+        together = {*self.tags.get(resource_id, {}), *tags}
+        if sum(not key.startswith(RESERVED) for key in together) > MOST:
+            raise TagLimitExceeded
+    for resource_id in resource_ids:
+        self.tags[resource_id].update(tags)
+    return True

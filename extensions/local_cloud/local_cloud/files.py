@@ -1,0 +1,35 @@
+"""Files that are for their owner alone."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+from typing import IO, Any
+
+
+class CloudError(RuntimeError):
+    """The cloud cannot do that; the text says why."""
+
+
+class ForeignFile(CloudError):
+    """Something in the place of ours belongs to somebody else."""
+
+
+def open_private(path: Path, mode: str = "w") -> IO[Any]:
+    """Open a file, made so that only its owner can read it, from its first moment on."""
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+def check_owner(found: os.stat_result, path: Path) -> None:
+    """Refuse what another user has made. Raises ForeignFile."""
+    if found.st_uid != os.geteuid():
+        theirs, ours = _user(found.st_uid), _user(os.geteuid())
+        raise ForeignFile(f"{path} belongs to {theirs}, not to {ours}. Remove it, or choose another folder with --home.")
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"

@@ -1,0 +1,124 @@
+"""Only who holds a secret is answered, and only what was signed is done."""
+
+from __future__ import annotations
+
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials as Keys
+from botocore.exceptions import ClientError
+from local_cloud.aws.access.signatures import TIMESTAMP
+from local_cloud.credentials import Credentials
+
+from .conftest import ADMINISTRATOR, Account
+
+READS = {
+    "ec2": ("describe_vpcs", "AuthFailure", "AuthFailure"),
+    "autoscaling": ("describe_auto_scaling_groups", "InvalidClientTokenId", "SignatureDoesNotMatch"),
+    "sts": ("get_caller_identity", "InvalidClientTokenId", "SignatureDoesNotMatch"),
+    "ssm": ("describe_parameters", "UnrecognizedClientException", "InvalidSignatureException"),
+    "efs": ("describe_file_systems", "UnrecognizedClientException", "InvalidSignatureException"),
+    "s3": ("list_buckets", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
+}
+
+
+def refused(account: Account, service: str, call: str, **arguments: Any) -> str:
+    """The code of the error that a call is answered with."""
+    with pytest.raises(ClientError) as caught:
+        getattr(account.client(service), call)(**arguments)
+    return str(caught.value.response["Error"]["Code"])
+
+
+@pytest.mark.parametrize("service", READS)
+def test_unknown_keys_and_wrong_secrets_are_refused_as_by_aws(account: Account, service: str) -> None:
+    call, unknown, wrong = READS[service]
+    getattr(account.client(service), call)()
+    assert refused(Account(account.url, keys=Credentials()), service, call) == unknown
+    forged = Credentials(ADMINISTRATOR.access_key_id, Credentials().secret_access_key)
+    assert refused(Account(account.url, keys=forged), service, call) == wrong
+
+
+def test_a_request_without_a_signature_is_refused(account: Account) -> None:
+    request = urllib.request.Request(f"{account.url}/", b"Action=DescribeVpcs&Version=2016-11-15")
+    with pytest.raises(HTTPError) as caught:
+        urllib.request.urlopen(request)
+    assert caught.value.code == 403
+    with pytest.raises(HTTPError) as caught:
+        urllib.request.urlopen(f"{account.url}/some-bucket/some-key")
+    assert caught.value.code == 403
+
+
+def signed(account: Account, body: bytes = b"Action=DescribeVpcs&Version=2016-11-15") -> AWSRequest:
+    """A request to EC2 that boto signed."""
+    request = AWSRequest("POST", f"{account.url}/", {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}, body)
+    SigV4Auth(Keys(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key), "ec2", "us-east-1").add_auth(request)
+    return request
+
+
+def status(request: AWSRequest, url: str = "", body: bytes | None = None) -> int:
+    headers = {name: str(value) for name, value in request.headers.items()}
+    asked = urllib.request.Request(url or request.url, body or request.data, headers, method=request.method)
+    try:
+        return int(urllib.request.urlopen(asked).status)
+    except HTTPError as error:
+        return error.code
+
+
+def test_what_was_not_signed_is_refused(account: Account) -> None:
+    request = signed(account)
+    assert status(request) == 200
+    assert status(request, body=b"Action=CreateVpc&Version=2016-11-15&CidrBlock=10.0.0.0/16") == 401
+    assert status(request, url=f"{account.url}/?DryRun=true") == 401
+    later = datetime.strptime(request.headers["X-Amz-Date"], TIMESTAMP) + timedelta(seconds=1)
+    request.headers.replace_header("X-Amz-Date", later.strftime(TIMESTAMP))
+    assert status(request) == 401
+
+
+@pytest.mark.parametrize("minutes", [-20, 20])
+def test_an_old_signature_is_refused(account: Account, minutes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    then = datetime.now(UTC) + timedelta(minutes=minutes)
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: then)
+    assert status(signed(account)) == 400
+
+
+KEYS = ["plain.tar", "a b+c=d&e.txt", "ünï/cödé~(1)!*'.bin", "per%20cent", "with//two"]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_objects_of_any_name_and_their_presigned_urls(account: Account, key: str) -> None:
+    s3, bucket = account.client("s3"), account.name("signed")
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key=key, Body=b"content", Metadata={"note": "two  blanks"})
+    assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"content"
+    modern = account.session.client("s3", endpoint_url=account.url, config=Config(signature_version="s3v4"))
+    link = modern.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=60)
+    with urllib.request.urlopen(link) as answer:
+        assert answer.read() == b"content"
+    with pytest.raises(HTTPError) as caught:
+        urllib.request.urlopen(link.replace("X-Amz-Expires=60", "X-Amz-Expires=600"))
+    assert caught.value.code == 403
+
+
+def test_other_payloads_and_other_tokens_are_refused(account: Account) -> None:
+    s3, bucket = account.client("s3"), account.name("payload")
+    s3.create_bucket(Bucket=bucket)
+    s3.meta.events.register("before-send.s3.PutObject", lambda request, **_: setattr(request, "body", b"another"))
+    with pytest.raises(ClientError, match="XAmzContentSHA256Mismatch"):
+        s3.put_object(Bucket=bucket, Key="file", Body=b"content")
+    assert refused(Account(account.url, token="made-up"), "sts", "get_caller_identity") == "InvalidClientTokenId"
+
+
+def test_keys_that_iam_made_work_until_they_are_deleted(account: Account) -> None:
+    iam, name = account.client("iam"), account.name("user")
+    iam.create_user(UserName=name)
+    made = iam.create_access_key(UserName=name)["AccessKey"]
+    user = Account(account.url, keys=Credentials(made["AccessKeyId"], made["SecretAccessKey"]))
+    assert user.client("sts").get_caller_identity()["Arn"].endswith(f":user/{name}")
+    iam.delete_access_key(UserName=name, AccessKeyId=made["AccessKeyId"])
+    assert refused(user, "sts", "get_caller_identity") == "InvalidClientTokenId"
