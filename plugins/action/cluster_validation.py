@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import warn_of_misspellings
 
 
@@ -15,5 +16,6 @@ class ActionModule(NormalAction):
     """Adds warnings to the module's own."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        refuse_injected_facts()
         warn_of_misspellings(task_vars or {})
         return super().run(tmp, task_vars)

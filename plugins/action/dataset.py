@@ -5,25 +5,25 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._data.source import DataError, human
 from ansible_collections.deeplearning.cluster.plugins.module_utils._data.stager import upload_facts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 
 display = Display()
 
 SHOW_SECONDS = 10.0
+PLACE = re.compile(r"/[^\x00-\x1f\x7f]{0,4000}")
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction, module="dataset"):
     """Runs the module again and again until the data set is there."""
-
-    _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
@@ -37,11 +37,19 @@ class ActionModule(ActionBase):
         while True:
             answer = self._execute_module(module_args=arguments, task_vars=task_vars)
             if answer.get("failed") or answer.get("finished", True):
-                return {**result, **answer}
+                return {**result, **checked_place(answer, host)}
             line, now = text(answer.get("progress", {})), time.monotonic()
             if line and (line.split()[0] != (shown.split() or [""])[0] or now >= shown_at + SHOW_SECONDS):
                 shown, shown_at = line, now
                 display.display(f"{host}: {line}")
+
+
+def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
+    """Return the answer unless it names a place for files of the controller that is not a path: it becomes an argument of rsync."""
+    download = answer.get("download")
+    if download is None or PLACE.fullmatch(download):
+        return answer
+    return refusal(host, "dataset", f"download is {download[:100]!r}, which is not a path")
 
 
 def text(progress: dict[str, Any]) -> str:

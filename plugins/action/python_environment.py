@@ -9,15 +9,13 @@ import os
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils.python_environment import check_requirements
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import find
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction, module="python_environment"):
     """Adds to the task's arguments what is in the file."""
-
-    _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)

@@ -7,23 +7,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
+from ansible_collections.deeplearning.cluster.plugins.module_utils._regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.modules import shared_storage
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
 MODULE = "deeplearning.cluster.shared_storage"
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction, module="shared_storage"):
     """No run of the module on a host that is right, one on any other."""
 
-    _requires_connection = True
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        found = snapshot.look(self._task.args, shared_storage.SPECIFICATION, self._find)
-        return {**result, **(found or self._execute_module(module_name=MODULE, module_args=self._task.args, task_vars=task_vars))}
+        try:
+            arguments = self._arguments()
+        except ValueError as error:
+            return {**result, "failed": True, "msg": f"shared storage: {error}"}
+        found = snapshot.look(arguments, shared_storage.SPECIFICATION, self._find)
+        return {**result, **(found or self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))}
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the task's arguments, and what only the controller knows: botocore has the partitions. Raises ValueError."""
+        arguments: dict[str, Any] = self._task.args
+        region = arguments.get("region")
+        return {"dns_suffix": partition_of(region).dns_suffix, **arguments} if region else arguments
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
         """Return the result for a host that is right, None for any other."""

@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils.ssh_certificates import DAY, HOST, USER, bare_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils.ssh_certificates import (
+    DAY,
+    HOST,
+    USER,
+    Terms,
+    bare_key,
+    key_ids,
+    parse_certificate,
+)
 from ansible_collections.deeplearning.cluster.plugins.modules import ssh_trust
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
 try:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
@@ -31,14 +40,13 @@ except ImportError as error:
 else:
     CRYPTOGRAPHY_ERROR = None
 
+VERSION = "signing certificates needs Python's cryptography 41.0.2 or later on the controller"
 MODULE = "deeplearning.cluster.ssh_trust"
 #: Clocks of hosts that have just booted may be behind.
 CLOCK_SKEW = 3600
-#: What a user certificate permits. Agent and X11 forwarding are not needed among the hosts.
-PERMISSIONS = (b"permit-port-forwarding", b"permit-pty", b"permit-user-rc")
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction, module="ssh_trust"):
     """No run of the module on a host that is right, two where something has to be signed."""
 
     _supports_check_mode = True
@@ -58,7 +66,8 @@ class ActionModule(ActionBase):
             installed = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
             refused = installed.get("unsigned", {})
             if refused:
-                reasons = ", ".join(f"{kind} certificate: {need['reason']}" for kind, need in refused.items())
+                with self.reading(task_vars):
+                    reasons = ", ".join(f"{kind} certificate: {need['reason']}" for kind, need in refused.items())
                 raise AnsibleActionFail(f"the host does not accept its new certificates, is its clock right? ({reasons})")
             found = {**installed, "changed": True, "unsigned": found["unsigned"]}
         result.update(found)
@@ -73,23 +82,39 @@ class ActionModule(ActionBase):
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:
     """Return the module's certificate options for what a host lacks.
 
-    Only the public keys come from the host. Names come from the task: a host must not choose who it is.
+    Only the public keys come from the host, each one line. All else comes from the task: a host must not choose who it is.
     """
     authority = load_authority(private_key, arguments["authority"])
-    host = arguments["principals"][0]
-    user = arguments["user"]
-    names = {HOST: (host, arguments["principals"]), USER: (f"{user}@{host}", [user])}
-    days = int(arguments.get("validity_days", 365))
-    return {
-        f"{kind}_certificate": sign(authority, kind, need["public_key"], key_id=names[kind][0], principals=names[kind][1], days=days)
-        for kind, need in unsigned.items()
-    }
+    host, user = arguments["principals"][0], arguments["user"]
+    if host in arguments.get("revoked", ()):
+        raise AnsibleActionFail(f"{host} is revoked, and gets no certificates. End this instance")
+    days, sources = int(arguments.get("validity_days", 10)), arguments.get("source_addresses", [])
+    principals, ids = {HOST: arguments["principals"], USER: [user]}, key_ids(host, user)
+    options = {}
+    if not isinstance(unsigned, Mapping):
+        raise AnsibleActionFail(f"the host's answer does not say which certificates it lacks: {unsigned!r:.60}")
+    for kind in principals:
+        if kind in unsigned:
+            terms = Terms(kind, principals[kind], arguments["authority"], days, 0, sources)
+            options[f"{kind}_certificate"] = sign(authority, offered_key(kind, unsigned[kind]), ids[kind], terms)
+    return options
+
+
+def offered_key(kind: str, need: Any) -> str:
+    """Return the public key that a host wants signed. Raises AnsibleActionFail when its answer is anything but one ed25519 key."""
+    key = need.get("public_key") if isinstance(need, Mapping) else None
+    try:
+        if not isinstance(key, str):
+            raise ValueError(f"no public key: {key!r:.60}")
+        return bare_key(key)
+    except ValueError as error:
+        raise AnsibleActionFail(f"the host's {kind} key cannot be signed: {error}") from None
 
 
 def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKey:
     """Return the authority's key. Raises AnsibleActionFail, without a word of the key, when it cannot be used."""
     if CRYPTOGRAPHY_ERROR:
-        raise AnsibleActionFail(f"signing certificates needs Python's cryptography 40 or later on the controller: {CRYPTOGRAPHY_ERROR}")
+        raise AnsibleActionFail(f"{VERSION}: {CRYPTOGRAPHY_ERROR}")
     if not private_key:
         raise AnsibleActionFail("the host needs certificates: authority_private_key is required to sign them")
     try:
@@ -104,23 +129,38 @@ def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKe
     return authority
 
 
-def sign(authority: Ed25519PrivateKey, kind: str, public_key: str, *, key_id: str, principals: Sequence[str], days: int) -> str:
-    """Return an OpenSSH certificate line of the given kind for a public key, valid from now on for I(days) days."""
-    key = load_ssh_public_key(public_key.encode())
+def sign(authority: Ed25519PrivateKey, public_key: str, key_id: str, terms: Terms) -> str:
+    """Return an OpenSSH certificate line for a public key, valid from now on."""
+    try:
+        key = load_ssh_public_key(public_key.encode())
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise AnsibleActionFail(f"the host's {terms.kind} key cannot be signed: {error}") from None
     if not isinstance(key, Ed25519PublicKey):
-        raise AnsibleActionFail(f"the host's {kind} key is not an ed25519 key")
+        raise AnsibleActionFail(f"the host's {terms.kind} key is not an ed25519 key")
     now = int(time.time())
     builder = (
         SSHCertificateBuilder()
         .public_key(key)
         .serial(secrets.randbits(63))
-        .type(SSHCertificateType.HOST if kind == HOST else SSHCertificateType.USER)
+        .type(SSHCertificateType.HOST if terms.kind == HOST else SSHCertificateType.USER)
         .key_id(key_id.encode())
-        .valid_principals([principal.encode() for principal in principals])
+        .valid_principals([principal.encode() for principal in terms.principals])
         .valid_after(now - CLOCK_SKEW)
-        .valid_before(now + days * DAY)
+        .valid_before(now + terms.validity_days * DAY)
     )
-    for permission in PERMISSIONS if kind == USER else ():
-        builder = builder.add_extension(permission, b"")
+    for name, value in terms.critical_options.items():
+        builder = builder.add_critical_option(name.encode(), value.encode())
+    for permission in terms.extensions:
+        builder = builder.add_extension(permission.encode(), b"")
     line: str = builder.sign(authority).public_bytes().decode()
+    if not has_terms(line, terms):
+        raise AnsibleActionFail(f"{VERSION}: the one that is here writes options of certificates wrong")
     return line
+
+
+def has_terms(line: str, terms: Terms) -> bool:
+    """Return whether a certificate that was just signed says what it should. The option was encoded wrong before cryptography 41.0.2."""
+    try:
+        return parse_certificate(line).critical_options == terms.critical_options
+    except ValueError:
+        return False

@@ -11,9 +11,9 @@ from typing import Any, Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import generation
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
     Code,
     code_to_send,
@@ -22,13 +22,12 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
     without_credentials,
     write_archive,
 )
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import warn_of_misspellings
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction, module="training_job"):
     """Adds to the task's arguments what only the controller knows: the code and the cluster of the inventory."""
-
-    _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -51,7 +50,8 @@ class ActionModule(ActionBase):
                         arguments["archive"] = self._send(code, patterns(arguments))
             if arguments.get("repository"):
                 arguments["repository"] = without_credentials(arguments["repository"])
-            return self._execute_module("deeplearning.cluster.training_job", module_args=arguments, task_vars=variables)
+            answer = self._execute_module("deeplearning.cluster.training_job", module_args=arguments, task_vars=variables)
+            return answer if state != "prepared" or answer.get("failed") else checked_identity(answer, variables)
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
@@ -85,17 +85,26 @@ class ActionModule(ActionBase):
         return remote
 
 
+def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer of a host that says of itself what the inventory does, and a failed result for any other."""
+    name, said = variables["inventory_hostname"], answer["host"]
+    for key, known in known_nodes(variables).get(name, {}).items():
+        own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]
+        if str(own) != str(known):
+            return refusal(name, "training_job", f"the {key} of the host is {known} in the inventory, and {own} in what it says")
+    return answer
+
+
 def inventory_generation(variables: Mapping[str, Any]) -> str:
     """Return the generation that hosts have when they were told the cluster that the inventory describes."""
     cluster = variables.get("deeplearning_cluster_name")
     if not cluster:
         raise AnsibleActionFail("the inventory has no deeplearning_cluster_name for this host: use the nodes inventory or give generation")
-    members = [host for host in variables["hostvars"].values() if host.get("deeplearning_cluster_name") == cluster]
-    return generation(cluster, [{"number": host["deeplearning_number"], "address": host["deeplearning_private_ip"]} for host in members])
+    return generation(cluster, [{"number": node["number"], "address": node["private_ip"]} for node in known_nodes(variables).values()])
 
 
 def is_first(variables: Mapping[str, Any]) -> bool:
     """Return whether the host of this task is the one with the lowest number in the play."""
-    hostvars = variables["hostvars"]
-    numbers = [int(hostvars[host]["deeplearning_number"]) for host in variables["ansible_play_hosts_all"]]
+    nodes = known_nodes(variables)
+    numbers = [int(nodes[host]["number"]) for host in variables["ansible_play_hosts_all"]]
     return int(variables["deeplearning_number"]) == min(numbers)

@@ -9,8 +9,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, looks_of
 
 display = Display()
@@ -25,10 +25,8 @@ ARGUMENTS = {
 }
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction, module="training_job_info"):
     """One task: look at the logs once, or again and again until the job is over."""
-
-    _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
@@ -44,6 +42,7 @@ class ActionModule(ActionBase):
             "log_process": given["process"],
         }
         watch = JobWatch(looks_of(self, task_vars), arguments, "interrupting Ansible leaves the job running" if follow else "")
-        found = watch.follow() if follow else watch.look()
-        display.display(found["lines"][0])
+        with self.reading(task_vars):
+            found = watch.follow() if follow else watch.look()
+            display.display(found["lines"][0])
         return {**result, "job": found}

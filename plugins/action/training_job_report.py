@@ -10,19 +10,17 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
 display = Display()
 
 PAGE = "report.html"
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction, module="training_job_report"):
     """Runs the module, writes the page on the controller and copies it to the job's directory."""
-
-    _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -31,12 +29,13 @@ class ActionModule(ActionBase):
         if result.get("failed"):
             return result
         report = result.pop("report")
-        directory = report["job"]["directory"]
+        directory = os.path.join(self._task.args["directory"], self._task.args["name"])
         if not charts.can_draw():
             display.warning("the report has no curves because matplotlib is not installed on the controller: pip install matplotlib")
         dest = os.path.abspath(os.path.expanduser(self._task.args["dest"]))
         # JSON can hold names that are not text: lone surrogates.
-        content = page.render(report, copy_command(variables, directory)).encode("utf-8", "replace")
+        with self.reading(variables):
+            content = page.render(report, copy_command(variables, directory)).encode("utf-8", "replace")
         try:
             changed = write(dest, content, self._task.check_mode)
         except OSError as error:
@@ -45,26 +44,21 @@ class ActionModule(ActionBase):
         path = os.path.join(directory, PAGE)
         if changed and self._task.check_mode:
             return {**result, "changed": True, "dest": dest, "path": path}
-        copied = self._copy(dest, path, variables)
+        copied = self._put(dest, variables)
         if copied.get("failed"):
             return copied
-        display.display(f"{report['job']['name']}: report in {dest}")
+        display.display(f"{self._task.args['name']}: report in {dest}")
         return {**result, "changed": changed or copied["changed"], "dest": dest, "path": path}
 
-    def _copy(self, source: str, dest: str, variables: dict[str, Any]) -> dict[str, Any]:
-        task = self._task.copy()
-        task.args = {"src": source, "dest": dest, "mode": "0644"}
-        copy = self._shared_loader_obj.action_loader.get(
-            "ansible.legacy.copy",
-            task=task,
-            connection=self._connection,
-            play_context=self._play_context,
-            loader=self._loader,
-            templar=self._templar,
-            shared_loader_obj=self._shared_loader_obj,
-        )
-        copied: dict[str, Any] = copy.run(task_vars=variables)
-        return copied
+    def _put(self, source: str, variables: dict[str, Any]) -> dict[str, Any]:
+        """Have the module put the page into the job's directory, where a script may have made links that the action copy would follow."""
+        if self._connection._shell.tmpdir is None:
+            self._make_tmp_path()
+        remote = self._connection._shell.join_path(self._connection._shell.tmpdir, PAGE)
+        self._transfer_file(source, remote)
+        arguments = {**self._task.args, "page": remote}
+        put: dict[str, Any] = self._execute_module("deeplearning.cluster.training_job_report", module_args=arguments, task_vars=variables)
+        return put
 
 
 def write(path: str, content: bytes, check_mode: bool) -> bool:

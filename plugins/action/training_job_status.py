@@ -7,25 +7,26 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import text
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
 
 display = Display()
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction, module="training_job_info"):
     """Passes the task's arguments on and shows the answer."""
-
-    _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
-        result.update(
-            self._execute_module("deeplearning.cluster.training_job_info", module_args=dict(self._task.args), task_vars=task_vars)
-        )
+        result.update(job_info(self, self._task.args, task_vars))
         if not result.get("failed"):
-            for line in shown(result["jobs"], self._task.args):
+            with self.reading(task_vars):
+                lines = shown(result["jobs"], self._task.args)
+            for problem in result.get("problems") or []:
+                display.warning(problem)
+            for line in lines:
                 display.display(line)
         return result
 

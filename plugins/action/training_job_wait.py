@@ -13,9 +13,9 @@ from typing import Any
 from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, looks_of
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
 
@@ -37,10 +37,8 @@ LOG_LINES = 100
 ANSWER_SECONDS = 60
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction, module="training_job_info"):
     """One task: look at the job again and again until it is over."""
-
-    _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
@@ -58,20 +56,21 @@ class ActionModule(ActionBase):
             hint = "Ctrl-C asks whether to stop it" if asking else "interrupting Ansible leaves the job running"
             watch = JobWatch(looks_of(self, task_vars), arguments, hint)
             try:
-                found = watch.follow(lambda: bool(question.answer))
+                with self.reading(task_vars):
+                    found = watch.follow(lambda: bool(question.answer))
             except AnsibleActionFail as error:
                 # Not raised on: failed_when, by which the role comes to stop the rest of the job, is for results.
                 return {**result, **error.result}
         result.update(job=found, metrics=watch.metrics)
         if found["state"] in (records.PENDING, records.RUNNING):
             return {**result, **interrupted(found["name"], question.answer, inventory_options(task_vars or {}))}
-        lines = text.summary(found, watch.metrics)
+        with self.reading(task_vars):
+            lines = text.summary(found, watch.metrics)
+            if found["state"] != records.SUCCEEDED:
+                result.update(failed=True, msg=text.failure_message(found))
         for line in lines:
             display.display(line)
-        result["summary"] = lines
-        if found["state"] != records.SUCCEEDED:
-            result.update(failed=True, msg=text.failure_message(found))
-        return result
+        return {**result, "summary": lines}
 
 
 class Question:

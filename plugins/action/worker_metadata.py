@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import count_gpus
 from ansible_collections.deeplearning.cluster.plugins.modules import worker_metadata
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
 MODULE = "deeplearning.cluster.worker_metadata"
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction, module="worker_metadata"):
     """No run of the module on a host that is right, one on any other."""
 
-    _requires_connection = True
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

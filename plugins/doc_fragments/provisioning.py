@@ -49,7 +49,7 @@ options:
     default: true
   wait_timeout:
     description:
-      - How long to wait for one resource, in seconds.
+      - How long to wait for one resource, in seconds. The end of instances is waited for at least 3600 seconds.
       - It counts for one run and is not stored.
     type: int
     default: 900
@@ -143,7 +143,7 @@ options:
     default: []
   allow_ssh_from_anywhere:
     description:
-      - Has to be set for O(ssh_cidrs) to hold C(0.0.0.0/0) or C(::/0).
+      - Has to be set for O(ssh_cidrs) to cover the internet, or more of it than an IPv4 /8 or an IPv6 /32. Private ranges do not count.
       - It counts for one run and is not stored.
     type: bool
     default: false
@@ -221,11 +221,12 @@ options:
     type: float
 """
 
-    LUSTRE = r"""
+    LUSTRE_USE = r"""
 options:
   lustre:
     description:
-      - Whether the nodes share a file system of FSx for Lustre.
+      - Whether the nodes share a file system of FSx for Lustre. Security groups let its ports in only then, or with
+        O(lustre_file_system_id).
       - Switching it on makes the file system at once, and nodes mount it from their launch on.
         Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
         It cannot be switched off while nodes run that mount it.
@@ -237,6 +238,10 @@ options:
         It is mounted by address if it is in another VPC and there is a route to it.
       - It cannot be changed while nodes run. Delete the cluster, which keeps the data, and create it again.
     type: str
+"""
+
+    LUSTRE = r"""
+options:
   lustre_capacity:
     description:
       - Size of a new file system in GiB, 1200 or a multiple of 2400.
@@ -318,6 +323,12 @@ options:
     type: list
     elements: str
     default: []
+  permissions_boundary:
+    description:
+      - ARN of the IAM policy that bounds what the nodes' role can be allowed.
+      - By default a new role has no boundary, and an existing one keeps its own.
+      - Changed in place.
+    type: str
   session_manager:
     description:
       - Whether the role lets nodes be reached by Session Manager. Changed in place.
@@ -408,7 +419,8 @@ options:
     default: false
   replace_nodes:
     description:
-      - Whether nodes are replaced, one by one and workers before the master, whose launch template has changed or is to change.
+      - Whether nodes are replaced, one by one and workers before the master, whose launch template has changed or is to change, or whose
+        status checks of EC2 have failed.
       - Without it such changes are only told, in RV(ignore:deferred), as long as there are nodes; new nodes are like the old ones.
       - Never use it while a job runs; C(playbooks/provision.yml) asks the hosts first.
       - It counts for one run and is not stored.
@@ -434,16 +446,16 @@ options:
   image_framework:
     description:
       - Framework of a deep learning AMI, such as V(pytorch), V(pytorch-2.7), V(tensorflow-2.18), or V(base) for drivers alone.
-        The newest version if none is given, for O(ignore:image_os) and the architecture of the instance type.
+        The newest version if none is given, for O(ignore:image_os) and the architecture of the instance type. A run says which that is.
       - It is looked up once, like O(ignore:image_parameter).
       - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
   image_os:
     description:
       - Operating system of O(ignore:image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(ignore:login_user) has to fit.
+      - By default the newest Ubuntu that has the newest version of the framework.
       - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
-    default: ubuntu-22.04
   image_update:
     description:
       - Whether O(ignore:image_parameter) or O(ignore:image_framework) is looked up again, for the newest image there is now.
@@ -485,6 +497,13 @@ options:
       - The role C(AWSServiceRoleForAutoScaling) must be allowed to use it.
       - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
+  metadata_hop_limit:
+    description:
+      - How many network hops answers of the instance metadata service take, from 1 to 64. With V(1) only processes of the host itself, and
+        containers that share its network, get the credentials of the nodes' role; V(2) is for containers behind a bridge.
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
+    type: int
+    default: 1
   efa:
     description:
       - Whether nodes get an Elastic Fabric Adapter on every network card that takes one. The instance type has to have it.

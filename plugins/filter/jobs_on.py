@@ -11,6 +11,7 @@ version_added: 0.1.0
 short_description: The jobs that run on hosts
 description:
   - Picks the jobs that have a running process on one of the hosts.
+  - Records are written by nodes. What is not one of a job with a valid name is left out, and a process that is none counts as not started.
   - A job whose processes have not all started counts for every host, since it is not known yet where they will run. When none has
     started, it counts for the ten minutes after it was prepared only; a run that was broken off leaves such jobs behind.
 positional: hosts
@@ -58,37 +59,49 @@ _value:
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import PENDING, RUNNING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, PENDING, RUNNING
 
 # Seconds. Jobs start right after they have been prepared, unless a host refuses them or the run is broken off.
 START_TIMEOUT = 600
 
 
-def jobs_on(jobs: Iterable[Mapping[str, Any]], hosts: Sequence[str]) -> list[dict[str, str]]:
+def jobs_on(jobs: Any, hosts: Sequence[str]) -> list[dict[str, str]]:
     """Return C({name, words}) of the jobs that run on one of the hosts, or may in a moment."""
-    found = [(job["name"], _words(job, hosts)) for job in jobs if hosts]
+    known = [job for job in jobs if _is_job(job)] if isinstance(jobs, Sequence) and not isinstance(jobs, str) else []
+    found = [(str(job["name"]), _words(job, hosts)) for job in known if hosts]
     return [{"name": name, "words": f"{name} {words}"} for name, words in found if words]
+
+
+def _is_job(job: Any) -> bool:
+    """Whether it is the record of a job. A host may have said anything."""
+    return isinstance(job, Mapping) and isinstance(job.get("name"), str) and bool(JOB_NAME.fullmatch(job["name"]))
 
 
 def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
     """What the job does on the hosts, if anything."""
     if _is_starting(job):
         return "is starting"
-    if job["state"] != RUNNING:
+    if job.get("state") != RUNNING:
         return ""
-    used = {process["host"] for process in job["processes"] if process["state"] == RUNNING}
+    used = {process.get("host") for process in _processes(job) if process.get("state") == RUNNING}
     needed = [host for host in hosts if host in used]
     return "runs on " + ", ".join(needed) if needed else ""
 
 
 def _is_starting(job: Mapping[str, Any]) -> bool:
     """Whether processes are still to come, and nothing tells where."""
-    if job["state"] == PENDING:
-        return time.time() - float(job["created"]) < START_TIMEOUT
-    return job["state"] == RUNNING and len(job["processes"]) < int(job["process_count"])
+    created, expected = job.get("created"), job.get("process_count")
+    if job.get("state") == PENDING:
+        return not isinstance(created, (int, float)) or not time.time() - created >= START_TIMEOUT
+    return job.get("state") == RUNNING and (not isinstance(expected, int) or len(_processes(job)) < expected)
+
+
+def _processes(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = job.get("processes")
+    return [item for item in found if isinstance(item, Mapping) and isinstance(item.get("host"), str)] if isinstance(found, list) else []
 
 
 class FilterModule:

@@ -8,9 +8,17 @@ name: nodes
 version_added: 0.1.0
 short_description: The live nodes of a training cluster
 description:
-  - Hosts of one cluster, found by its tag with one paginated describe call; only nodes that run.
+  - Hosts of one cluster, found with one paginated describe call; only nodes that run.
+  - Nodes are the instances that the cluster's auto scaling groups have launched. Their tag C(aws:autoscaling:groupName) tells it,
+    which only AWS can set. No other tag makes an instance a node.
+  - Tags that others can set are checked. A second master, a number that two workers have, or a file system that is none, ends
+    the run with an error that names the instances.
   - Groups are C(master), C(workers), and C(trainers) for all nodes, since the master trains too.
   - Nodes have numbers that stay with their instances. The master is 1.
+  - The variable C(deeplearning_nodes) of the group C(all) is the table of all nodes, by their names. Roles take names, ids, addresses
+    and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change. Each entry has C(number), C(hostname),
+    C(group), C(instance_id), C(instance_type), C(private_ip), C(public_ip) if it has one, C(address) that SSH connects to, C(user),
+    C(jump), whether SSH goes through the master, and C(proxy_command) with V(session_manager) only.
   - Workers are reached through the master, or all nodes alike from inside the VPC or by Session Manager. Host keys are always checked,
     under the instance's id, so that a new instance at an old address is not mistaken for the old one.
   - The file's name has to end in C(nodes.yml) or C(nodes.yaml).
@@ -78,8 +86,11 @@ from typing import Any
 
 from ansible.errors import AnsibleParserError
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import sdk_problem
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import Node, nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.membership import MembershipError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.membership import filters as membership_filters
 from ansible_collections.deeplearning.cluster.plugins.module_utils._regions import valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
 
@@ -103,6 +114,9 @@ class InventoryModule(AWSInventoryBase):
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache=cache)
+        problem = sdk_problem()
+        if problem:
+            raise AnsibleParserError(problem)
         cluster, region = self.get_option("cluster"), self.get_option("region")
         for group in (MASTER, WORKERS, TRAINERS):
             self.inventory.add_group(group)
@@ -117,15 +131,15 @@ class InventoryModule(AWSInventoryBase):
 
         cached, live = self.get_cached_result(path, cache)
         if not cached:
-            live = [node.as_dict() for node in nodes(cluster, self._instances(cluster, region))]
+            try:
+                live = [node.as_dict() for node in nodes(cluster, self._instances(cluster, region))]
+            except MembershipError as error:
+                raise AnsibleParserError(str(error)) from error
         self.update_cached_result(path, cache, live)
         self._populate([Node(**node) for node in live])
 
     def _instances(self, cluster: str, region: str) -> Iterable[dict[str, Any]]:
-        filters = [
-            {"Name": "tag:deeplearning:cluster", "Values": [cluster]},
-            {"Name": "instance-state-name", "Values": ["running"]},
-        ]
+        filters = [*membership_filters(cluster), {"Name": "instance-state-name", "Values": ["running"]}]
         try:
             client = self.client("ec2", region=valid_region(region))
             for page in client.get_paginator("describe_instances").paginate(Filters=filters):
@@ -142,10 +156,31 @@ class InventoryModule(AWSInventoryBase):
 
     def _populate(self, live: list[Node]) -> None:
         master = next((node for node in live if node.group == MASTER), None)
+        self.inventory.set_variable("all", "deeplearning_nodes", {node.name: self._entry(node, master) for node in live})
         for node in live:
             self.inventory.add_host(node.name, group=node.group)
             for name, value in self._variables(node, master).items():
                 self.inventory.set_variable(node.name, name, value)
+
+    def _entry(self, node: Node, master: Node | None) -> dict[str, Any]:
+        """What the controller knows of a node, for the table that belongs to no node."""
+        path = self._connection_path(master)
+        entry = {
+            "number": node.number,
+            "hostname": node.hostname,
+            "group": node.group,
+            "instance_id": node.instance_id,
+            "instance_type": node.instance_type,
+            "private_ip": node.private_ip,
+            "address": self._address(node, path),
+            "user": self.get_option("user"),
+            "jump": self._jumps(node, master, path),
+        }
+        if node.public_ip:
+            entry["public_ip"] = node.public_ip
+        if path == SESSION_MANAGER:
+            entry["proxy_command"] = self._session(node)
+        return entry
 
     def _variables(self, node: Node, master: Node | None) -> dict[str, Any]:
         path = self._connection_path(master)
@@ -157,15 +192,14 @@ class InventoryModule(AWSInventoryBase):
             "deeplearning_instance_type": node.instance_type,
             "deeplearning_zone": node.zone,
             "deeplearning_has_efa": node.efa,
-            "deeplearning_file_system_tls": node.file_system_tls,
-            "ansible_host": (node.public_ip if path == JUMP else None) or node.private_ip,
+            "ansible_host": self._address(node, path),
             "ansible_user": self.get_option("user"),
             "ansible_ssh_common_args": shlex.join(self._ssh_arguments(node, master)),
             # sshd may start a little later than the instance is in service
             "ansible_ssh_retries": 5,
         }
-        for name in ("file_system_id", "file_system_address", "lustre_file_system_id", "lustre_source"):
-            if getattr(node, name):
+        for name in ("file_system_id", "file_system_address", "file_system_tls", "lustre_file_system_id", "lustre_source"):
+            if getattr(node, name) is not None:
                 variables[f"deeplearning_{name}"] = getattr(node, name)
         if node.public_ip:
             variables["deeplearning_public_ip"] = node.public_ip
@@ -178,11 +212,21 @@ class InventoryModule(AWSInventoryBase):
     def _connection_path(self, master: Node | None) -> str:
         return self.get_option("connection_path") or (JUMP if master and master.public_ip else DIRECT)
 
+    @staticmethod
+    def _address(node: Node, path: str) -> str:
+        """What SSH connects to."""
+        return (node.public_ip if path == JUMP else None) or node.private_ip
+
+    @staticmethod
+    def _jumps(node: Node, master: Node | None, path: str) -> bool:
+        """Whether SSH goes through the master."""
+        return path == JUMP and master is not None and node is not master
+
     def _ssh_arguments(self, node: Node, master: Node | None) -> list[str]:
         arguments, path = self._host_key_arguments(node), self._connection_path(master)
         if path == SESSION_MANAGER:
             arguments += ["-o", f"ProxyCommand={self._session(node)}"]
-        elif path == JUMP and master and node is not master:
+        elif master and self._jumps(node, master, path):
             jump = ["ssh", "-W", "%h:%p", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *self._host_key_arguments(master)]
             if self.get_option("private_key_file"):
                 jump += ["-i", self._private_key_file()]
@@ -205,6 +249,10 @@ class InventoryModule(AWSInventoryBase):
             "UserKnownHostsFile": f'"{os.path.join(self._ssh_directory(), "known_hosts")}"',
             "GlobalKnownHostsFile": "/dev/null",
             "HostKeyAlias": node.instance_id,
+            # What the operator's own configuration may lend to every host
+            "ForwardAgent": "no",
+            "ForwardX11": "no",
+            "UpdateHostKeys": "no",
             # A host that dies ends the connection in a minute, and with it what waits for an answer
             "ServerAliveInterval": "15",
             "ServerAliveCountMax": "4",

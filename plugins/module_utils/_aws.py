@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -18,18 +20,14 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-from ansible_collections.amazon.aws.plugins.module_utils.botocore import get_aws_connection_info
-from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
+from ansible_collections.amazon.aws.plugins.module_utils import modules
+from ansible_collections.amazon.aws.plugins.module_utils.botocore import boto3_at_least, botocore_at_least, get_aws_connection_info
 from ansible_collections.amazon.aws.plugins.module_utils.retries import AWSRetry
 from ansible_collections.amazon.aws.plugins.module_utils.tagging import ansible_dict_to_boto3_tag_list, boto3_tag_list_to_ansible_dict
 
 from ._plan.resources import Address, Found
 from ._regions import valid_region
-
-CLUSTER_TAG = "deeplearning:cluster"
-COMPONENT_TAG = "deeplearning:component"
-KEY_TAG = "deeplearning:key"
-IMAGE_TAG = "deeplearning:image"
+from ._tags import CLUSTER_TAG, COMPONENT_TAG, IMAGE_TAG, KEY_TAG
 
 # A new resource is not seen everywhere at once: calls that name it may answer so for a while.
 NOT_YET_VISIBLE = (
@@ -52,7 +50,6 @@ NOT_YET_VISIBLE = (
 )
 # What AWS answers while something that uses a resource is still going away.
 IN_USE = (
-    "AuthFailure",  # of an elastic IP address
     "DeleteConflict",
     "DependencyViolation",
     "FileSystemInUse",
@@ -84,6 +81,9 @@ DONE_BEFORE = (
 CREATE_ATTEMPTS = 10
 PROGRESS_INTERVAL = 30  # seconds
 
+# The first that tells which network cards take which interfaces; older ones also lack parameters of S3 buckets and route tables
+LEAST_SDK = "1.44.0"
+
 T = TypeVar("T")
 
 
@@ -95,6 +95,26 @@ class WaitTimeout(CloudError):
     """A resource did not get ready in time."""
 
 
+def sdk_problem() -> str | None:
+    """Return what is wrong with the versions of boto3 and botocore that this Python has, or nothing. Both have to be installed."""
+    if boto3_at_least(LEAST_SDK) and botocore_at_least(LEAST_SDK):
+        return None
+    return (
+        f"boto3 {boto3.__version__} and botocore {botocore.__version__} of {sys.executable} are too old, deeplearning.cluster needs "
+        f"{LEAST_SDK} or newer of both. Upgrade them: {sys.executable} -m pip install --upgrade 'boto3>={LEAST_SDK}'"
+    )
+
+
+class AnsibleAWSModule(modules.AnsibleAWSModule):
+    """A module of amazon.aws that refuses an SDK which does not know what the collection asks AWS."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        problem = sdk_problem()
+        if problem:
+            self.fail_json(msg=problem)
+
+
 class Cloud:
     """One cluster in one region: its clients, its tags, its patience.
 
@@ -104,11 +124,13 @@ class Cloud:
 
     def __init__(self, module: AnsibleAWSModule, cluster: str, *, wait_timeout: int = 900, tags: Mapping[str, str] | None = None) -> None:
         self.module, self.cluster, self.wait_timeout = module, cluster, wait_timeout
+        self.run_id = secrets.token_hex(8)
         self._extra_tags = dict(tags or {})
         self._clients: dict[str, Any] = {}
         self._facts: dict[str, list[Any]] = {}
         self._fact_locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
+        self._told_once: set[str] = set()
         self._progress_file, self._told, self._told_at = module.params.get("progress_file"), "", 0.0
         region, self._endpoint, self._connection = get_aws_connection_info(module)
         try:
@@ -175,9 +197,15 @@ class Cloud:
         """EC2 filters for everything that is tagged as this cluster's."""
         return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
 
-    def progress(self, what: str, elapsed: float = 0.0) -> None:
-        """Tells whoever watches the module how far it is: when that has changed, and every half minute all the same."""
+    def progress(self, what: str, elapsed: float = 0.0, *, once: bool = False) -> None:
+        """Tells whoever watches the module how far it is: when that has changed, and every half minute all the same.
+
+        What has to be said C(once) is not said again by this run.
+        """
         now = time.monotonic()
+        if once and what in self._told_once:
+            return
+        self._told_once |= {what} if once else set()
         if not self._progress_file or (what == self._told and now < self._told_at + PROGRESS_INTERVAL):
             return
         self._told, self._told_at = what, now
@@ -230,9 +258,12 @@ class Cloud:
             time.sleep(min(0.1 * 2**attempt, 10))
         return dict(call(**arguments))
 
-    def once_unused(self, call: Callable[..., T], **arguments: Any) -> T | None:
-        """Makes a delete call, again while AWS says that something still uses the resource; gone already is fine."""
-        retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=list(IN_USE))
+    def once_unused(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
+        """Makes a delete call, again while AWS says that something still uses the resource; gone already is fine.
+
+        C(more_codes) are further error codes by which AWS says so of this resource.
+        """
+        retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=[*IN_USE, *more_codes])
         try:
             return retry(call)(**arguments)
         except botocore.exceptions.ClientError as error:
@@ -240,10 +271,12 @@ class Cloud:
                 return None
             raise
 
-    def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None) -> T:
-        """Calls C(probe) at growing intervals until it returns something; raises WaitTimeout after C(timeout) seconds."""
+    def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None, *, pause: float = 0.1) -> T:
+        """Calls C(probe) at growing intervals until it returns something; raises WaitTimeout after C(timeout) seconds.
+
+        C(pause) is the first interval in seconds, longer for what takes minutes and asks AWS a lot each time.
+        """
         deadline = time.monotonic() + (self.wait_timeout if timeout is None else timeout)
-        pause = 0.1
         while True:
             result = probe()
             if result:
@@ -271,7 +304,11 @@ def worth_another_look(error: BaseException) -> bool:
 def is_missing(error: BaseException) -> bool:
     """Whether AWS says that what a call names does not exist."""
     code = error_code(error)
-    return code in ("NoSuchEntity", "InvalidPlacementGroup.Unknown") or code.endswith(("NotFound", "NotFoundException"))
+    return (
+        code in ("NoSuchEntity", "InvalidPlacementGroup.Unknown")
+        or code.endswith(("NotFound", "NotFoundException"))
+        or (code == "ValidationError" and "AutoScalingGroup name not found" in str(error))
+    )
 
 
 def tag_dict(tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:

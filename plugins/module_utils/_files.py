@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import grp
+import hashlib
 import os
 import pwd
 import stat
@@ -79,7 +80,7 @@ THIS = Host()
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
         return file.read()
 
 
@@ -104,9 +105,17 @@ def difference(file: HostFile) -> dict[str, str] | None:
     return {
         "before_header": f"{file.path} ({_attributes(before)})",
         "after_header": f"{file.path} ({_attributes(after)})",
-        "before": before.content if before else "",
-        "after": after.content if after else "",
+        "before": _shown(before.content) if before else "",
+        "after": _shown(after.content) if after else "",
     }
+
+
+def _shown(content: str) -> str:
+    """Return text as it is, and of anything else how much there is of it."""
+    data = content.encode("utf-8", "surrogateescape")
+    if b"\0" not in data:
+        return content
+    return f"({len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()})\n"
 
 
 def _attributes(found: Found | None) -> str:
@@ -142,7 +151,7 @@ def write(module: AnsibleModule, file: HostFile) -> None:
         return
     os.makedirs(os.path.dirname(file.path), mode=0o755, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
-    with open(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+    with open(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
         stream.write(file.content)
     if not os.path.exists(file.path):
         os.chmod(temporary, file.mode)

@@ -1,23 +1,62 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""AWS regions, as botocore knows them."""
+"""AWS regions and the partitions that they are in, as botocore knows them."""
 
 from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
 
 try:
     from botocore.loaders import Loader
 except ImportError:
-    pass  # whoever connects reports it
+    Loader = None
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A part of AWS that has ARNs and DNS names of its own, such as C(aws-cn) with C(amazonaws.com.cn)."""
+
+    name: str
+    dns_suffix: str
+
+    def arn(self, service: str, resource: str, region: str = "", account: str = "") -> str:
+        return f"arn:{self.name}:{service}:{region}:{account}:{resource}"
+
+
+@functools.lru_cache(maxsize=None)
+def _partitions() -> tuple[dict[str, Any], ...]:
+    if Loader is None:
+        raise ValueError("The Python that runs Ansible has no botocore, which knows the regions. Install boto3 there.")
+    return tuple(Loader().load_data("partitions")["partitions"])
+
+
+def _regions() -> dict[str, Partition]:
+    """The partition of every region; C(aws-global) and its like stand for services without one."""
+    return {
+        region: Partition(partition["id"], partition["outputs"]["dnsSuffix"])
+        for partition in _partitions()
+        for region in partition["regions"]
+        if not region.endswith("-global")
+    }
+
+
+def partition_of(region: str) -> Partition:
+    """Return the partition of a region. Raises ValueError as C(valid_region) does."""
+    return _regions()[valid_region(region)]
 
 
 def valid_region(region: str | None) -> str:
     """Return the region. Raises ValueError, with those that could be meant, when it is not one of AWS's."""
-    known = {name for partition in Loader().load_data("partitions")["partitions"] for name in partition["regions"]}
+    known = _regions()
     if not region:
         raise ValueError("No region given. Set 'region', or AWS_REGION in the environment, for example us-east-1.")
     if region not in known:
-        raise ValueError(f"region: '{region}' is not an AWS region. Regions that could be meant: {', '.join(_similar(region, known))}.")
+        raise ValueError(
+            f"region: '{region}' is not an AWS region. Regions that could be meant: {', '.join(_similar(region, set(known)))}."
+        )
     return region
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 DEFAULT_NETWORK_CIDR = "10.0.0.0/16"
+DEFAULT_WAIT_TIMEOUT = 900  # seconds
 
 COMMON: dict[str, Any] = {
     "cluster": {"type": "str", "required": True},
@@ -15,7 +16,7 @@ COMMON: dict[str, Any] = {
     "tags": {"type": "dict", "default": {}},
     "suppress_validators": {"type": "list", "elements": "str", "default": []},
     "wait": {"type": "bool", "default": True},
-    "wait_timeout": {"type": "int", "default": 900},
+    "wait_timeout": {"type": "int", "default": DEFAULT_WAIT_TIMEOUT},
 }
 ADOPTED_NETWORK: dict[str, Any] = {
     "vpc_id": {"type": "str"},
@@ -24,8 +25,13 @@ ADOPTED_NETWORK: dict[str, Any] = {
     "security_group_ids": {"type": "dict", "options": {"nodes": {"type": "str"}, "ssh": {"type": "str"}, "storage": {"type": "str"}}},
     "master_public_address": {"type": "bool", "default": True},
 }
+LUSTRE_USE: dict[str, Any] = {
+    "lustre": {"type": "bool", "default": False},
+    "lustre_file_system_id": {"type": "str"},
+}
 NETWORK: dict[str, Any] = {
     **ADOPTED_NETWORK,
+    **LUSTRE_USE,
     "network_cidr": {"type": "str", "default": DEFAULT_NETWORK_CIDR},
     "zones": {"type": "list", "elements": "str", "default": []},
     "ssh_cidrs": {"type": "list", "elements": "str", "default": []},
@@ -52,8 +58,7 @@ FILE_SYSTEM: dict[str, Any] = {
 }
 LUSTRE: dict[str, Any] = {
     **STORAGE,
-    "lustre": {"type": "bool", "default": False},
-    "lustre_file_system_id": {"type": "str"},
+    **LUSTRE_USE,
     "lustre_capacity": {"type": "int", "default": 1200},
     "lustre_deployment": {"type": "str", "choices": ["SCRATCH_2", "PERSISTENT_2"], "default": "PERSISTENT_2"},
     "lustre_throughput": {"type": "int", "choices": [125, 250, 500, 1000], "default": 250},
@@ -77,6 +82,7 @@ INSTANCE_ROLE: dict[str, Any] = {
     **ADOPTED_ROLE,
     "read_buckets": {"type": "list", "elements": "str", "default": []},
     "write_buckets": {"type": "list", "elements": "str", "default": []},
+    "permissions_boundary": {"type": "str"},
     "session_manager": {"type": "bool", "default": False},
 }
 MARKETS = ["on-demand", "spot", "capacity-reservation", "capacity-block"]
@@ -106,7 +112,7 @@ NODES: dict[str, Any] = {
     "image_id": {"type": "str"},
     "image_parameter": {"type": "str"},
     "image_framework": {"type": "str"},
-    "image_os": {"type": "str", "default": "ubuntu-22.04"},
+    "image_os": {"type": "str"},
     "image_update": {"type": "bool", "default": False},
     "key_name": {"type": "str"},
     "root_volume_size": {"type": "int", "default": 100},
@@ -114,6 +120,7 @@ NODES: dict[str, Any] = {
     "root_volume_iops": {"type": "int"},
     "root_volume_throughput": {"type": "int"},
     "root_volume_kms_key": {"type": "str", "no_log": False},
+    "metadata_hop_limit": {"type": "int", "default": 1},
     "efa": {"type": "bool", "default": False},
     "placement": {"type": "str", "choices": ["auto", "cluster", "none"], "default": "auto"},
     "placement_group": {"type": "str"},

@@ -23,12 +23,13 @@ from ._network import addresses, leftovers
 from ._network import definition as network_definition
 from ._network.unit import UNIT as NETWORK
 from ._nodes import capacity, members
-from ._nodes.definition import WORKERS, auto_scaling_group, nodes
+from ._nodes.definition import WORKERS, auto_scaling_group, launch_template, nodes
+from ._nodes.launch_templates import foresee_versions
 from ._nodes.members import Shortage
 from ._nodes.unit import UNIT as NODES
 from ._plan.execute import ApplyError, apply_plan
 from ._plan.plan import Action, Change, ForbiddenChange, make_plan, split_replacing
-from ._plan.resources import KNOWN_AFTER_APPLY, Found, Wanted, printable, references
+from ._plan.resources import KNOWN_AFTER_APPLY, Found, Ref, Wanted, printable, references
 from ._validators.base import Finding, Level, find_all
 from ._validators.registry import VALIDATORS
 from .unit import Alternative, Request, Unit
@@ -39,6 +40,14 @@ except ImportError:
     pass  # AnsibleAWSModule reports it
 
 ALL_UNITS = (NETWORK, FILE_SYSTEM, LUSTRE, INSTANCE_ROLE, NODES)
+# What AWS bills as long as it is there, whether nodes use it or not
+BILLED = {
+    "elastic_ip": "elastic IP address",
+    "file_system": "EFS file system",
+    "lustre_file_system": "Lustre file system",
+    "nat_gateway": "NAT gateway",
+    "vpc_endpoint": "interface endpoint",
+}
 DATA = (file_system_definition.FILE_SYSTEM.kind, lustre_definition.LUSTRE.kind)
 KINDS = {kind.name: kind for unit in ALL_UNITS for kind in unit.kinds}
 LOOKS = 3  # at AWS, when it is not as it seemed
@@ -112,6 +121,8 @@ class Provisioning:
                 plan, deferred = self._plan(request, found)
             if self.module.check_mode:
                 self._exit(plan, found=_predicted(plan, found), deferred=deferred, alternative=way)
+            if any(change.address.kind == "nodes" for change in plan):
+                request.cloud.progress("AWS launches nodes from here on, also when this run is interrupted; the next run finds them")
             try:
                 changes, after = self._converge(partial(self._plan_now, request), found)
             except ApplyError as error:
@@ -125,7 +136,7 @@ class Provisioning:
             else:
                 self._exit([*applied, *changes], found=after, deferred=deferred, alternative=way)
         self._step_back(before, shortages)
-        message = f"AWS does not have the nodes. {' '.join(shortages)} The groups of nodes are as they were before."
+        message = f"AWS does not have the nodes. {' '.join(shortages)} The groups of nodes are as they were before.{_bill(before, applied)}"
         fail(self.module, CloudError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
     def _plan(self, request: Request, found: Sequence[Found]) -> tuple[list[Change], list[Change]]:
@@ -216,14 +227,26 @@ class Provisioning:
         if self.module.check_mode:
             return request, _predicted(_emptying(found), found)
         self._change_groups(_emptying, shortages)
-        request.cloud.wait_until("The end of the nodes that were too few", lambda: not members.leaving(request.cloud))
+        request.cloud.wait_until(
+            "The end of the nodes that were too few",
+            lambda: not members.leaving(request.cloud),
+            timeout=max(request.cloud.wait_timeout, members.END_TIMEOUT),
+            pause=members.END_PAUSE,
+        )
         return replace(request, past_activities=capacity.activity_ids(request.cloud)), read_all(request)
 
     def _step_back(self, before: Sequence[Found], shortages: Sequence[str]) -> None:
         """Puts the groups of nodes back as they were. New ones go."""
         kinds = ("auto_scaling_group", "launch_template")
-        wanted = [Wanted(item.address, item.properties) for item in before if item.address.kind in kinds]
-        self._change_groups(partial(make_plan, wanted, kinds=KINDS, keep=lambda item: item.address.kind not in kinds), shortages)
+        properties = {item.address: item.properties for item in before if item.address.kind in kinds}
+        for address in properties:
+            template = launch_template(address.key)
+            if address.kind == "auto_scaling_group" and template in properties:
+                # The template gets its old content back by a new version
+                properties[address] = {**properties[address], "template_version": Ref(template, "version")}
+        wanted = [Wanted(address, each) for address, each in properties.items()]
+        make = partial(make_plan, wanted, kinds=KINDS, keep=lambda item: item.address.kind not in kinds)
+        self._change_groups(lambda found: make(foresee_versions(make(found), found, replacing=True)), shortages)
 
     def _change_groups(self, make: Callable[[Sequence[Found]], list[Change]], shortages: Sequence[str]) -> None:
         try:
@@ -329,6 +352,22 @@ class Provisioning:
         fail(self.module, message, changed=bool(applied), changes=[change.describe() for change in applied])
 
 
+def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
+    """What stays and costs money though there are no nodes that use it, and how to be rid of it. A sentence, or nothing."""
+    made = {change.address for change in applied if change.action is Action.CREATE}
+    if not any(item.address.kind == "auto_scaling_group" for item in before):
+        made |= {item.address for item in before if not item.adopted}
+    billed = [
+        f"{BILLED[address.kind]} {address.key}" for address in sorted(made - {network_definition.S3_ENDPOINT}) if address.kind in BILLED
+    ]
+    if not billed:
+        return ""
+    return (
+        f" These stay and cost money: {', '.join(billed)}. Run again when AWS may have nodes, or delete them with "
+        "ansible-playbook deeplearning.cluster.destroy, file systems with -e provision_delete_data=true."
+    )
+
+
 def _referred_to(items: Iterable[Found], found: Sequence[Found]) -> set[str]:
     """The ids of the resources that these, or those that they refer to, name in their properties."""
     known = {item.id: item for item in found}
@@ -370,10 +409,15 @@ def _ids(found: Iterable[Found]) -> dict[str, dict[str, str]]:
 def _waiting(deferred: Iterable[Change]) -> str:
     """What would be different about which nodes."""
     templates = sorted({name for change in deferred if change.address.kind == "launch_template" for name in change.after})
-    numbers = sorted({number for change in deferred if change.address.kind == "nodes" for number in change.before["outdated"]})
-    what = f"The nodes are to be launched otherwise ({', '.join(templates)})" if templates else "The launch template has changed"
-    which = f", which replaces nodes {', '.join(map(str, numbers))}" if numbers else ""
-    return f"{what}{which}. That waits until you run with replace_nodes: true, at a time when no job runs."
+    found = [change.before for change in deferred if change.address.kind == "nodes"]
+    outdated, unhealthy = (sorted({number for before in found for number in before.get(name, ())}) for name in ("outdated", "unhealthy"))
+    parts = []
+    if templates or outdated:
+        what = f"The nodes are to be launched otherwise ({', '.join(templates)})" if templates else "The launch template has changed"
+        parts.append(f"{what}, which replaces nodes {', '.join(map(str, outdated))}." if outdated else f"{what}.")
+    if unhealthy:
+        parts.append(f"Status checks of EC2 have failed on nodes {', '.join(map(str, unhealthy))}, which are to be replaced.")
+    return f"{' '.join(parts)} That waits until you run with replace_nodes: true, at a time when no job runs."
 
 
 def _emptying(found: Sequence[Found]) -> list[Change]:

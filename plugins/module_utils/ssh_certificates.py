@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
+import re
 import struct
 from typing import NamedTuple, Sequence
 
@@ -15,6 +17,18 @@ HOST, USER = "host", "user"
 KINDS = {1: USER, 2: HOST}  # SSH_CERT_TYPE_USER, SSH_CERT_TYPE_HOST of OpenSSH's PROTOCOL.certkeys
 
 DAY = 86400
+
+#: Critical option: the addresses from which a user certificate may be used.
+SOURCE_ADDRESS = "source-address"
+#: What a user certificate permits: a terminal. No forwarding of ports, agents or X11, no commands of C(~/.ssh/rc).
+PERMISSIONS = ("permit-pty",)
+
+# What may get into certificates and configuration files of SSH. All are matched in full.
+PUBLIC_KEY = re.compile(r"(ssh-ed25519 [A-Za-z0-9+/=]{1,200})(?: [^\x00-\x1f\x7f]*)?")
+CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,252}")
+ADDRESS_PATTERN = re.compile(r"[0-9A-Fa-f.:*?]{1,64}")
 
 
 class Certificate(NamedTuple):
@@ -27,14 +41,51 @@ class Certificate(NamedTuple):
     valid_after: int
     valid_before: int
     authority: str
+    critical_options: dict[str, str]
+    extensions: tuple[str, ...]
+
+
+class Terms(NamedTuple):
+    """What a certificate has to say. C(sources) are the networks from which a user certificate may be used, none for all."""
+
+    kind: str
+    principals: Sequence[str]
+    authority: str
+    validity_days: int
+    renew_days: int
+    sources: Sequence[str] = ()
+
+    @property
+    def critical_options(self) -> dict[str, str]:
+        return {SOURCE_ADDRESS: ",".join(self.sources)} if self.kind == USER and self.sources else {}
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        return PERMISSIONS if self.kind == USER else ()
 
 
 def bare_key(line: str) -> str:
-    """Return type and key of an OpenSSH public key line, without its comment. Raises ValueError when it is not one."""
-    fields = line.split()
-    if len(fields) < 2 or not fields[0].startswith(("ssh-", "ecdsa-", "sk-")):
-        raise ValueError(f"not an OpenSSH public key: {line[:40]!r}")
-    return " ".join(fields[:2])
+    """Return type and key of one OpenSSH ed25519 public key line, without its comment. Raises ValueError when it is something else."""
+    found = PUBLIC_KEY.fullmatch(line.strip())
+    if not found:
+        raise ValueError(f"not an OpenSSH ed25519 public key: {line[:40]!r}")
+    return found[1]
+
+
+def check_names(pattern: re.Pattern[str], option: str, values: Sequence[str]) -> None:
+    """Raise ValueError for a value that does not match the pattern in full: it would get into a configuration file of SSH."""
+    for value in values:
+        if not pattern.fullmatch(value):
+            raise ValueError(f"{option}: {value!r} is not allowed here. Use what matches {pattern.pattern}")
+
+
+def check_networks(option: str, values: Sequence[str]) -> None:
+    """Raise ValueError for what is neither an IP address nor a network in CIDR notation."""
+    for value in values:
+        try:
+            ipaddress.ip_network(value)
+        except ValueError:
+            raise ValueError(f"{option}: {value!r} is neither an IP address nor a network in CIDR notation") from None
 
 
 def parse_certificate(line: str) -> Certificate:
@@ -54,8 +105,8 @@ def parse_certificate(line: str) -> Certificate:
         key_id, blob = _string(blob)
         principals, blob = _string(blob)
         (valid_after, valid_before), blob = struct.unpack(">QQ", blob[:16]), blob[16:]
-        _options, blob = _string(blob)
-        _extensions, blob = _string(blob)
+        options, blob = _string(blob)
+        extensions, blob = _string(blob)
         _reserved, blob = _string(blob)
         authority, _signature = _string(blob)
         return Certificate(
@@ -66,8 +117,10 @@ def parse_certificate(line: str) -> Certificate:
             valid_after,
             valid_before,
             _line(_string(authority)[0], authority),
+            {name: _strings(data)[0] if data else "" for name, data in _pairs(options)},
+            tuple(name for name, _data in _pairs(extensions)),
         )
-    except (binascii.Error, struct.error, KeyError, UnicodeDecodeError) as error:
+    except (binascii.Error, struct.error, KeyError, IndexError, UnicodeDecodeError) as error:
         raise ValueError(f"damaged certificate: {error}") from error
 
 
@@ -90,14 +143,21 @@ def _strings(blob: bytes) -> list[str]:
     return result
 
 
+def _pairs(blob: bytes) -> list[tuple[str, bytes]]:
+    result = []
+    while blob:
+        name, blob = _string(blob)
+        data, blob = _string(blob)
+        result.append((name.decode(), data))
+    return result
+
+
 def _line(name: bytes, blob: bytes) -> str:
     return f"{name.decode()} {base64.b64encode(blob).decode()}"
 
 
-def renewal_reason(
-    certificate: str | None, kind: str, public_key: str | None, principals: Sequence[str], authority: str, now: float, renew_days: int
-) -> str | None:
-    """Return why a new certificate is needed, None while the one at hand will do for I(renew_days) more days."""
+def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms, now: float) -> str | None:
+    """Return why a new certificate is needed, None while the one at hand has these terms for C(renew_days) more days."""
     if certificate is None or public_key is None:
         return "there is none"
     try:
@@ -105,33 +165,70 @@ def renewal_reason(
     except ValueError as error:
         return str(error)
     reasons = [
-        (found.kind != kind, f"it is a {found.kind} certificate"),
+        (found.kind != terms.kind, f"it is a {found.kind} certificate"),
         (found.public_key != bare_key(public_key), "the key has changed"),
-        (found.authority != bare_key(authority), "another authority signed it"),
-        (set(found.principals) != set(principals), "the names have changed"),
+        (found.authority != bare_key(terms.authority), "another authority signed it"),
+        (set(found.principals) != set(terms.principals), "the names have changed"),
+        (found.critical_options != terms.critical_options, "it is limited to other addresses"),
+        (set(found.extensions) != set(terms.extensions), "it permits other things"),
         (found.valid_after > now, "it is not valid yet"),
-        (found.valid_before < now + renew_days * DAY, f"it ends in less than {renew_days} days"),
+        (found.valid_before < now + terms.renew_days * DAY, f"it ends in less than {terms.renew_days} days"),
+        # A day more for a clock that is behind
+        (found.valid_before > now + (terms.validity_days + 1) * DAY, f"it is valid for more than {terms.validity_days} days"),
     ]
     return next((reason for applies, reason in reasons if applies), None)
 
 
-def daemon_configuration(user: str, authority_path: str, certificate_path: str) -> str:
+def key_ids(instance_id: str, user: str) -> dict[str, str]:
+    """Return the key ids of an instance's certificates by kind. By them they are revoked."""
+    return {HOST: instance_id, USER: f"{user}@{instance_id}"}
+
+
+def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
+    """Return an OpenSSH key revocation list of all certificates of the authority that have these key ids.
+
+    The same ids always give the same bytes. The format is in OpenSSH's PROTOCOL.krl.
+    """
+    version, generated, flags = 0, 0, 0
+    header = struct.pack(">QIQQQ", 0x5353484B524C0A00, 1, version, generated, flags) + _pack(b"") + _pack(b"")
+    if not ids:
+        return header
+    listed = b"".join(_pack(key_id.encode()) for key_id in sorted(set(ids)))
+    authority_blob = base64.b64decode(bare_key(authority).split()[1])
+    by_key_id = b"\x23" + _pack(listed)  # KRL_SECTION_CERT_KEY_ID
+    return header + b"\x01" + _pack(_pack(authority_blob) + _pack(b"") + by_key_id)  # KRL_SECTION_CERTIFICATES
+
+
+def daemon_configuration(user: str, authority_path: str, certificate_path: str, revoked_path: str) -> str:
     """Return the drop-in of sshd: who the host is, and that the authority vouches for the login user and nobody else."""
     return f"""# Written by deeplearning.cluster.ssh_trust
 HostCertificate {certificate_path}
 Match User {user}
     TrustedUserCAKeys {authority_path}
+    RevokedKeys {revoked_path}
 Match all
 """
 
 
-def client_configuration(cluster: str) -> str:
-    """Return the drop-in of ssh: no guessing when it talks to hosts of the cluster by name."""
+def client_configuration(cluster: str, user: str, address_patterns: Sequence[str], key_path: str, revoked_path: str) -> str:
+    """Return the drop-in of ssh: no guessing when it talks to hosts of the cluster by name, and the key of the login user.
+
+    A key of the configuration takes the place of those that ssh tries by default, so they are named too.
+    """
+    names = name_patterns(cluster)
+    hosts = [*names, *address_patterns]
     return """# Written by deeplearning.cluster.ssh_trust
 Host {names}
     StrictHostKeyChecking yes
     CheckHostIP no
-""".format(names=" ".join(name_patterns(cluster)))
+Host {hosts}
+    RevokedHostKeys {revoked}
+Match originalhost {listed} localuser {user}
+    IdentityFile {key}
+    IdentityFile ~/.ssh/id_rsa
+    IdentityFile ~/.ssh/id_ecdsa
+    IdentityFile ~/.ssh/id_ed25519
+""".format(names=" ".join(names), hosts=" ".join(hosts), listed=",".join(hosts), user=user, key=key_path, revoked=revoked_path)
 
 
 def name_patterns(cluster: str) -> list[str]:

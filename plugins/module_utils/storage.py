@@ -10,12 +10,25 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+#: Whoever is root on one host can write anything to shared storage: no other host takes privileges or devices from there.
+SAFE = ("nosuid", "nodev")
+SAFE_OPTIONS = ",".join(SAFE)
 #: Recommended by https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-nfs-mount-settings.html
-NFS_OPTIONS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport"
+NFS_OPTIONS = f"nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,{SAFE_OPTIONS}"
+#: Of https://docs.aws.amazon.com/efs/latest/ug/efs-mount-helper.html
+TLS_OPTIONS = f"tls,noresvport,{SAFE_OPTIONS}"
 #: Of https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html
-LUSTRE_OPTIONS = "noatime,flock"
+LUSTRE_OPTIONS = f"noatime,flock,{SAFE_OPTIONS}"
 #: A boot goes on without the storage.
 BOOT_OPTIONS = "_netdev,nofail"
+
+#: Of most regions; C(aws-cn) and others have one of their own.
+DNS_SUFFIX = "amazonaws.com"
+
+FILE_SYSTEM_ID = re.compile(r"fs-[0-9a-f]+")
+ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+#: Servers as names or addresses with their networks, then the file system and perhaps a directory of it
+LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)*:(/[A-Za-z0-9._-]+)+")
 
 #: Seconds that the boot service goes on trying: DNS names of new mount targets take up to 90 s to appear.
 BOOT_TIMEOUT = 900
@@ -64,12 +77,16 @@ CLIENTS = {
 
 
 class Storage(NamedTuple):
-    """Shared storage as fstab names it: what mount(8) calls it, the kind of file system, the options, and where it is mounted."""
+    """Shared storage as fstab names it: what mount(8) calls it, the kind of file system, the options, and where it is mounted.
+
+    What is C(adopted) belongs to somebody else: nothing about it is changed, its owner least of all.
+    """
 
     source: str
     kind: str
     options: str
     mount_point: str
+    adopted: bool = False
 
     @property
     def entry(self) -> str:
@@ -82,36 +99,75 @@ class Storage(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """One line of the mount table; C(root) is the folder of the file system that is mounted."""
+    """One line of the mount table; C(root) is the folder of the file system that is mounted, C(options) are those of this mount."""
 
     source: str
     kind: str
     root: str
+    options: str = ""
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether neither setuid files nor devices on it work."""
+        return set(SAFE) <= set(self.options.split(","))
 
 
 def check_mount_point(mount_point: str) -> None:
     """Raise ValueError when the mount point is not a plain absolute path."""
-    if not re.match(r"^(/[A-Za-z0-9._-]+)+$", mount_point):
+    if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", mount_point):
         raise ValueError(f"mount point {mount_point!r}: must be an absolute path of letters, digits, '.', '_' and '-'")
 
 
-def efs(file_system_id: str, region: str, mount_point: str, *, address: str | None = None, encrypted: bool = False) -> Storage:
+def check_file_system_id(text: str) -> None:
+    """Raise ValueError when the text is not the id of a file system."""
+    if not FILE_SYSTEM_ID.fullmatch(text):
+        raise ValueError(f"{text!r} is not the id of a file system, such as fs-0123456789abcdef0")
+
+
+def check_address(text: str) -> None:
+    """Raise ValueError when the text is not an IPv4 address."""
+    if not ADDRESS.fullmatch(text) or any(int(part) > 255 for part in text.split(".")):
+        raise ValueError(f"{text!r} is not an IPv4 address")
+
+
+def check_lustre_source(text: str) -> None:
+    """Raise ValueError when the text is not what mount(8) calls a Lustre file system."""
+    if not LUSTRE_SOURCE.fullmatch(text):
+        raise ValueError(f"{text!r} is not a Lustre file system, such as fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh")
+
+
+def efs(
+    file_system_id: str,
+    region: str,
+    mount_point: str,
+    *,
+    address: str | None = None,
+    encrypted: bool = False,
+    dns_suffix: str = DNS_SUFFIX,
+) -> Storage:
     """Return how hosts mount an EFS file system, through TLS if I(encrypted).
 
-    Its DNS name finds the mount target of the host's own zone. Hosts to whom the name says nothing mount an I(address).
-    Raises ValueError when the mount point is not a plain absolute path.
+    Its DNS name, which ends in the I(dns_suffix) of the region's partition, finds the mount target of the host's own zone. Hosts to whom
+    the name says nothing mount an I(address).
+    Raises ValueError when the mount point is not a plain absolute path, or the id or address could be more than one word of fstab.
     """
     check_mount_point(mount_point)
+    check_file_system_id(file_system_id)
+    if address:
+        check_address(address)
     if encrypted:
         target = f",mounttargetip={address}" if address else ""
-        return Storage(f"{file_system_id}:/", "efs", f"tls,noresvport{target}", mount_point)
-    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    return Storage(f"{address or f'{file_system_id}.efs.{region}.{suffix}'}:/", "nfs4", NFS_OPTIONS, mount_point)
+        return Storage(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point)
+    return Storage(f"{address or f'{file_system_id}.efs.{region}.{dns_suffix}'}:/", "nfs4", NFS_OPTIONS, mount_point)
 
 
 def lustre(source: str, mount_point: str) -> Storage:
-    """Return how hosts mount an FSx for Lustre file system. Raises ValueError when the mount point is not a plain absolute path."""
+    """Return how hosts mount an FSx for Lustre file system. Raises ValueError when the mount point is not a plain absolute path.
+
+    The same goes for a source that is not a Lustre file system.
+    """
     check_mount_point(mount_point)
+    check_lustre_source(source)
     return Storage(source, "lustre", LUSTRE_OPTIONS, mount_point)
 
 
@@ -147,14 +203,28 @@ def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
     return "".join(line + "\n" for line in lines)
 
 
+def replace_in_script(script: str, storage: Storage) -> str:
+    """Return the boot script with the storage's entry in place of the one that it has for that mount point.
+
+    A host keeps the script that it was launched with, which would add an older entry again at the next boot.
+    """
+    pattern = rf"(?m)^add ('[^'\n]*'|[^'\s]+) {re.escape(shlex.quote(storage.mount_point))}$"
+    line = _addition(storage)
+    return re.sub(pattern, lambda _match: line, script)
+
+
+def _addition(storage: Storage) -> str:
+    return f"add {shlex.quote(storage.entry)} {shlex.quote(storage.mount_point)}"
+
+
 def mounted_at(mountinfo: str, mount_point: str) -> Mount | None:
     """Return what /proc/self/mountinfo says is mounted there (the topmost), None when nothing is."""
     found = None
     for line in mountinfo.splitlines():
         place, _separator, rest = line.partition(" - ")
         fields, kind_and_source = place.split(), rest.split()
-        if len(fields) > 4 and len(kind_and_source) > 1 and _unescape(fields[4]) == mount_point:
-            found = Mount(_unescape(kind_and_source[1]), kind_and_source[0], _unescape(fields[3]))
+        if len(fields) > 5 and len(kind_and_source) > 1 and _unescape(fields[4]) == mount_point:
+            found = Mount(_unescape(kind_and_source[1]), kind_and_source[0], _unescape(fields[3]), fields[5])
     return found
 
 
@@ -203,7 +273,7 @@ def boot_script(storages: Sequence[Storage], user: str) -> str:
     It gives up at once where a client is missing that the distribution does not have: trying again would not help.
     """
     attempts = "\n".join(f"  {_attempt(storage)} || status=1" for storage in storages)
-    entries = "\n".join(f"add {shlex.quote(storage.entry)} {shlex.quote(storage.mount_point)}" for storage in storages)
+    entries = "\n".join(_addition(storage) for storage in storages)
     return f"""#!/bin/sh
 # Mounts the cluster's shared storage; safe to run again.
 missing=
@@ -220,7 +290,7 @@ install_client() {{ # package of apt, package of dnf
     dnf install -y -q "$2"
   fi
 }}
-attempt() {{ # mount point, mount helper, package of apt, package of dnf, advice
+attempt() {{ # mount point, mount helper, package of apt, package of dnf, advice, not empty where somebody else owns the storage
   case " $missing " in *" $1 "*) return 0 ;; esac
   if ! mountpoint -q "$1"; then
     if ! command -v "$2" >/dev/null; then
@@ -233,7 +303,7 @@ attempt() {{ # mount point, mount helper, package of apt, package of dnf, advice
     fi
     timeout 60 mount "$1" || return 1
   fi
-  chown {shlex.quote(user)}: "$1"
+  [ -n "$6" ] || chown {shlex.quote(user)}: "$1"
 }}
 attempt_all() {{
   status=0
@@ -258,7 +328,9 @@ done
 def _attempt(storage: Storage) -> str:
     helper, packages, advice, _ports = storage.client
     amazon = packages.get("Amazon") or packages.get("RedHat", "")
-    return shlex.join(["attempt", storage.mount_point, helper, packages.get("Debian", ""), amazon, advice])
+    return shlex.join(
+        ["attempt", storage.mount_point, helper, packages.get("Debian", ""), amazon, advice, "adopted" if storage.adopted else ""]
+    )
 
 
 def boot_unit() -> str:

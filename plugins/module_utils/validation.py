@@ -12,13 +12,21 @@ from typing import Any
 
 from . import storage
 from ._network.addresses import AddressPlanError, network
+from ._nodes.definition import OWN_TAGS
 
 CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
 BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # what IAM, EFS and SSM take, EC2 takes more
 RESERVED_TAGS = ("aws:", "deeplearning:")
-MOST_TAGS = 40  # AWS takes 50, of which the collection needs some
+MOST_TAGS = 50 - len(OWN_TAGS)  # AWS takes 50 on an instance
 SMALLEST_ROOT_VOLUME = 8  # GiB
+MOST_HOPS = 64  # that EC2 takes for the instance metadata service
+# More is no company's: registries give providers an IPv6 /32, and gave a few companies an IPv4 /8
+WIDEST_SSH_RANGE = {4: ipaddress.ip_network("0.0.0.0/8"), 6: ipaddress.ip_network("::/32")}
+PRIVATE: dict[int, list[Any]] = {
+    4: [ipaddress.ip_network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")],
+    6: [ipaddress.ip_network("fc00::/7")],
+}
 
 
 def cluster_name(name: str) -> Iterator[str]:
@@ -63,17 +71,22 @@ def ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True
     """Who may reach the master: named ranges, and everybody only when that is said outright."""
     if needed and not cidrs:
         yield "ssh_cidrs: name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
+    parsed: list[Any] = []
     for cidr in cidrs:
         try:
-            parsed = ipaddress.ip_network(cidr)
+            parsed.append(ipaddress.ip_network(cidr))
         except ValueError as error:
             yield f"ssh_cidrs: '{cidr}' is not an address range ({error}). Give one such as 203.0.113.0/24."
-            continue
-        if parsed.prefixlen == 0 and not allow_anywhere:
-            yield (
-                f"ssh_cidrs: {cidr} opens SSH to the whole internet. "
-                "Name your own range, or set allow_ssh_from_anywhere: true if that is what you want."
-            )
+    if allow_anywhere:
+        return
+    advice = "Name your own ranges, or set allow_ssh_from_anywhere: true if that is what you want."
+    for version, widest in WIDEST_SSH_RANGE.items():
+        public = [item for item in parsed if item.version == version and not any(item.subnet_of(own) for own in PRIVATE[version])]
+        together = list(ipaddress.collapse_addresses(public))
+        if any(item.prefixlen == 0 for item in together):
+            yield f"ssh_cidrs: {', '.join(map(str, public))} opens SSH to the whole internet. {advice}"
+        elif sum(item.num_addresses for item in together) > widest.num_addresses:
+            yield f"ssh_cidrs: {', '.join(map(str, public))} opens SSH to more than a /{widest.prefixlen} of the internet. {advice}"
 
 
 def normal_cidr(cidr: str) -> str:
@@ -97,6 +110,8 @@ def nodes(options: Mapping[str, Any]) -> Iterator[str]:
         )
     if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
         yield f"root_volume_size: {options['root_volume_size']} GiB is too small, give at least {SMALLEST_ROOT_VOLUME}."
+    if not 1 <= options["metadata_hop_limit"] <= MOST_HOPS:
+        yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not possible, give a number from 1 to {MOST_HOPS}."
     try:
         storage.check_mount_point(options["mount_point"])
     except ValueError as error:

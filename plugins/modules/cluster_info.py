@@ -115,7 +115,7 @@ nodes:
       type: str
       sample: 10.1.0.12
     file_system_tls:
-      description: Whether it mounts that through TLS.
+      description: Whether it mounts that through TLS; none where no tag of the node tells, and the definition decides.
       type: bool
     lustre_file_system_id:
       description: Lustre file system that the node mounts, if any.
@@ -134,6 +134,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils import provis
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import AnsibleAWSModule, Cloud, CloudError, fail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.members import live_instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.membership import MembershipError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import printable
 from ansible_collections.deeplearning.cluster.plugins.module_utils.unit import Request
 
@@ -152,7 +153,7 @@ def main() -> None:
             for item in sorted(provisioning.read_all(Request(cloud, {})), key=lambda item: item.address)
         ]
         live = [node.as_dict() for node in nodes(cloud.cluster, live_instances(cloud, "running"))]
-    except (CloudError, BotoCoreError, ClientError) as error:
+    except (CloudError, MembershipError, BotoCoreError, ClientError) as error:
         fail(module, error)
     module.exit_json(changed=False, resources=resources, nodes=live)
 

@@ -18,6 +18,7 @@ extends_documentation_fragment:
   - deeplearning.cluster.provisioning.network
   - deeplearning.cluster.provisioning.storage
   - deeplearning.cluster.provisioning.file_system
+  - deeplearning.cluster.provisioning.lustre_use
   - deeplearning.cluster.provisioning.lustre
   - deeplearning.cluster.provisioning.adopted_role
   - deeplearning.cluster.provisioning.instance_role

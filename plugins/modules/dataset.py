@@ -152,17 +152,17 @@ EXAMPLES = r"""
 RETURN = r"""
 name:
   description: Name of the data set.
-  returned: success
+  returned: when RV(finished)
   type: str
   sample: coco-2017
 path:
   description: Where the data set is.
-  returned: success
+  returned: when RV(finished)
   type: str
   sample: /efs/datasets/coco-2017
 version:
   description: Changes with the contents of the source.
-  returned: success
+  returned: when RV(finished)
   type: str
   sample: 0123456789ab
 current:
@@ -190,6 +190,20 @@ progress:
   description: How far it is.
   returned: as long as it has not ended
   type: dict
+  contains:
+    stage:
+      description: What is being done.
+      returned: when it has begun
+      type: str
+      sample: fetching
+    done:
+      description: How much of it is done, in bytes or, when unpacking, archives.
+      returned: when it is known
+      type: int
+    total:
+      description: How much there is to do.
+      returned: when it is known
+      type: int
 """
 
 import os

@@ -11,7 +11,9 @@ short_description: Public SSH host keys of instances, from their console output
 description:
   - Reads the host keys that cloud-init prints to the console at the first boot, so that the first SSH connection to an instance
     can be verified over a channel that an attacker in between does not control.
-  - Waits until the keys are there.
+  - Waits until the keys are there, and shows how many instances have printed theirs meanwhile.
+  - Keys are printed once in the life of an instance. Where the console shows different ones, anything that runs on the instance may have
+    printed the others, so that none of them counts and the module fails.
 options:
   instance_ids:
     description:
@@ -22,9 +24,18 @@ options:
   wait_timeout:
     description:
       - How long to wait for the console output of one instance, in seconds. It can lag by minutes on instances that are not
-        built on the Nitro system.
+        built on the Nitro system, and large instances take ten minutes and more to boot.
     type: int
-    default: 300
+    default: 1800
+  wait:
+    description:
+      - Whether to wait. Otherwise instances whose consoles show no keys are left out of the result.
+    type: bool
+    default: true
+  progress_file:
+    description:
+      - File on the controller to which the module appends what it waits for. An action plugin sets it and shows the lines.
+    type: path
 attributes:
   check_mode:
     description: Only reads.
@@ -55,7 +66,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 host_keys:
-  description: The keys of every instance, in the order in which the instances were given.
+  description: The keys of every instance that shows them, in the order in which the instances were given.
   returned: success
   type: list
   elements: dict
@@ -71,6 +82,8 @@ host_keys:
       sample: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI..."]
 """
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
@@ -82,7 +95,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
     fail,
     is_missing,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import host_keys
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import BLOCK, host_keys
 from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
 
 try:
@@ -91,6 +104,9 @@ except ImportError:
     pass  # AnsibleAWSModule reports it
 
 CALLS = Calls(reads=("ec2:GetConsoleOutput",))
+QUIET_SECONDS = 2
+PAUSE = 1  # seconds between the first two looks at the console of an instance
+KEPT = 60 * 1024  # bytes, of the 64 KB that EC2 keeps of an output
 
 
 def console_output(cloud: Cloud, instance_id: str, *, latest: bool) -> str:
@@ -106,19 +122,61 @@ def console_output(cloud: Cloud, instance_id: str, *, latest: bool) -> str:
 
 
 def find_host_keys(cloud: Cloud, instance_id: str) -> list[str]:
-    """The keys on the console. Either output ends 64 KB back, so that they may be in one only."""
-    return host_keys(console_output(cloud, instance_id, latest=True)) or host_keys(console_output(cloud, instance_id, latest=False))
-
-
-def wait_for_host_keys(cloud: Cloud, instance_id: str) -> list[str]:
-    """The instance's host keys. Raises CloudError when the console does not show them in time."""
+    """The keys on the console. Either output ends 64 KB back, so that they may be in one only; what both show has to agree."""
+    latest = console_output(cloud, instance_id, latest=True)
+    if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
+        return []  # it still boots, and the other output has nothing that this one lacks
+    boot = console_output(cloud, instance_id, latest=False)
     try:
-        return cloud.wait_until(f"Console output of {instance_id}", lambda: find_host_keys(cloud, instance_id))
+        shown = [keys for keys in map(host_keys, (latest, boot)) if keys]
+        if any(keys != shown[0] for keys in shown):
+            raise ValueError("the console shows different SSH host keys")
+    except ValueError as error:
+        raise CloudError(
+            f"{instance_id}: {error}. Something on the instance has printed others than its first boot. Replace the instance, or give its "
+            "host keys in ssh_trust_host_keys."
+        ) from error
+    return shown[0] if shown else []
+
+
+class Progress:
+    """Tells how many of the instances have printed their keys."""
+
+    def __init__(self, cloud: Cloud, count: int) -> None:
+        self._cloud, self._count, self._ready = cloud, count, 0
+        self._lock, self._start = threading.Lock(), time.monotonic()
+
+    def ready(self) -> None:
+        with self._lock:
+            self._ready += 1
+
+    def tell(self) -> None:
+        """Say it once it takes more than a moment."""
+        elapsed = time.monotonic() - self._start
+        if elapsed > QUIET_SECONDS:
+            with self._lock:
+                self._cloud.progress(f"{self._ready} of {self._count} new nodes have printed their SSH host keys", elapsed)
+
+
+def wait_for_host_keys(cloud: Cloud, instance_id: str, progress: Progress) -> list[str]:
+    """The instance's host keys. Raises CloudError when the console does not show them in time."""
+
+    def probe() -> list[str]:
+        keys = find_host_keys(cloud, instance_id)
+        if keys:
+            progress.ready()
+        else:
+            progress.tell()
+        return keys
+
+    try:
+        return cloud.wait_until(f"Console output of {instance_id}", probe, pause=PAUSE)
     except WaitTimeout as error:
         raise CloudError(
             f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. See whether it boots: "
             f"aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
-            "The image has to run cloud-init with ssh.emit_keys_to_console, which is the default."
+            "The image has to run cloud-init with ssh.emit_keys_to_console, which is the default. "
+            "Where the console has shown more since than EC2 keeps, give the keys in ssh_trust_host_keys."
         ) from error
 
 
@@ -126,7 +184,9 @@ def main() -> None:
     module = AnsibleAWSModule(
         argument_spec={
             "instance_ids": {"type": "list", "elements": "str", "required": True},
-            "wait_timeout": {"type": "int", "default": 300},
+            "wait_timeout": {"type": "int", "default": 1800},
+            "wait": {"type": "bool", "default": True},
+            "progress_file": {"type": "path"},
         },
         supports_check_mode=True,
     )
@@ -134,11 +194,19 @@ def main() -> None:
     try:
         cloud = Cloud(module, "", wait_timeout=module.params["wait_timeout"])
         cloud.client("ec2")
+        progress = Progress(cloud, len(instance_ids))
+
+        def read(instance_id: str) -> list[str]:
+            if module.params["wait"]:
+                return wait_for_host_keys(cloud, instance_id, progress)
+            return find_host_keys(cloud, instance_id)
+
         with ThreadPoolExecutor(16) as pool:
-            keys = list(pool.map(lambda instance_id: wait_for_host_keys(cloud, instance_id), instance_ids))
+            keys = list(pool.map(read, instance_ids))
     except (CloudError, BotoCoreError, ClientError) as error:
         fail(module, error)
-    module.exit_json(changed=False, host_keys=[{"instance_id": name, "keys": found} for name, found in zip(instance_ids, keys)])
+    shown = [{"instance_id": name, "keys": found} for name, found in zip(instance_ids, keys) if found]
+    module.exit_json(changed=False, host_keys=shown)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.adopted_network
   - deeplearning.cluster.provisioning.storage
+  - deeplearning.cluster.provisioning.lustre_use
   - deeplearning.cluster.provisioning.lustre
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

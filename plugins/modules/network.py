@@ -18,6 +18,7 @@ extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.adopted_network
   - deeplearning.cluster.provisioning.network
+  - deeplearning.cluster.provisioning.lustre_use
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """

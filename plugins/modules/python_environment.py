@@ -124,6 +124,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import tempfile
 import time
 from typing import Any, Iterator, NamedTuple, TextIO
@@ -236,6 +237,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
     interpreter = inspect_python(module)
     specification = specify(requirements, params["installer"], interpreter)
     place = place_of(params["directory"], params["name"], specification, interpreter)
+    check_owner(params["directory"], place)
     if "specification" in read(place.record) and current_path(place) == place.path:
         return outcome(place.path, "built")
     reason = ""
@@ -249,7 +251,20 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
     header = "environment " + params["name"]
     diff = {"before_header": header, "after_header": header, "before": reason + before, "after": specification}
     changed = module.check_mode or provide(module, place, interpreter, specification)
-    return outcome(place.path, "built", changed=changed, diff=diff if changed else {})
+    return outcome(place.path, "built", changed=changed, diff=[diff] if changed else [])
+
+
+def check_owner(directory: str, place: Place) -> None:
+    """Raises RefusalError for folders that other users can change: what they put there would run as this user, and in jobs of others."""
+    for folder in (directory, os.path.dirname(place.folder), place.folder, place.path):
+        for look in (os.lstat, os.stat):
+            try:
+                status = look(folder)
+            except FileNotFoundError:
+                continue
+            shared = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid()))
+            if status.st_uid not in (0, os.geteuid()) or (shared and not stat.S_ISLNK(status.st_mode)):
+                raise RefusalError(f"other users can change {folder}: give a directory that is this user's or root's alone")
 
 
 def inspect_python(module: AnsibleModule) -> Interpreter:

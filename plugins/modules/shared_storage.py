@@ -24,6 +24,12 @@ options:
     description:
       - Region of the EFS file system, required with O(file_system_id).
     type: str
+  dns_suffix:
+    description:
+      - End of the file system's DNS name, which is that of the region's partition.
+      - The action plugin of the same name takes it from the region.
+    type: str
+    default: amazonaws.com
   address:
     description:
       - Address of the mount target, for hosts to whom the file system's DNS name says nothing, such as those in another VPC.
@@ -47,6 +53,11 @@ options:
       - The login user, who owns the root folder of the file system.
       - Required with O(state=present).
     type: str
+  adopted:
+    description:
+      - Whether the file system belongs to somebody else. Its root folder keeps its owner then, and O(owner) has to be able to write there.
+    type: bool
+    default: false
   timeout:
     description:
       - How long to go on trying to mount, in seconds.
@@ -117,6 +128,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._files import THIS, Host, HostFile, agree, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils.storage import (
+    DNS_SUFFIX,
+    SAFE_OPTIONS,
     SCRIPT_PATH,
     TUNNEL,
     UNIT,
@@ -129,13 +142,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils.storage impor
     lustre,
     mounted_at,
     replace_entry,
+    replace_in_script,
     tunnel_state,
 )
 
 FSTAB = "/etc/fstab"
 MOUNTS = "/proc/self/mountinfo"
 #: What is_right() asks for, beside the mount point.
-PATHS = (FSTAB, MOUNTS)
+PATHS = (FSTAB, MOUNTS, SCRIPT_PATH)
 #: Seconds that one attempt may take; a mount target that drops packets would hold it for minutes.
 ATTEMPT = 20
 LONGEST_PAUSE = 15.0
@@ -144,11 +158,13 @@ SPECIFICATION: dict[str, Any] = {
     "argument_spec": {
         "file_system_id": {"type": "str"},
         "region": {"type": "str"},
+        "dns_suffix": {"type": "str", "default": DNS_SUFFIX},
         "address": {"type": "str"},
         "encrypt_in_transit": {"type": "bool", "default": False},
         "lustre_source": {"type": "str"},
         "path": {"type": "path", "default": "/efs"},
         "owner": {"type": "str"},
+        "adopted": {"type": "bool", "default": False},
         "timeout": {"type": "int", "default": 180},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     },
@@ -173,9 +189,12 @@ def main() -> None:
 def described(params: dict[str, Any]) -> Storage:
     """Return the shared storage that the parameters describe."""
     if params["lustre_source"]:
-        return lustre(params["lustre_source"], params["path"])
+        return lustre(params["lustre_source"], params["path"])._replace(adopted=params["adopted"])
     address, encrypted = params["address"], params["encrypt_in_transit"]
-    return efs(params["file_system_id"], params["region"], params["path"], address=address, encrypted=encrypted)
+    suffix = params["dns_suffix"]
+    return efs(
+        params["file_system_id"], params["region"], params["path"], address=address, encrypted=encrypted, dns_suffix=suffix
+    )._replace(adopted=params["adopted"])
 
 
 def ensure_present(module: AnsibleModule) -> None:
@@ -190,20 +209,33 @@ def ensure_present(module: AnsibleModule) -> None:
     if mount is None and not module.check_mode and module.get_bin_path(client.helper, opt_dirs=["/sbin", "/usr/sbin"]) is None:
         module.fail_json(msg=f"shared storage: {client.advice}", client_missing=True, client_packages=client.packages)
 
-    diff = converge(module, [fstab(storage, THIS)])
+    diff: list[dict[str, Any]] = list(converge(module, files(storage, THIS)))
     if diff and not module.check_mode:
         module.run_command(["systemctl", "daemon-reload"])
     if mount is None:
         diff.append(mount_difference(path, "", storage.source))
         if not module.check_mode:
             mount_in_time(module, storage)
-    diff += ensure_owner(module, path, params["owner"], known=mount is not None or not module.check_mode)
+    elif not mount.is_safe:
+        diff.append(mount_difference(path, mount.options, f"{mount.options},{SAFE_OPTIONS}"))
+        if not module.check_mode:
+            make_safe(module, path)
+    known = mount is not None or not module.check_mode
+    if not storage.adopted:
+        diff += ensure_owner(module, path, params["owner"], known=known)
+    elif known:
+        check_writable(module, path, params["owner"])
     module.exit_json(changed=bool(diff), diff=diff, **facts(storage))
 
 
-def fstab(storage: Storage, host: Host) -> HostFile:
-    """Return /etc/fstab with the storage in it. Raises ValueError when another kind of file system has the mount point."""
-    return HostFile(FSTAB, replace_entry(host.read(FSTAB) or "", storage.mount_point, storage.entry), in_place=True)
+def files(storage: Storage, host: Host) -> list[HostFile]:
+    """Return /etc/fstab and, where there is one, the boot script, with the storage in them.
+
+    Raises ValueError when another kind of file system has the mount point.
+    """
+    script = host.read(SCRIPT_PATH)
+    result = [HostFile(FSTAB, replace_entry(host.read(FSTAB) or "", storage.mount_point, storage.entry), in_place=True)]
+    return result if script is None else [*result, HostFile(SCRIPT_PATH, replace_in_script(script, storage), mode=0o755)]
 
 
 def facts(storage: Storage) -> dict[str, Any]:
@@ -218,10 +250,13 @@ def is_right(params: dict[str, Any], host: Host) -> bool:
     """
     storage = described(params)
     mount = mounted_at(host.read(MOUNTS) or "", storage.mount_point)
-    if mount is None or mount.source == TUNNEL or not is_mount_of(mount, storage):
+    if mount is None or mount.source == TUNNEL or not mount.is_safe or not is_mount_of(mount, storage):
         return False
     root, owner = host.find(storage.mount_point), host.account(params["owner"])
-    return root is not None and (root.uid, root.gid) == (owner.uid, owner.gid) and agree([fstab(storage, host)], host)
+    if root is None or not agree(files(storage, host), host):
+        return False
+    owned = (root.uid, root.gid) == (owner.uid, owner.gid)
+    return owned or (storage.adopted and bool(root.mode & (0o200 if root.uid == owner.uid else 0o020 if root.gid == owner.gid else 0o002)))
 
 
 def ensure_absent(module: AnsibleModule) -> None:
@@ -237,9 +272,9 @@ def ensure_absent(module: AnsibleModule) -> None:
                 module.fail_json(msg=f"cannot unmount {path}: {error.strip()}", client_missing=False)
     if not module.check_mode and os.path.exists("/etc/systemd/system/" + UNIT):
         module.run_command(["systemctl", "disable", UNIT])
-    files = [HostFile(FSTAB, replace_entry(THIS.read(FSTAB) or "", path, ""), in_place=True)]
-    files += [HostFile(name, None) for name in ("/etc/systemd/system/" + UNIT, SCRIPT_PATH)]
-    changed_files = converge(module, files)
+    absent = [HostFile(FSTAB, replace_entry(THIS.read(FSTAB) or "", path, ""), in_place=True)]
+    absent += [HostFile(name, None) for name in ("/etc/systemd/system/" + UNIT, SCRIPT_PATH)]
+    changed_files = converge(module, absent)
     if changed_files and not module.check_mode:
         module.run_command(["systemctl", "daemon-reload"])
     diff += changed_files
@@ -294,6 +329,37 @@ def mount_in_time(module: AnsibleModule, storage: Storage) -> None:
             raise ValueError("{0} is not mounted at {1} after {2} s: {3}".format(storage.source, path, module.params["timeout"], reason))
         time.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def make_safe(module: AnsibleModule, path: str) -> None:
+    """Switch setuid files and devices off on what is mounted; files that are open stay open.
+
+    A bind remount changes this mount alone. The helpers of NFS and EFS would refuse another set of options on a live connection.
+    The other options stay as they are; mount would take those of fstab if it were not told the source as well.
+    """
+    before = current_mount(path)
+    if before is None:
+        raise ValueError(f"{path} is not mounted any more. Run again.")
+    command = ["mount", "--internal-only", "-o", f"remount,bind,{before.options},{SAFE_OPTIONS}", before.source, path]
+    _status, output, error = module.run_command(command)
+    mount = current_mount(path)
+    if mount is None or not mount.is_safe:
+        reason = (error or output).strip() or "mount says nothing"
+        raise ValueError(
+            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). When no job runs, unmount it and run again."
+        )
+
+
+def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
+    """Raise ValueError when the user cannot write into the mounted root folder, which somebody else owns."""
+    status, _output, _error = module.run_command(["runuser", "-u", owner, "--", "test", "-w", path])
+    if status != 0:
+        root, uid = os.stat(path), THIS.account(owner).uid
+        whose = f"belongs to {root.st_uid}:{root.st_gid} with mode {root.st_mode & 0o7777:04o}"
+        raise ValueError(
+            f"{owner} cannot write to {path}, which {whose}, and an adopted file system is not changed. "
+            f"Let its owner give that folder to uid {uid}, or let that user write there"
+        )
 
 
 def ensure_owner(module: AnsibleModule, path: str, owner: str, known: bool) -> list[dict[str, Any]]:

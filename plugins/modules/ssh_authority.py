@@ -11,8 +11,10 @@ short_description: The SSH certificate authority of a training cluster
 description:
   - Keeps one ed25519 key pair per cluster as an encrypted parameter (SecureString) in the SSM Parameter Store, so that everyone who
     may operate the cluster signs with the same key and nothing has to be kept on a controller.
-  - The key is created once and never changed. Once it is deleted, the next run that has something to
-    sign replaces it, and with it all certificates.
+  - The key is created once. O(rotate=true) replaces it, and the playbook C(deeplearning.cluster.rotate_authority) does that for a
+    cluster that is in use, with all certificates.
+  - With the account's own KMS key for SSM, which is the default, everybody whose role may call C(ssm:GetParameter) reads the key.
+    A KMS key of your own takes C(kms:Decrypt) as well.
   - The result holds the private key. Use C(no_log).
 options:
   cluster:
@@ -23,16 +25,36 @@ options:
   state:
     description:
       - V(present) creates the key pair if there is none, V(absent) deletes it.
+      - V(absent) also schedules the deletion of a KMS key that was created by O(create_kms_key), which can be cancelled for 7 days.
     type: str
     choices: [present, absent]
     default: present
   kms_key_id:
     description:
-      - KMS key that encrypts the parameter, by default the account's key for SSM.
+      - Id, ARN or alias of the KMS key that encrypts the parameter, by default the account's key for SSM.
+      - A parameter that exists is encrypted again when its key is another one. Earlier versions stay in its history as they are.
     type: str
+  rotate:
+    description:
+      - Replace the key pair by a new one, with each run. Whatever the old one has signed is trusted until the hosts are told otherwise, by
+        the role P(deeplearning.cluster.ssh_trust#role).
+      - The new key pair is encrypted with the KMS key of the old one, unless O(kms_key_id) or O(create_kms_key) names another one.
+    type: bool
+    default: false
+    version_added: 0.2.0
+  create_kms_key:
+    description:
+      - Whether to create a KMS key for this parameter alone, with the alias C(alias/deeplearning/CLUSTER/ssh-authority).
+        Its policy lets nobody encrypt or decrypt anything else with it, and lets whoever creates it administer it.
+        AWS charges for such a key by the month.
+      - V(false) leaves a parameter that is encrypted with such a key as it is, with a warning. Set O(kms_key_id=alias/aws/ssm) to go back
+        to the account's own key for SSM. The key stays until O(state=absent).
+      - Mutually exclusive with O(kms_key_id).
+    type: bool
+    default: false
 attributes:
   check_mode:
-    description: Predicts whether the key pair would be created or deleted.
+    description: Predicts whether the key pair would be created, encrypted again or deleted.
     support: full
   diff_mode:
     description: A key pair has nothing to compare.
@@ -69,6 +91,10 @@ private_key:
   type: str
 """
 
+from typing import NamedTuple, NoReturn
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._authority import parameter_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._authority_key import key as authority_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
     CLUSTER_TAG,
     COMPONENT_TAG,
@@ -90,11 +116,14 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports boto3; cryptography comes with ansible-core
 
-CALLS = Calls(reads=("ssm:GetParameter",), present=("ssm:PutParameter",), absent=("ssm:DeleteParameter",))
+CALLS = Calls(reads=("ssm:DescribeParameters",), present=("ssm:GetParameter", "ssm:PutParameter"), absent=("ssm:DeleteParameter",))
 
 
-def parameter_name(cluster: str) -> str:
-    return f"/deeplearning/{cluster}/ssh-authority"
+class Stored(NamedTuple):
+    """The private key as the parameter holds it, and which version of the parameter that is."""
+
+    private_key: str
+    version: int
 
 
 def generate() -> str:
@@ -110,16 +139,18 @@ def public_key(private_key: str, comment: str) -> str:
     return f"{line} {comment}"
 
 
-def read(cloud: Cloud) -> str | None:
+def read(cloud: Cloud, version: int | None = None) -> Stored | None:
+    name = parameter_name(cloud.cluster)
     try:
-        return str(cloud.ssm.get_parameter(Name=parameter_name(cloud.cluster), WithDecryption=True)["Parameter"]["Value"])
+        parameter = cloud.ssm.get_parameter(Name=name if version is None else f"{name}:{version}", WithDecryption=True)["Parameter"]
     except ClientError as error:
         if is_missing(error):
             return None
         raise
+    return Stored(str(parameter["Value"]), parameter["Version"])
 
 
-def create(cloud: Cloud, kms_key_id: str | None) -> str:
+def create(cloud: Cloud, kms_key: str | None) -> str:
     """Stores a new private key and returns it, or the one that somebody else stored in the same moment."""
     private_key = generate()
     try:
@@ -127,9 +158,10 @@ def create(cloud: Cloud, kms_key_id: str | None) -> str:
             Name=parameter_name(cloud.cluster),
             Description=f"SSH certificate authority of the training cluster {cloud.cluster}",
             Type="SecureString",
+            Tier="Standard",
             Value=private_key,
             Tags=tag_list({CLUSTER_TAG: cloud.cluster, COMPONENT_TAG: "ssh_trust"}),
-            **({"KeyId": kms_key_id} if kms_key_id else {}),
+            **({"KeyId": kms_key} if kms_key else {}),
         )
     except ClientError as error:
         if error_code(error) != "ParameterAlreadyExists":
@@ -137,8 +169,118 @@ def create(cloud: Cloud, kms_key_id: str | None) -> str:
         existing = read(cloud)
         if not existing:
             raise
-        return existing
+        return existing.private_key
     return private_key
+
+
+def replace(cloud: Cloud, kms_key: str | None, tier: str) -> str:
+    """Stores a new private key in the place of the old one, tags and all, and returns it."""
+    private_key = generate()
+    overwrite(cloud, private_key, kms_key, tier)
+    return private_key
+
+
+def encrypt_again(cloud: Cloud, stored: Stored, kms_key: str, tier: str) -> str:
+    """Store the private key under another KMS key and return it. Who has stored another private key in the same moment wins."""
+    while True:
+        version = overwrite(cloud, stored.private_key, kms_key, tier)
+        other = None if version == stored.version + 1 else read(cloud, version - 1)
+        if other is None or other.private_key == stored.private_key:
+            return stored.private_key
+        stored = other._replace(version=version)
+
+
+def overwrite(cloud: Cloud, private_key: str, kms_key: str | None, tier: str) -> int:
+    """Stores a private key in the place of another one and returns the parameter's version. Its tier cannot become a lower one."""
+    encryption = {"KeyId": kms_key} if kms_key else {}
+    name = parameter_name(cloud.cluster)
+    stored = cloud.ssm.put_parameter(Name=name, Type="SecureString", Tier=tier, Value=private_key, Overwrite=True, **encryption)
+    return int(stored["Version"])
+
+
+def describe(cloud: Cloud) -> dict[str, str]:
+    """The parameter without its value; C(KeyId) names the KMS key that encrypts it as whoever stored it did. Empty without a parameter."""
+    name = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
+    described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[name])
+    return dict(described[0]) if described else {}
+
+
+def wanted_key(module: AnsibleAWSModule, cloud: Cloud) -> str | None:
+    """The ARN of the KMS key that is asked for, or the alias of the account's own; none when none is asked for.
+
+    In check mode one that would be created is not known.
+    """
+    if module.params["kms_key_id"] == authority_key.SERVICE_KEY:
+        return authority_key.SERVICE_KEY
+    if module.params["kms_key_id"]:
+        return authority_key.usable(cloud, module.params["kms_key_id"])
+    if not module.params["create_kms_key"]:
+        return None
+    return authority_key.find(cloud) or (KNOWN_AFTER_APPLY if module.check_mode else authority_key.create(cloud))
+
+
+def ensure_present(module: AnsibleAWSModule, cloud: Cloud) -> NoReturn:
+    stored, key = read(cloud), wanted_key(module, cloud)
+    described = describe(cloud) if stored else {}
+    before, tier = described.get("KeyId", ""), described.get("Tier", "Standard")
+    encrypts = bool(stored and key and not authority_key.is_same(cloud, before, key))
+    rotates = bool(stored and module.params["rotate"])
+    changed = stored is None or encrypts or rotates
+    if key is None and before not in ("", authority_key.SERVICE_KEY):
+        key = before
+        module.warn(
+            f"The SSH authority of {cloud.cluster} stays encrypted with {before}, though neither kms_key_id nor create_kms_key is set. "
+            f"Set one of them, or kms_key_id to {authority_key.SERVICE_KEY}."
+        )
+    if module.check_mode and (stored is None or rotates):
+        module.exit_json(changed=True, public_key=KNOWN_AFTER_APPLY)
+    if encrypts and not rotates:
+        module.warn(
+            f"The SSH authority of {cloud.cluster} was encrypted with {before}, and earlier versions in its history still are. "
+            "If too many could read it, run deeplearning.cluster.rotate_authority."
+        )
+    if stored is None:
+        private_key = create(cloud, key)
+    elif rotates:
+        private_key = replace(cloud, key, tier)
+    else:
+        private_key = encrypt_again(cloud, stored, str(key), tier) if encrypts and not module.check_mode else stored.private_key
+    module.exit_json(changed=changed, public_key=public_key(private_key, cloud.cluster), private_key=private_key)
+    raise AssertionError("exit_json returned")
+
+
+def ensure_absent(module: AnsibleAWSModule, cloud: Cloud) -> NoReturn:
+    key = own_key(module, cloud)
+    deleted = bool(describe(cloud)) if module.check_mode else delete(cloud)
+    if key and not module.check_mode:
+        authority_key.delete(cloud, key)
+    module.exit_json(changed=bool(deleted or key))
+    raise AssertionError("exit_json returned")
+
+
+def delete(cloud: Cloud) -> bool:
+    """Deletes the parameter, which takes no right to decrypt it, and returns whether there was one."""
+    try:
+        cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
+    except ClientError as error:
+        if is_missing(error):
+            return False
+        raise
+    return True
+
+
+def own_key(module: AnsibleAWSModule, cloud: Cloud) -> str | None:
+    """The KMS key that was created for the cluster. Most clusters have none, so who may not look for one is not stopped."""
+    try:
+        return authority_key.find_own(cloud)
+    except ClientError as error:
+        if error_code(error) not in authority_key.DENIED:
+            raise
+        module.warn(
+            f"KMS does not tell whether {authority_key.alias(cloud.cluster)} is the alias of a key: {error}. "
+            "If create_kms_key has created one, schedule its deletion."
+        )
+        return None
 
 
 def main() -> None:
@@ -147,23 +289,18 @@ def main() -> None:
             "cluster": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "kms_key_id": {"type": "str"},
+            "rotate": {"type": "bool", "default": False},
+            "create_kms_key": {"type": "bool", "default": False, "no_log": False},
         },
+        mutually_exclusive=[("kms_key_id", "create_kms_key")],
         supports_check_mode=True,
     )
     try:
         cloud = Cloud(module, module.params["cluster"])
-        private_key = read(cloud)
-        if module.params["state"] == "absent":
-            if private_key and not module.check_mode:
-                cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
-            module.exit_json(changed=private_key is not None)
-        changed = private_key is None
-        if changed and module.check_mode:
-            module.exit_json(changed=True, public_key=KNOWN_AFTER_APPLY)
-        private_key = private_key or create(cloud, module.params["kms_key_id"])
+        ensure = ensure_present if module.params["state"] == "present" else ensure_absent
+        ensure(module, cloud)
     except (CloudError, BotoCoreError, ClientError) as error:
         fail(module, error)
-    module.exit_json(changed=changed, public_key=public_key(private_key, cloud.cluster), private_key=private_key)
 
 
 if __name__ == "__main__":

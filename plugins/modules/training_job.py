@@ -13,6 +13,7 @@ short_description: Runs a distributed training job on the hosts of a cluster
 description:
   - A job is one process or more on every host, started as transient systemd services in a slice of the job's own. They
     outlive Ansible's connection, run as an ordinary user, and stop means exactly that job with nothing left.
+  - Jobs run as a user of their own, who cannot become root, cannot log in, and sees no home directory but their own.
   - The task runs on every host that trains; O(state=prepared) first, so that nothing starts before all hosts have been found fit,
     then O(state=started) with the hosts' results in O(hosts). M(deeplearning.cluster.training_job_wait) waits for the end.
   - Each job has a directory on the shared storage with its code, logs, records, checkpoints and progress. It is never deleted.
@@ -97,6 +98,11 @@ options:
       - Environment variables whose values must not be seen. They are never part of a command line, a unit or a readable file.
     type: dict
     default: {}
+  key:
+    description:
+      - A random text by which the processes of a job know each other, where a launcher has them start commands on other hosts
+        (V(mpi) and V(horovod)). The same on all hosts, and another one for each job.
+    type: str
   launcher:
     description:
       - How the hosts become processes, for example V(torchrun), which starts one agent per host. The page C(docs/launchers.md) has all.
@@ -114,9 +120,17 @@ options:
     default: /opt/pytorch/bin/python
   user:
     description:
-      - The user who runs the processes.
-      - Required with O(state=started).
+      - The user who runs the processes. All hosts must have this user with the same id.
+      - The default one is made on hosts that lack it, with the uid and gid 61000. It has no password, is in no group but its own, and
+        cannot log in.
     type: str
+    default: deeplearning
+  sandbox:
+    description:
+      - Whether the processes are kept from gaining privileges (C(NoNewPrivileges)), and see of C(/home), C(/root) and C(/run/user) only
+        the home of O(user), O(sync_directory), the environment of O(python), and shared storage that is mounted there.
+    type: bool
+    default: true
   hosts:
     description:
       - The job's hosts, each with the RV(host) that O(state=prepared) returned there.
@@ -218,6 +232,7 @@ EXAMPLES = r"""
     directory: /efs/jobs
     script: examples/digits/train.py
   register: prepared
+  become: true
   any_errors_fatal: true
 
 - name: Start the job
@@ -227,7 +242,6 @@ EXAMPLES = r"""
     directory: /efs/jobs
     script: examples/digits/train.py
     arguments: ["--epochs", "20"]
-    user: ubuntu
     hosts: "{{ ansible_play_hosts_all | map('extract', hostvars, ['prepared', 'host']) }}"
   become: true
 
@@ -241,6 +255,7 @@ EXAMPLES = r"""
     script: src/train.py
     exclude: [.git, "*.ipynb"]
   register: prepared
+  become: true
   any_errors_fatal: true
 
 - name: Stop the job on every host
@@ -251,15 +266,44 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+running:
+  description: The other jobs that run on this host, as systemd has them.
+  returned: when O(state=stopped)
+  type: list
+  elements: str
 host:
   description: This host, as O(hosts) wants it.
   returned: when O(state=prepared)
   type: dict
-  sample: {name: deeplearning-worker1, address: 10.0.0.10, number: 1, gpus: [0, 1, 2, 3], interface: ens5, efa: true}
+  contains:
+    name:
+      description: The name that hosts use among themselves.
+      type: str
+      sample: deeplearning-worker1
+    address:
+      description: Its private address.
+      type: str
+      sample: 10.0.0.10
+    number:
+      description: Its number.
+      type: int
+    gpus:
+      description: The indices of the GPUs that the job may use.
+      type: list
+      elements: int
+      sample: [0, 1, 2, 3]
+    interface:
+      description: The network interface with the address.
+      type: str
+      sample: ens5
+    efa:
+      description: Whether the host has EFA.
+      type: bool
 job_state:
   description: V(new), or V(running) when the job has been started before and can be waited for.
   returned: when O(state=prepared)
   type: str
+  choices: [new, running]
   sample: new
 job_directory:
   description: The job's directory on the shared storage.
@@ -301,11 +345,11 @@ import struct
 import sys
 import tarfile
 import time
-from typing import Any
+from typing import Any, BinaryIO
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import local_code, records, units
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import local_code, records, units, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
     Host,
     Launcher,
@@ -313,12 +357,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
     Program,
     hostfile,
     hostfile_path,
+    port,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.fabric import fabric_environment, missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import parse_metadata
 
 METADATA = "/opt/deeplearning/metadata.json"
+
+# The group is the job's user's, who may add files. The sticky bit keeps them from replacing those of the owner.
+SHARED_DIRECTORY = 0o1775
 
 # linux/sockios.h
 SIOCGIFADDR = 0x8915
@@ -338,10 +386,12 @@ SPECIFICATION: dict[str, Any] = {
         "arguments": {"type": "list", "elements": "str", "default": []},
         "environment": {"type": "dict", "default": {}},
         "secrets": {"type": "dict", "default": {}, "no_log": True},
+        "key": {"type": "str", "no_log": True},
         "launcher": {"type": "str", "default": "torchrun"},
         "launcher_options": {"type": "dict", "default": {}},
         "python": {"type": "path", "default": "/opt/pytorch/bin/python"},
-        "user": {"type": "str"},
+        "user": {"type": "str", "default": users.NAME},
+        "sandbox": {"type": "bool", "default": True},
         "hosts": {
             "type": "list",
             "elements": "dict",
@@ -367,13 +417,16 @@ SPECIFICATION: dict[str, Any] = {
     "mutually_exclusive": [("source", "repository")],
     "required_if": [
         ("state", "prepared", ("directory",)),
-        ("state", "started", ("directory", "user", "hosts")),
+        ("state", "started", ("directory", "hosts")),
     ],
 }
 
 
 class RefusalError(Exception):
     """This host cannot run the job; the text says why and what to do."""
+
+
+EXPECTED = (RefusalError, local_code.DirectoryError, ValueError, units.UnitError)
 
 
 def check(params: dict[str, Any]) -> None:
@@ -385,7 +438,21 @@ def check(params: dict[str, Any]) -> None:
 
 
 def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
-    """Check the host, and unpack the code if this is the host that got it. Raises RefusalError."""
+    """Check the host, and unpack the code if this is the host that got it. Raises RefusalError, UserError, FailedWorkError."""
+    params = module.params
+    user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
+    if params["sandbox"] and units.hidden(params["python"]):
+        check_python(params)
+    place = open_sync_directory(params, paths, None)
+    found: dict[str, Any] = users.as_user(user, lambda: examine(module, paths, place), EXPECTED)
+    unpack = bool(params["archive"]) and found["job_state"] == "new"
+    if unpack and not module.check_mode:
+        install_code(params, paths, user)
+    return {"changed": unpack, **found, "job_directory": paths.directory}
+
+
+def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> dict[str, Any]:
+    """Return what the job's user finds on this host. Raises RefusalError for what the user cannot use."""
     params = module.params
     metadata = read_metadata(params["generation"])
     host = describe_host(metadata, params["gpus"], bool(params["efa"]))
@@ -393,17 +460,31 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         missing = missing_for_efa(module.run_command)
         if missing:
             raise RefusalError(f"{host.name} has EFA and cannot use it: {missing}")
-    if not params["command"] and not os.access(params["python"], os.X_OK):
-        raise RefusalError("python {!r} is not there: name the Python that has the framework".format(params["python"]))
+    if not (params["sandbox"] and units.hidden(params["python"])):
+        check_python(params)
     if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
         raise RefusalError("directory {!r} is on this host's own disk: jobs need storage that all hosts share".format(params["directory"]))
-    if params["sync_directory"]:
-        local_code.check_directory(params["sync_directory"], paths.directory)
-    state = check_job(params["name"], paths, params["heartbeat_timeout"])
-    unpack = bool(params["archive"]) and state == "new"
-    if unpack and not module.check_mode:
-        install_code(params, paths)
-    return {"changed": unpack, "host": host._asdict(), "job_state": state, "job_directory": paths.directory}
+    if place is not None:
+        local_code.check_contents(params["sync_directory"], place)
+    return {"host": host._asdict(), "job_state": check_job(params["name"], paths, params["heartbeat_timeout"])}
+
+
+def check_python(params: dict[str, Any]) -> None:
+    """Raises RefusalError when this process cannot run the job's Python."""
+    if not params["command"] and not os.access(params["python"], os.X_OK):
+        raise RefusalError(
+            "python {!r} is not there, or user {!r} cannot run it: name the Python that has the framework".format(
+                params["python"], params["user"]
+            )
+        )
+
+
+def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
+    """Return a descriptor of the sync_directory, if the job has one and it exists or, with a user, is made. Raises DirectoryError."""
+    if not params["sync_directory"]:
+        return None
+    local_code.check_directory(params["sync_directory"], paths.directory)
+    return local_code.open_directory(params["sync_directory"], user)
 
 
 def read_metadata(generation: str) -> dict[str, Any]:
@@ -460,7 +541,10 @@ def interface_address(interface: str) -> str:
 
 def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     """Return C(new) or C(running). Raises RefusalError for a job that has ended, because its results would be mixed with another's."""
-    found = records.read_records(paths)
+    problems: list[str] = []
+    found = records.read_records(paths, problems)
+    if problems:
+        raise RefusalError(f"job {name} may have run, but {problems[0]}: choose another name")
     if not found:
         return "new"
     now = time.time()
@@ -473,18 +557,69 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     raise RefusalError(f"job {name} has already run ({state}) and its results are in {paths.directory}: choose another name")
 
 
-def install_code(params: dict[str, Any], paths: records.Paths) -> None:
-    """Unpack the code and describe the job. A job of this name that never started is replaced."""
-    shutil.rmtree(paths.code, ignore_errors=True)
-    for directory in (paths.code, paths.logs, paths.status, paths.checkpoints, paths.tensorboard):
+def install_code(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> None:
+    """Unpack the code and describe the job, as the login user, and make the directories that the job writes to, as the job's user.
+
+    The job's user can add files to the job's directory and to those of the code, and cannot change or replace what is there.
+    """
+    with open(params["archive"], "rb") as archive:
+        owner = pwd.getpwuid(os.fstat(archive.fileno()).st_uid)
+        shared = owner.pw_uid != user.pw_uid
+        users.as_user(owner, lambda: unpack_code(params, paths, archive, shared), EXPECTED, group=user.pw_gid if shared else None)
+    users.as_user(user, lambda: make_directories(paths))
+
+
+def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, shared: bool) -> None:
+    """Make the job's directory with its code and description. A job of this name that never started is replaced."""
+    os.makedirs(paths.directory, exist_ok=True)
+    job = os.open(paths.directory, local_code.OPEN)
+    try:
+        if os.fstat(job).st_uid != os.geteuid():
+            raise RefusalError(f"directory {paths.directory!r} belongs to another user: choose another name for the job")
+        os.fchmod(job, 0o755)  # until all is there that the job's user must not make first
+        for name in (paths.code, paths.description):
+            remove(name)
+        os.mkdir(paths.code)
+        with tarfile.open(fileobj=source) as archive:
+            # Python 3.14 would else change modes by itself.
+            archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
+            archive.extractall(paths.code, members=(readable(member, shared) for member in archive))
+        keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
+        description = {key: params[key] for key in keys}
+        description["created"] = time.time()
+        with open(os.open(paths.description, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8") as file:
+            json.dump(description, file, indent=2)
+        if shared:
+            os.chmod(paths.code, SHARED_DIRECTORY)
+            os.fchown(job, -1, os.getegid())  # older ones may have another group
+            os.fchmod(job, SHARED_DIRECTORY)
+    finally:
+        os.close(job)
+
+
+def remove(path: str) -> None:
+    """Delete a file, a link or a directory with all that is in it, if it is there."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:
+    """Return an entry of the code as it is to be unpacked. What the owner may read is for the group too, where that is the job's user's."""
+    member.uid, member.gid = os.geteuid(), os.getegid()
+    member.mode &= 0o777  # whoever made the code is not to run programs as who unpacks it
+    if shared:
+        member.mode = (member.mode & 0o755) | (member.mode & 0o500) >> 3
+        if member.isdir():
+            member.mode |= SHARED_DIRECTORY & 0o1770
+    return member
+
+
+def make_directories(paths: records.Paths) -> None:
+    """Make the directories that a job writes to."""
+    for directory in (paths.logs, paths.status, paths.checkpoints, paths.tensorboard):
         os.makedirs(directory, exist_ok=True)
-    with tarfile.open(params["archive"]) as archive:
-        archive.extractall(paths.code)
-    keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
-    description = {key: params[key] for key in keys}
-    description["created"] = time.time()
-    with open(paths.description, "w", encoding="utf-8") as file:
-        json.dump(description, file, indent=2)
 
 
 def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[dict[str, Any]]:
@@ -514,14 +649,29 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
         "programs": os.path.dirname(params["python"]),
         "processes": len(processes),
         "lead": processes[0].name,
-        "daemons": {process.host: process.name for process in processes if not process.argv},
+        "daemons": daemons(params, processes, hosts),
+        "key": params["key"],
         "hostfile": hostfile(program, hosts),
+        "own_profile": not params["sandbox"],
         **{key: params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")},
     }
     gpus = {host.name: list(host.gpus) for host in hosts}
     return [
         {**shared, **make_spec(params, paths, process, fabric), "gpus": gpus[process.host]} for process in processes if process.host in own
     ]
+
+
+def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host]) -> dict[str, dict[str, Any]]:
+    """Return where the processes listen that run what other hosts ask for, by the names of their hosts. Raises RefusalError."""
+    addresses = {host.name: host.address for host in hosts}
+    found = {
+        process.host: {"address": addresses[process.host], "port": port(params["name"], process.name)}
+        for process in processes
+        if not process.argv
+    }
+    if found and not params["key"]:
+        raise RefusalError("key is missing: launcher {!r} needs the same random text on all hosts".format(params["launcher"]))
+    return found
 
 
 def complete(process: Process) -> Process:
@@ -549,25 +699,22 @@ def make_spec(params: dict[str, Any], paths: records.Paths, process: Process, fa
 
 
 def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
-    """Start this host's processes unless they run. Raises LaunchError, RefusalError, UnitError."""
+    """Start this host's processes unless they run. Raises LaunchError, RefusalError, UnitError, UserError, FailedWorkError."""
     params = module.params
     name = params["name"]
-    try:
-        user = pwd.getpwnam(params["user"])
-    except KeyError as error:
-        raise RefusalError("user {!r} does not exist on this host".format(params["user"])) from error
-    specs = plan(params, paths, read_metadata(params["generation"])["number"])
+    user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
+    metadata = read_metadata(params["generation"])
+    specs = plan(params, paths, metadata["number"])
     with units.exclusive():
         active = units.active_units(module.run_command, name)
         if not active:
-            check_place(name, paths, specs)
+            check_place(name, specs)
         if not active and not module.check_mode:
-            if params["sync_directory"]:
-                local_code.check_directory(params["sync_directory"], paths.directory)
-                local_code.copy(paths.code, params["sync_directory"], user)
-            place = units.Place(params["user"], sys.executable)
-            for spec in specs:
-                units.start(module.run_command, name, place, spec)
+            code = open_sync_directory(params, paths, user)
+            users.as_user(user, lambda: occupy(params, paths, specs, code), EXPECTED)
+            units.make_devices(module.run_command, metadata["gpu_count"])
+            place = units.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
+            units.start(module.run_command, name, place, specs)
     processes = [
         {
             **{key: spec[key] for key in ("rank", "name", "argv")},
@@ -579,11 +726,34 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     return {"changed": not active, "processes": processes, "job_directory": paths.directory}
 
 
-def check_place(name: str, paths: records.Paths, specs: list[dict[str, Any]]) -> None:
-    """Raises RefusalError when one of the processes has run, or when another job uses its GPUs or runs where its code would be."""
+def occupy(params: dict[str, Any], paths: records.Paths, specs: list[dict[str, Any]], code: int | None) -> None:
+    """Take the job's directories for its processes on this host, as the user who runs them. Raises RefusalError, DirectoryError."""
+    status = os.stat(paths.status)
+    if status.st_uid != os.geteuid():
+        raise RefusalError(
+            f"user {params['user']!r}: has uid {os.geteuid()} on this host and uid {status.st_uid} on the first one."
+            " Name a user whose uid is the same on all hosts."
+        )
     for spec in specs:
-        if os.path.exists(paths.record(spec["name"])):
-            raise RefusalError("{} of job {} has already run: choose another name".format(records.title(spec["name"]), name))
+        if os.path.lexists(paths.record(spec["name"])):
+            raise RefusalError("{} of job {} has already run: choose another name".format(records.title(spec["name"]), params["name"]))
+    if code is not None:
+        local_code.check_contents(params["sync_directory"], code)
+        local_code.copy(paths.code, code)
+
+
+def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> units.Visible:
+    """Return what the processes need and may find in home directories."""
+    interpreters = [params["python"], os.path.realpath(params["python"]), sys.executable, os.path.realpath(sys.executable)]
+    return units.Visible(
+        read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],
+        write=[user.pw_dir, params["sync_directory"] or "/", local_code.mount_point(paths.directory)],
+    )
+
+
+def check_place(name: str, specs: list[dict[str, Any]]) -> None:
+    """Raises RefusalError when another job uses the GPUs of one of the processes or runs where its code would be."""
+    for spec in specs:
         for other in units.other_jobs(name):
             shared = sorted(set(spec["gpus"]) & set(other["gpus"]))
             if shared:
@@ -606,7 +776,9 @@ def stop(module: AnsibleModule) -> dict[str, Any]:
     running = bool(units.active_units(module.run_command, name) or units.processes(name))
     if running and not module.check_mode:
         units.stop(module.run_command, name)
-    return {"changed": running}
+    if not module.check_mode:
+        units.remove_shared_memory(name)
+    return {"changed": running, "running": [job for job in units.running_jobs(module.run_command) if job != name]}
 
 
 def main() -> None:
@@ -622,7 +794,7 @@ def main() -> None:
             module.exit_json(changed=False)
         paths = records.Paths(os.path.join(module.params["directory"], module.params["name"]))
         module.exit_json(**(prepare(module, paths) if state == "prepared" else start(module, paths)))
-    except (RefusalError, local_code.DirectoryError, ValueError, units.UnitError, OSError) as error:
+    except (*EXPECTED, users.UserError, users.FailedWorkError, OSError) as error:
         module.fail_json(msg=str(error))
 
 

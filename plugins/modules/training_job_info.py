@@ -64,6 +64,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+problems:
+  description: The files of jobs that are skipped because they are not as the collection writes them, one sentence for each.
+  returned: when there are any
+  type: list
+  elements: str
 jobs:
   description: The jobs, the newest first.
   returned: success
@@ -74,13 +79,15 @@ jobs:
       description: The job's name.
       type: str
     state:
-      description: One of V(pending), V(running), V(succeeded), V(failed), V(stopped) and V(lost).
+      description: What the job does or how it ended.
       type: str
+      choices: [pending, running, succeeded, failed, stopped, lost]
     directory:
       description: The job's directory.
       type: str
     script:
       description: The training script.
+      returned: when there is one
       type: str
     command:
       description: What runs in place of a script, if anything.
@@ -98,15 +105,19 @@ jobs:
       contains:
         commit:
           description: The commit.
+          returned: when the code came from git
           type: str
         changed:
           description: Whether files differed from the commit.
+          returned: when the code came from git
           type: bool
         repository:
           description: The repository that the job's code was fetched from.
+          returned: when it was fetched from one
           type: str
         version:
           description: The branch, tag or commit that was asked for.
+          returned: when it was fetched from a repository
           type: str
     metrics:
       description: The last thing that the script has reported.
@@ -125,13 +136,11 @@ jobs:
           type: int
         ranks:
           description: The ranks of the training processes that it may have, itself or those that it has started.
+          returned: with O(name)
           type: list
           elements: int
         tag:
           description: How the lines of each of these begin in its log, with C({}) for the rank. Empty where they cannot be told apart.
-          type: str
-        culprit:
-          description: A regular expression that finds in its log which of them was the first to fail, as C(rank), and its C(status).
           type: str
         name:
           description: What its log and record are called.
@@ -146,19 +155,33 @@ jobs:
           description: The name of its host.
           type: str
         state:
-          description: One of V(running), V(succeeded), V(failed), V(stopped) and V(lost).
+          description: What the process does or how it ended.
           type: str
+          choices: [running, succeeded, failed, stopped, lost]
+        processes:
+          description: How many processes the job has.
+          type: int
         started:
           description: When it started, in seconds since 1970.
           type: float
+        heartbeat:
+          description: When it was last heard of, in seconds since 1970.
+          type: float
         finished:
           description: When it ended, in seconds since 1970.
+          returned: when it has ended
           type: float
         exit_code:
-          description: Its exit status, if it has one.
+          description: Its exit status.
+          returned: when it has one
           type: int
         signal:
-          description: The signal that ended it, if one did.
+          description: The signal that ended it.
+          returned: when one did
+          type: str
+        reason:
+          description: Why it ended, where its exit status does not tell.
+          returned: when there is one
           type: str
         log:
           description: The file with its output.
@@ -166,16 +189,40 @@ jobs:
     failure:
       description: The process because of which the job did not succeed, C(how) it ended and the last C(lines) of its log, of
         which there are none when it was stopped.
+      returned: when the job did not succeed
       type: dict
+      contains:
+        name:
+          description: The process.
+          type: str
+        host:
+          description: The name of its host.
+          type: str
+        state:
+          description: Its state.
+          type: str
+        how:
+          description: How it ended, in words.
+          type: str
+        log:
+          description: The file with its output.
+          type: str
+        lines:
+          description: The last lines of its output.
+          type: list
+          elements: str
     progress:
-      description: What the script has reported, with O(name).
+      description: What the script has reported.
+      returned: with O(name)
       type: list
       elements: dict
     progress_offset:
-      description: The O(progress_offset) for the next look, with O(name).
+      description: The O(progress_offset) for the next look.
+      returned: with O(name)
       type: int
     logs:
-      description: What the processes have written, with O(log_lines). Processes that have written nothing new are left out.
+      description: What the processes have written. Processes that have written nothing new are left out.
+      returned: with O(log_lines)
       type: list
       elements: dict
       contains:
@@ -194,7 +241,8 @@ jobs:
           description: How many bytes before them were left out because there was more than one answer holds.
           type: int
     log_offsets:
-      description: The O(log_offsets) for the next look, with O(log_lines).
+      description: The O(log_offsets) for the next look.
+      returned: with O(log_lines)
       type: dict
     lines:
       description: The job in words, one line, or with O(name) several.
@@ -202,6 +250,7 @@ jobs:
       elements: str
 """
 
+import json
 import os
 import time
 from typing import Any
@@ -209,10 +258,17 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.look import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # What an answer holds of all logs together, in bytes, and of each one at least.
 LOGS_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 12
+
+# Bytes of the records that a list of jobs reads, and of what it answers: the controller takes twice as many.
+LISTING_LIMIT = 1 << 25
+
+# How many files that are skipped are named.
+PROBLEMS_LIMIT = 20
 
 
 class NoProcessError(Exception):
@@ -258,16 +314,52 @@ def read_logs(processes: list[dict[str, Any]], params: dict[str, Any]) -> dict[s
     return {"logs": logs, "log_offsets": offsets}
 
 
-def list_jobs(params: dict[str, Any]) -> Any:
-    """Return all jobs below the directory, the newest first."""
-    jobs = []
-    for name in os.listdir(params["directory"]) if os.path.isdir(params["directory"]) else []:
+def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return all jobs below the directory, the newest first, and what is skipped of it, with the reasons."""
+    jobs, problems, left = [], [], LISTING_LIMIT
+    for name in newest_first(params["directory"]):
+        paths = records.Paths(os.path.join(params["directory"], name))
+        budget = records.Budget(min(left, records.JOB_LIMIT))
         try:
-            found = look(records.Paths(os.path.join(params["directory"], name)), params["heartbeat_timeout"])
-        except (OSError, ValueError):
+            records.check_name(name)
+            found = look(paths, params["heartbeat_timeout"], budget)
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        jobs.append({**found, "lines": [text.job_line(found, time.time())]})
-    return sorted(jobs, key=lambda found: found["created"], reverse=True)
+        except (OSError, ValueError) as error:
+            if os.path.lexists(paths.description):
+                problems.append(f"job {name!r} in {params['directory']} is skipped: {error}")
+            continue
+        problems += found.pop("problems")
+        for process in found["processes"]:
+            del process["ranks"]
+        job = {**found, "lines": [text.job_line(found, time.time())]}
+        size = max(len(json.dumps(job)), budget.size - budget.left)
+        if size > left:
+            problems.append(
+                f"job {name!r} in {params['directory']} is skipped: it and newer jobs have more than {LISTING_LIMIT} bytes of records"
+            )
+        else:
+            jobs.append(job)
+        left = max(0, left - size)
+    return sorted(jobs, key=lambda found: found["created"], reverse=True), problems
+
+
+def newest_first(directory: str) -> list[str]:
+    """Return the names in a directory of jobs, those first that were prepared last: what is too much is the oldest."""
+    times = {}
+    for name in os.listdir(directory) if os.path.isdir(directory) else []:
+        try:
+            times[name] = os.stat(records.Paths(os.path.join(directory, name)).description, follow_symlinks=False).st_mtime
+        except OSError:
+            times[name] = 0.0
+    return sorted(times, key=lambda name: (-times[name], name))
+
+
+def some(problems: list[str]) -> list[str]:
+    """Return the problems as lines, and not more of them than people read."""
+    shown = [clean_line(problem) for problem in problems[:PROBLEMS_LIMIT]]
+    rest = len(problems) - len(shown)
+    return [*shown, f"{rest} more files of jobs are skipped"] if rest else shown
 
 
 def main() -> None:
@@ -286,10 +378,13 @@ def main() -> None:
     )
     params = module.params
     if not params["name"]:
-        module.exit_json(changed=False, jobs=list_jobs(params))
+        jobs, problems = list_jobs(params)
+        module.exit_json(changed=False, jobs=jobs, problems=some(problems))
     try:
         paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
-        module.exit_json(changed=False, jobs=[watch(paths, params)])
+        found = watch(paths, params)
+        problems = found.pop("problems")
+        module.exit_json(changed=False, jobs=[found], problems=some(problems))
     except NoProcessError as error:
         module.fail_json(msg=str(error))
     except FileNotFoundError:

@@ -29,6 +29,10 @@ options:
       - The file to write on the controller, with the directories that lead to it.
     type: path
     required: true
+  page:
+    description:
+      - A file on the host with the page, to be put into the job's directory. The action plugin sets it.
+    type: path
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
@@ -49,17 +53,23 @@ EXAMPLES = r"""
 RETURN = r"""
 dest:
   description: The report on the controller.
-  returned: success
+  returned: by the controller
   type: str
   sample: /home/me/project/reports/digits-1.html
+report:
+  description: What the page tells, as the host has read it. Not in the result of the task.
+  returned: to the controller
+  type: dict
 path:
   description: The report in the job's directory.
-  returned: success
+  returned: by the controller
   type: str
   sample: /efs/jobs/digits-1/report.html
 """
 
 import os
+import secrets
+import stat
 import time
 from typing import Any
 
@@ -67,6 +77,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.look import look
 from ansible_collections.deeplearning.cluster.plugins.module_utils._report import files, progress
+
+PAGE = "report.html"
 
 
 def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
@@ -79,7 +91,7 @@ def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
     end = max((process.get("finished", process["heartbeat"]) for process in processes), default=start)
     return {
         "job": job,
-        "description": records.read_json(paths.description) or {},
+        "description": records.read_description(paths),
         "start": start,
         "end": end if over else time.time(),
         "over": over,
@@ -90,12 +102,44 @@ def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
     }
 
 
+def put(page: str, directory: str, check_mode: bool) -> bool:
+    """Put the page into the job's directory; return whether it was not like that. Raises OSError.
+
+    Follows no link: the job's user may have made one of any name there.
+    """
+    with open(page, "rb") as file:
+        content = file.read()
+    job = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        changed = read(job, len(content) + 1) != content
+        if changed and not check_mode:
+            temporary = f".{PAGE}.{secrets.token_hex(8)}"
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=job), "wb") as file:
+                file.write(content)
+                os.fchmod(file.fileno(), 0o644)
+            os.replace(temporary, PAGE, src_dir_fd=job, dst_dir_fd=job)
+    finally:
+        os.close(job)
+    return changed
+
+
+def read(directory: int, size: int) -> bytes:
+    """Return the beginning of the page that is in an open directory, nothing where it is none."""
+    try:
+        page = os.open(PAGE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except OSError:
+        return b""
+    with open(page, "rb") as file:
+        return file.read(size) if stat.S_ISREG(os.fstat(page).st_mode) else b""
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
             "directory": {"type": "path", "required": True},
             "dest": {"type": "path", "required": True},
+            "page": {"type": "path"},
             "heartbeat_timeout": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
@@ -103,6 +147,8 @@ def main() -> None:
     params = module.params
     try:
         paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
+        if params["page"]:
+            module.exit_json(changed=put(params["page"], paths.directory, module.check_mode))
         module.exit_json(changed=False, report=collect(paths, params["heartbeat_timeout"]))
     except FileNotFoundError:
         message = "there is no job {!r} in {}: deeplearning.cluster.status lists those that are there"

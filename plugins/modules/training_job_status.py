@@ -34,6 +34,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+problems:
+  description: The files of jobs that are skipped, as M(deeplearning.cluster.training_job_info) returns them.
+  returned: when there are any
+  type: list
+  elements: str
 jobs:
   description: The jobs, as M(deeplearning.cluster.training_job_info) returns them.
   returned: success

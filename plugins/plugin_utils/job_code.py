@@ -7,17 +7,41 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import hashlib
 import os
-import re
+import stat
 import subprocess
 import tarfile
 import tempfile
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
 # What belongs to a working directory and not to the code: history, caches, environments (which only work where they were made).
 LEFT_OUT = (".git", "__pycache__", ".venv", "venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+
+# How git may reach a repository. Its submodules are somebody else's text, and must not name files of the controller.
+TRANSPORTS, SUBMODULE_TRANSPORTS = "file:git:http:https:ssh", "git:http:https:ssh"
+
+# In a work tree that somebody else may have made: git runs none of the programs that its configuration names, and fetches nothing.
+READING = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+READING_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.devnull, "-c", "safe.bareRepository=explicit")
+INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SUDO_UID", "TMPDIR")
+
+# Git asks this for the password. Command lines can be seen by all users of the controller, environments cannot.
+CREDENTIAL_HELPER = """!printf 'username=%s\\npassword=%s\\n' "$DEEPLEARNING_GIT_USER" "$DEEPLEARNING_GIT_PASSWORD" #"""
+
+SUBMODULE, LINK, EXECUTABLE = "160000", "120000", "100755"
+SUBMODULE_DEPTH = 5
 
 
 class Code(NamedTuple):
@@ -48,7 +72,7 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Cod
         try:
             commit = check_out(find(repository, bases) or repository, version, root)
         except (GitError, OSError) as error:
-            told = str(error).replace(repository, shown)
+            told = clean(str(error)).replace(repository, shown)
             raise AnsibleActionFail(f"repository {shown!r} cannot be used on the controller: {told}") from None
         check_script(arguments.get("script"), root, f"repository {shown!r}")
         yield Code(root, kept(root, exclude), {"commit": commit, "changed": False, "repository": shown, "version": version})
@@ -121,53 +145,145 @@ def check_out(repository: str, version: str, directory: str) -> str:
     """
     if version.startswith("-"):
         raise GitError(f"version {version!r} is not a branch, tag or commit")
-    git(directory, "clone", "--quiet", "--no-checkout", "--filter=blob:none", "--", repository, ".")
-    commit = find_commit(directory, version)
-    git(directory, "checkout", "--quiet", "--detach", commit)
+    address, environment = address_and_credentials(repository)
+    git(directory, "clone", "--quiet", "--no-checkout", "--filter=blob:none", "--", address, ".", environment=environment)
+    commit = find_commit(directory, version, environment)
+    git(directory, "checkout", "--quiet", "--detach", commit, environment=environment)
     if os.path.exists(os.path.join(directory, ".gitmodules")):
-        git(directory, "submodule", "--quiet", "update", "--init", "--recursive")
+        inside = {**environment, "GIT_ALLOW_PROTOCOL": SUBMODULE_TRANSPORTS}
+        git(directory, "submodule", "--quiet", "update", "--init", "--recursive", environment=inside)
     return commit
 
 
-def find_commit(directory: str, version: str) -> str:
+def find_commit(directory: str, version: str, environment: Mapping[str, str]) -> str:
     """Return the commit that a version means in a clone. Raises GitError."""
     for name in (f"refs/remotes/origin/{version}", f"refs/tags/{version}", version) if version else ("HEAD",):
         with contextlib.suppress(GitError):
-            return git(directory, "rev-parse", "--quiet", "--verify", name + "^{commit}")
+            return git(directory, "rev-parse", "--quiet", "--verify", name + "^{commit}", environment=environment)
     try:  # a commit that no branch has, or a ref that is not fetched by itself, such as that of a merge request
-        git(directory, "fetch", "--quiet", "origin", version or "HEAD")
-        return git(directory, "rev-parse", "--verify", "FETCH_HEAD^{commit}")
+        git(directory, "fetch", "--quiet", "origin", version or "HEAD", environment=environment)
+        return git(directory, "rev-parse", "--verify", "FETCH_HEAD^{commit}", environment=environment)
     except GitError as error:
         raise GitError(f"version {version!r} is not a branch, tag or commit there ({error})") from None
 
 
 def origin(root: str, names: Sequence[str]) -> dict[str, Any]:
-    """Return the commit of a git work tree and whether the named entries differ from it; nothing where there is none."""
+    """Return the commit of a git work tree and whether the named entries differ from it; nothing where there is none.
+
+    The source may be somebody else's: what its configuration says is not done, and its owner must be the user who asks, as git demands.
+    """
     try:
         if not names:
             return {}
-        commit = git(root, "rev-parse", "--verify", "HEAD^{commit}")
-        return {"commit": commit, "changed": bool(git(root, "--literal-pathspecs", "status", "--porcelain", "--", *names))}
-    except (GitError, OSError):
+        return {"commit": head(root), "changed": has_changed(root, names)}
+    except (GitError, OSError, ValueError):
         return {}
 
 
+def head(root: str) -> str:
+    """Return the commit that is checked out. Raises GitError, OSError."""
+    return read_git(root, "rev-parse", "--verify", "HEAD^{commit}").strip()
+
+
+def has_changed(root: str, names: Sequence[str], depth: int = SUBMODULE_DEPTH) -> bool:
+    """Return whether files differ from the commit, or are not part of it. Raises GitError, OSError, ValueError.
+
+    Not by C(git status), which would run the filters that the work tree's configuration names: files are compared as they are, so that
+    one which a filter changes on its way into the commit, as Git LFS does, counts as changed.
+    """
+    paths = ("--", *names)
+    if read_git(root, "ls-files", "--others", "--exclude-standard", "-z", *paths):
+        return True
+    for entry in filter(None, read_git(root, "ls-tree", "-r", "-z", "HEAD", *paths).split("\0")):
+        about, path = entry.split("\t", 1)
+        mode, _kind, digest = about.split()
+        place = os.path.join(root, path)
+        if mode == SUBMODULE:
+            if os.path.isdir(place) and os.listdir(place) and (not depth or _submodule_has_changed(place, digest, depth)):
+                return True
+        elif not is_blob(place, mode, digest):
+            return True
+    return False
+
+
+def _submodule_has_changed(place: str, commit: str, depth: int) -> bool:
+    return head(place) != commit or has_changed(place, ["."], depth - 1)
+
+
+def is_blob(path: str, mode: str, digest: str) -> bool:
+    """Return whether a file is what git has under a digest."""
+    try:
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            return mode == LINK and _digest([os.fsencode(os.readlink(path))], status.st_size, digest) == digest
+        if not stat.S_ISREG(status.st_mode) or mode == LINK or bool(status.st_mode & 0o100) != (mode == EXECUTABLE):
+            return False
+        with open(path, "rb") as file:
+            return _digest(iter(lambda: file.read(1 << 20), b""), status.st_size, digest) == digest
+    except FileNotFoundError:
+        return False
+
+
+def _digest(blocks: Iterable[bytes], size: int, like: str) -> str:
+    total = hashlib.new("sha1" if len(like) == 40 else "sha256", b"blob %d\0" % size)
+    for block in blocks:
+        total.update(block)
+    return total.hexdigest()
+
+
 def without_credentials(repository: str) -> str:
-    """Return the address of a repository without user and password."""
-    return re.sub(r"(?<=://)[^/@]+@", "", repository)
+    """Return the address of a repository as it may be shown: without user, password and query, which may hold a token."""
+    if "://" not in repository:
+        return repository
+    scheme, rest = repository.split("://", 1)
+    rest = rest.split("?", 1)[0].split("#", 1)[0]
+    authority, slash, path = rest.partition("/")
+    port = authority.rpartition(":")[2]
+    if "@" not in authority and ":" in authority and not port.isdigit() and "@" in path:
+        return f"{scheme}://{path.rpartition('@')[2]}"  # a password with a slash in it
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
 
 
-def git(directory: str, *arguments: str) -> str:
-    """Return the output of git in a directory. Raises GitError, and OSError where there is no git."""
+def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
+    """Return the address that git is told, and the environment that has the password which was part of it. Raises GitError."""
+    parts = urlsplit(repository)
+    userinfo, at, host = parts.netloc.rpartition("@")
+    if parts.scheme not in ("http", "https") or not at:
+        return repository, {}
+    user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
+    if clean_line(user + password) != user + password:
+        raise GitError("user and password have control characters in them")
+    name, first = f"credential.{parts.scheme}://{host}.helper", int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    environment = {"DEEPLEARNING_GIT_USER": user, "DEEPLEARNING_GIT_PASSWORD": password, "GIT_CONFIG_COUNT": str(first + 2)}
+    for index, value in enumerate(("", CREDENTIAL_HELPER), first):  # the empty one takes the place of the user's own
+        environment.update({f"GIT_CONFIG_KEY_{index}": name, f"GIT_CONFIG_VALUE_{index}": value})
+    return urlunsplit(parts._replace(netloc=host)), environment
+
+
+def read_git(directory: str, *arguments: str) -> str:
+    """Return what git finds in a work tree that may be somebody else's. Raises GitError, OSError."""
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return _run(directory, [*READING_OPTIONS, "--literal-pathspecs", *arguments], {**inherited, **READING})
+
+
+def git(directory: str, *arguments: str, environment: Mapping[str, str]) -> str:
+    """Return the output of git in a clone of one's own. Raises GitError, and OSError where there is no git."""
+    # Nobody would see a question.
+    shared = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": TRANSPORTS}
+    return _run(directory, arguments, {**shared, **environment}).strip()
+
+
+def _run(directory: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     result = subprocess.run(
         ["git", *arguments],
         cwd=directory,
-        env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},  # nobody would see the question
+        env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="surrogateescape",
         check=False,
     )
     if result.returncode:
-        raise GitError(result.stderr.strip() or f"git {arguments[0]} failed")
-    return result.stdout.strip()
+        raise GitError(result.stderr.strip() or "git failed")
+    return result.stdout

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 
 display = Display()
 
@@ -26,13 +27,30 @@ Look = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Runs training_job_info on the host with these arguments and returns its result."""
 
 
-def looks_of(action: ActionBase, task_vars: Mapping[str, Any] | None) -> Look:
+def looks_of(action: NodeAction, task_vars: Mapping[str, Any] | None) -> Look:
     """Return looks through the host of an action's task."""
+    return lambda arguments: job_info(action, arguments, task_vars)
 
-    def look(arguments: Mapping[str, Any]) -> Any:
-        return action._execute_module("deeplearning.cluster.training_job_info", module_args=dict(arguments), task_vars=task_vars)
 
-    return look
+def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Run training_job_info on the host of an action's task and return its result.
+
+    Names of jobs become part of commands that people are told to type: they are checked, and of a job that was asked for the name and the
+    directory are those that were asked for.
+    """
+    module = "deeplearning.cluster.training_job_info"
+    answer: dict[str, Any] = action._execute_module(module, module_args=dict(arguments), task_vars=task_vars)
+    if answer.get("failed"):
+        return answer
+    host, name = (task_vars or {}).get("inventory_hostname", ""), arguments.get("name")
+    if name and len(answer["jobs"]) != 1:
+        return refusal(host, module, f"it tells of {len(answer['jobs'])} jobs in place of {name}")
+    for job in answer["jobs"]:
+        if name:
+            job.update(name=name, directory=os.path.join(str(arguments["directory"]), str(name)))
+        elif not JOB_NAME.fullmatch(job["name"]):
+            return refusal(host, module, f"{job['name'][:70]!r} is not the name of a job")
+    return answer
 
 
 class JobWatch:
@@ -48,6 +66,7 @@ class JobWatch:
         self._ask = look
         self._arguments = arguments
         self._seen: dict[str, Any] = {}
+        self._problems: set[str] = set()
 
     def follow(self, left: Callable[[], bool] = lambda: False) -> dict[str, Any]:
         """Return the job when it is over, or as it is when it is C(left).
@@ -86,6 +105,10 @@ class JobWatch:
         answer = self._ask({**self._arguments, **self._seen, "wait": wait})
         if answer.get("failed"):
             raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
+        for problem in answer.get("problems") or []:
+            if problem not in self._problems:
+                self._problems.add(problem)
+                display.warning(problem)
         found: dict[str, Any] = answer["jobs"][0]
         progress = found.pop("progress")
         self._seen["progress_offset"] = found.pop("progress_offset")

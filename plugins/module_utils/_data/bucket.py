@@ -13,6 +13,7 @@ from typing import Any, Mapping
 from .._aws import CLUSTER_TAG, Cloud, CloudError, error_code, tag_dict, tag_list
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found, Wanted
+from .._regions import partition_of
 
 try:
     from botocore.exceptions import ClientError
@@ -94,8 +95,7 @@ def _statements(cloud: Cloud, name: str) -> list[dict[str, Any]]:
 
 
 def _tls_only(name: str, region: str) -> dict[str, Any]:
-    partition = "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
-    arn = f"arn:{partition}:s3:::{name}"
+    arn = partition_of(region).arn("s3", name)
     return {
         "Sid": TLS_ONLY,
         "Effect": "Deny",

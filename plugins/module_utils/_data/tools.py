@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import subprocess
 import threading
 import zipfile
@@ -186,8 +187,15 @@ def digest(path: str, algorithm: str) -> str:
 
 
 def unpack(archive: str, folder: str) -> None:
-    """Unpack an archive into a folder. Raises DataError."""
+    """Unpack an archive into a folder, without setuid and setgid bits. Raises DataError."""
     os.makedirs(folder, exist_ok=True)
+    try:
+        _unpack(archive, folder)
+    finally:
+        drop_privileges(folder)
+
+
+def _unpack(archive: str, folder: str) -> None:
     if archive.lower().endswith(".zip"):
         try:
             with zipfile.ZipFile(archive) as file:
@@ -201,6 +209,15 @@ def unpack(archive: str, folder: str) -> None:
     if process.returncode:
         lines = [line for line in errors.splitlines() if "Exiting" not in line] or [f"tar ended with {process.returncode}"]
         raise DataError(f"{os.path.basename(archive)} cannot be unpacked: {lines[-1]}.")
+
+
+def drop_privileges(folder: str) -> None:
+    """Take the setuid and setgid bits off all files below a folder: whoever packed them is not to run programs as who unpacks them."""
+    for place, _folders, names in os.walk(folder):
+        for path in (os.path.join(place, name) for name in names):
+            mode = os.lstat(path).st_mode
+            if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
+                os.chmod(path, stat.S_IMODE(mode) & ~(stat.S_ISUID | stat.S_ISGID))
 
 
 def _start(command: list[str], **options: Any) -> subprocess.Popen[str]:

@@ -210,9 +210,16 @@ def _throughput(properties: Properties) -> dict[str, Any]:
 def _settle_file_system(cloud: Cloud, found: Found) -> Found:
     def available() -> Found | None:
         state = cloud.once_visible(cloud.efs.describe_file_systems, FileSystemId=found.id)["FileSystems"][0]["LifeCycleState"]
-        return found if state == "available" else None
+        return found if _is_available(f"File system {found.id}", state) else None
 
     return cloud.wait_until(f"File system {found.id}", available)
+
+
+def _is_available(what: str, state: str) -> bool:
+    """Whether it can be used. Raises CloudError if it will never be."""
+    if state == "error":
+        raise CloudError(f"{what} is in the state 'error', which does not pass. Delete it, and run again.")
+    return state == "available"
 
 
 def _update_file_system(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
@@ -254,7 +261,7 @@ def _create_mount_target(cloud: Cloud, address: Address, properties: Properties)
 def _settle_mount_target(cloud: Cloud, found: Found) -> Found:
     def available() -> Found | None:
         target = cloud.once_visible(cloud.efs.describe_mount_targets, "MountTargetNotFound", MountTargetId=found.id)["MountTargets"][0]
-        return found if target["LifeCycleState"] == "available" else None
+        return found if _is_available(f"Mount target {found.id}", target["LifeCycleState"]) else None
 
     return cloud.wait_until(f"Mount target {found.id}", available)
 

@@ -58,6 +58,12 @@ def find(found: Iterable[Found]) -> Found | None:
     return next((item for item in found if item.address == definition.FILE_SYSTEM), None)
 
 
+def is_adopted(found: Iterable[Found]) -> bool:
+    """Whether the file system belongs to somebody else."""
+    file_system = find(found)
+    return file_system is not None and file_system.adopted
+
+
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
     """Whether the nodes mount a file system: the definition says so, or, where it is not at hand, there are mount targets."""
     if request.manages(resources.COMPONENT):

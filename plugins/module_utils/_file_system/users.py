@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from .._aws import CLUSTER_TAG, Cloud, CloudError, tag_dict
+from .._aws import CLUSTER_TAG, Cloud, CloudError
+from .._nodes.membership import group_of, tags_of
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,12 @@ def others(cloud: Cloud, tag: str, file_system_id: str) -> list[User]:
     filters = [{"Name": f"tag:{tag}", "Values": [file_system_id]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     users = [
-        User(tag_dict(instance["Tags"]).get(CLUSTER_TAG, ""), instance["VpcId"], instance["Placement"]["AvailabilityZone"])
+        User(tags_of(instance).get(CLUSTER_TAG, ""), instance["VpcId"], instance["Placement"]["AvailabilityZone"])
         for reservation in reservations
         for instance in reservation["Instances"]
+        if group_of(tags_of(instance).get(CLUSTER_TAG, ""), instance)
     ]
-    return [user for user in users if user.cluster not in ("", cloud.cluster)]
+    return [user for user in users if user.cluster != cloud.cluster]
 
 
 def refuse_in_use(file_system_id: str, users: Collection[User]) -> None:

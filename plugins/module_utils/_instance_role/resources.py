@@ -13,7 +13,7 @@ from typing import Any, Mapping
 from .._aws import CLUSTER_TAG, Cloud, CloudError, error_code, is_missing, tag_dict, tag_list, together
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
-from .definition import INSTANCE_PROFILE, ROLE, name
+from .definition import INSTANCE_PROFILE, PATH, ROLE, name
 
 try:
     from botocore.exceptions import ClientError
@@ -45,6 +45,7 @@ def _role(cloud: Cloud) -> Iterator[Found]:
         {
             "name": role_name,
             "trust": role["AssumeRolePolicyDocument"],
+            "permissions_boundary": role.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"),
             "policy": _policy(cloud, role_name),
             "tags": cloud.comparable_tags(role.get("Tags", [])),
         },
@@ -89,7 +90,7 @@ def _found_profile(cloud: Cloud, profile: Mapping[str, Any]) -> Found:
             "role": next((role["RoleName"] for role in profile["Roles"]), None),
             "tags": cloud.comparable_tags(profile.get("Tags", [])),
         },
-        {"arn": profile["Arn"]},
+        {"arn": profile["Arn"], "role_arn": next((role["Arn"] for role in profile["Roles"]), None)},
     )
 
 
@@ -104,10 +105,12 @@ def _create_role(cloud: Cloud, address: Address, properties: Properties) -> Foun
     cloud.create(
         "iam",
         "create_role",
+        Path=PATH,
         RoleName=properties["name"],
         AssumeRolePolicyDocument=json.dumps(properties["trust"]),
         Description=f"Nodes of the training cluster {cloud.cluster}",
         Tags=tag_list(properties["tags"]),
+        **({"PermissionsBoundary": boundary} if (boundary := properties.get("permissions_boundary")) else {}),
     )
     found = Found(address, properties["name"], properties)
     _update_role(cloud, found, properties, frozenset({"policy"}))
@@ -115,8 +118,8 @@ def _create_role(cloud: Cloud, address: Address, properties: Properties) -> Foun
 
 
 def _update_role(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    if "trust" in changed:
-        cloud.iam.update_assume_role_policy(RoleName=found.id, PolicyDocument=json.dumps(properties["trust"]))
+    if "permissions_boundary" in changed:
+        cloud.iam.put_role_permissions_boundary(RoleName=found.id, PermissionsBoundary=properties["permissions_boundary"])
     if "policy" in changed:
         cloud.once_visible(
             cloud.iam.put_role_policy, RoleName=found.id, PolicyName=POLICY_NAME, PolicyDocument=json.dumps(properties["policy"])
@@ -135,9 +138,9 @@ def _delete_role(cloud: Cloud, found: Found) -> None:
 
 
 def _create_profile(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    created = cloud.create("iam", "create_instance_profile", InstanceProfileName=properties["name"], Tags=tag_list(properties["tags"]))[
-        "InstanceProfile"
-    ]
+    created = cloud.create(
+        "iam", "create_instance_profile", Path=PATH, InstanceProfileName=properties["name"], Tags=tag_list(properties["tags"])
+    )["InstanceProfile"]
     found = Found(address, properties["name"], {**properties, "role": None}, {"arn": created["Arn"]})
     _update_profile(cloud, found, properties, frozenset({"role"}))
     return found
@@ -164,8 +167,9 @@ KINDS = (
         _create_role,
         _delete_role,
         update=_update_role,
-        updatable=frozenset({"trust", "policy", "tags"}),
+        updatable=frozenset({"permissions_boundary", "policy", "tags"}),
         deleted_after=("instance_profile",),
+        advice="The collection never changes a trust policy. Put the old one back, or delete the role and run again.",
     ),
     Kind(
         "instance_profile",

@@ -24,7 +24,7 @@ def _wanted(request: Request, _found: Sequence[Found]) -> Iterable[Wanted]:
     if options["instance_profile"]:
         return []
     policy = definition.policy(cloud.region, options["read_buckets"], options["write_buckets"], session_manager=options["session_manager"])
-    return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(resources.COMPONENT))
+    return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(resources.COMPONENT), options["permissions_boundary"])
 
 
 UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted)

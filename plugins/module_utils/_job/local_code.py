@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The copy of a job's code on a host's own disk, for jobs that are not to run on the shared storage."""
+"""The copy of a job's code on a host's own disk, for jobs that are not to run on the shared storage.
+
+Root only opens the directory, or makes it. All that is in it is the job's user's to look at, to delete and to write.
+"""
 
 from __future__ import annotations
 
@@ -16,47 +19,88 @@ MARK = ".deeplearning-job"
 
 SHARED_KINDS = ("lustre", "nfs", "nfs4")
 
+OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
 
 class DirectoryError(Exception):
     """The code must not be copied there; the text says why and what to do."""
 
 
 def check_directory(directory: str, job_directory: str) -> None:
-    """Raises DirectoryError when a directory is not the host's own or has something in it that no job has put there."""
+    """Raises DirectoryError when a path is not one of the host's own."""
     name = f"sync_directory {directory!r}"
-    if not os.path.isabs(directory):
+    if not os.path.isabs(directory) or os.path.normpath(directory) != directory:
         raise DirectoryError(f"{name} is not an absolute path: give the whole path on the hosts")
-    place = os.path.realpath(directory)
-    mount = mount_point(place)
+    mount = mount_point(directory)
     if mount != "/" and (mount == mount_point(job_directory) or is_shared(mount)):
         raise DirectoryError(f"{name} is on shared storage, where all hosts would write to it at once: give a path on the hosts' own disks")
-    if os.path.lexists(place) and not (os.path.isdir(place) and _is_replaceable(place)):
-        raise DirectoryError(f"{name} has something in it that no job has put there: give a directory that is empty or does not exist")
 
 
-def _is_replaceable(directory: str) -> bool:
-    names = os.listdir(directory)
-    return not names or MARK in names
+def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None:
+    """Return a descriptor of the directory, nothing when there is none. With a user, make it then and give it to the user.
+
+    Follows no link on the way: who controls one of the directories there would otherwise choose another one for root to make or give away.
+    Raises DirectoryError.
+    """
+    descriptor, made = os.open("/", OPEN), False
+    for part in directory.strip("/").split("/"):
+        outer = descriptor
+        try:
+            made = user is not None and _make(part, outer)
+            descriptor = os.open(part, OPEN, dir_fd=outer)
+        except FileNotFoundError:
+            return None
+        except NotADirectoryError:  # so Linux says of a link, too
+            raise DirectoryError(
+                f"sync_directory {directory!r}: {part!r} in it is a link or a file. Give a path of directories that leads through no link."
+            ) from None
+        finally:
+            os.close(outer)
+    if made and user is not None and not os.listdir(descriptor):
+        os.fchown(descriptor, user.pw_uid, user.pw_gid)
+    return descriptor
 
 
-def copy(code: str, directory: str, user: pwd.struct_passwd) -> None:
-    """Make the directory equal to the code, and the user's own."""
-    place = os.path.realpath(directory)
-    if os.path.isdir(place):
-        shutil.rmtree(place)
-    os.makedirs(place)
+def _make(name: str, directory: int) -> bool:
+    try:
+        os.mkdir(name, 0o755, dir_fd=directory)
+    except FileExistsError:
+        return False
+    return True
+
+
+def check_contents(directory: str, descriptor: int) -> None:
+    """Raises DirectoryError when the open directory has something in it that no job has put there, or is not this process's to write."""
+    os.fchdir(descriptor)
+    names = os.listdir(".")
+    if names and MARK not in names:
+        raise DirectoryError(
+            f"sync_directory {directory!r} has something in it that no job has put there: give a directory that is empty or does not exist"
+        )
+    if not os.access(".", os.W_OK | os.X_OK):
+        raise DirectoryError(
+            f"sync_directory {directory!r}: the job's user cannot write there. Give a directory of theirs, or one that does not exist."
+        )
+
+
+def copy(code: str, descriptor: int) -> None:
+    """Make an open directory equal to the code. Only for the user who owns it."""
+    os.fchdir(descriptor)
     # First of all, so that a copy that is cut short can be replaced.
-    with open(os.path.join(place, MARK), "w", encoding="utf-8"):
-        pass
-    shutil.copytree(code, place, symlinks=True, dirs_exist_ok=True)
-    for folder, directories, files in os.walk(place):
-        for path in (folder, *(os.path.join(folder, name) for name in directories + files)):
-            os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
+    os.close(os.open(MARK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))
+    for name in os.listdir("."):
+        if name == MARK:
+            continue
+        if os.path.isdir(name) and not os.path.islink(name):
+            shutil.rmtree(name)
+        else:
+            os.unlink(name)
+    shutil.copytree(code, ".", symlinks=True, dirs_exist_ok=True)
 
 
 def overlap(one: str, other: str) -> bool:
     """Return whether two directories are the same or one lies in the other."""
-    places = [os.path.realpath(path) for path in (one, other)]
+    places = [os.path.normpath(path) for path in (one, other)]
     return os.path.commonpath(places) in places
 
 

@@ -15,9 +15,10 @@ import re
 import signal
 import socket
 import time
-from typing import Any, Dict, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
-Record = Dict[str, Any]
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Record, SchemaError, optional
 
 # A DNS label: it fits unit names, slices (where "-" would nest, see slice_name), directories and host names alike.
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -26,7 +27,7 @@ JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 
 LOCK = "/run/deeplearning.lock"
-"""Held on each host while units are started, and while a job's shared memory is emptied."""
+"""Held on each host while units are started. Root's alone."""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
@@ -34,6 +35,62 @@ PENDING, RUNNING, SUCCEEDED, FAILED, STOPPED, LOST = "pending", "running", "succ
 
 # What a process is to its job: the job waits for its end; the job is over without it (a parameter server); it may be lost (elastic jobs).
 WORKER, SERVICE, SPARE = "worker", "service", "spare"
+
+# More than any job has, and so few that a directory full of files is no burden.
+RECORDS_LIMIT = 1 << 14
+
+# Bytes of all records of one job. Those of 8192 processes have half of it.
+JOB_LIMIT = 1 << 23
+
+# Ranks that one record names: all of the job, where mpirun starts them or elastic agents may have any.
+RANKS_LIMIT = 1 << 13
+
+# Seconds. Clocks of hosts differ by less; a heartbeat that is further ahead would be heard for years.
+CLOCK_LIMIT = 300
+
+#: The record of a process.
+RECORD: schema.Schema = {
+    "name": schema.text(40, PROCESS_NAME.pattern, "the name of a process"),
+    "rank": schema.integer(0, 1 << 20),
+    "ranks": schema.list_of(schema.integer(0, 1 << 20), RANKS_LIMIT),
+    "tagged": optional(schema.flag()),
+    "part": schema.one_of(WORKER, SERVICE, SPARE),
+    "host": schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host"),
+    "processes": schema.integer(1, 1 << 20),
+    "pid": optional(schema.integer(1, 1 << 31)),
+    "state": schema.one_of(RUNNING, SUCCEEDED, FAILED, STOPPED, LOST),
+    "started": schema.seconds(),
+    "heartbeat": schema.seconds(),
+    "finished": optional(schema.seconds()),
+    "exit_code": optional(schema.integer(0, 255)),
+    "signal": optional(schema.text(20, r"[A-Z0-9+-]+", "the name of a signal")),
+    "reason": optional(schema.text()),
+}
+
+#: The description of a job, F(job.json). Its name is the directory's.
+DESCRIPTION: schema.Schema = {
+    "script": optional(schema.text()),
+    "command": optional(schema.list_of(schema.text(1 << 17))),
+    "arguments": optional(schema.list_of(schema.text(1 << 17))),
+    "launcher": schema.text(40, r"[a-z0-9_]+", "the name of a launcher"),
+    "launcher_options": optional(schema.mapping()),
+    "python": optional(schema.text()),
+    "time_limit": optional(schema.seconds()),
+    "created": schema.seconds(),
+    "code": optional(
+        schema.mapping(
+            {
+                "commit": optional(schema.text(64, r"[0-9a-f]*", "a commit")),
+                "changed": optional(schema.flag()),
+                "repository": optional(schema.text()),
+                "version": optional(schema.text()),
+            }
+        )
+    ),
+}
+
+#: What tells the processes that the job is over.
+VERDICT: schema.Schema = {"state": schema.one_of(SUCCEEDED, FAILED, STOPPED, LOST), "failure": optional(schema.mapping())}
 
 
 def check_name(name: str) -> str:
@@ -141,39 +198,114 @@ def write_json(path: str, document: Record) -> None:
 def read_json(path: str) -> Record | None:
     """Return what is in the file; nothing when it is not there or not complete."""
     try:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
+        return schema.read_document(path)
     except (OSError, ValueError):
         return None
-    return document if isinstance(document, dict) else None
 
 
-def read_records(paths: Paths) -> list[Record]:
-    """Return the records of the job's processes in the order of their ranks; unreadable ones are left out."""
-    found = [read_record(os.path.join(paths.status, name)) for name in _listing(paths.status) if name.endswith(".json")]
-    return sorted((record for record in found if record), key=lambda record: record["rank"])
+def read_description(paths: Paths) -> Record:
+    """Return the description of a job. Raises FileNotFoundError where there is none, OSError, and ValueError where it is not valid."""
+    if os.path.islink(paths.directory):
+        raise SchemaError("the job's directory is a link")
+    return schema.conform(schema.read_document(paths.description), DESCRIPTION)
+
+
+class Budget:
+    """How many bytes of records may still be read."""
+
+    def __init__(self, size: int = JOB_LIMIT) -> None:
+        self.size = self.left = size
+
+    def take(self, size: int) -> bool:
+        """Count bytes that have been read; return whether they are still within the budget."""
+        self.left -= size
+        return self.left >= 0
+
+
+def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget | None = None) -> list[Record]:
+    """Return the records of the job's processes in the order of their ranks.
+
+    Those that are not valid, and those beyond the budget, are left out and named in C(problems).
+    """
+    budget = budget or Budget()
+    found, names = [], sorted(name for name in _listing(paths.status) if name.endswith(".json"))
+    for name in names[:RECORDS_LIMIT]:
+        path = os.path.join(paths.status, name)
+        try:
+            content = schema.read_content(path)
+            if not budget.take(len(content)):
+                if problems is not None:
+                    problems.append(
+                        f"job {os.path.basename(paths.directory)!r} has more than {budget.size} bytes of records in {paths.status!r}:"
+                        f" {name!r} and those after it are skipped"
+                    )
+                break
+            found.append(_parse_record(path, content))
+        except FileNotFoundError:
+            continue  # just replaced
+        except (OSError, ValueError) as error:
+            if problems is not None:
+                problems.append(f"record {path!r} is skipped: {error}")
+    if len(names) > RECORDS_LIMIT and problems is not None:
+        problems.append(f"{paths.status!r} has more than {RECORDS_LIMIT} records: the others are skipped")
+    return sorted(found, key=lambda record: (record["rank"], record["name"]))
 
 
 def read_record(path: str) -> Record | None:
-    """Return the record of a process; nothing when it is not there or not complete."""
-    record = read_json(path)
-    if record:
-        # A supervisor that finds the storage full can still touch its record.
-        record["heartbeat"] = max(record["heartbeat"], os.stat(path).st_mtime)
+    """Return the record of a process; nothing when it is not there or not valid."""
+    try:
+        return _parse_record(path, schema.read_content(path))
+    except (OSError, ValueError):
+        return None
+
+
+def _parse_record(path: str, content: bytes) -> Record:
+    """Return the record in a file. Raises OSError, ValueError."""
+    record = check_record(schema.parse_document(content))
+    if os.path.basename(path) != record["name"] + ".json":
+        raise SchemaError("its name is {!r}, not that of the file".format(record["name"]))
+    # A supervisor that finds the storage full can still touch its record.
+    record["heartbeat"] = max(record["heartbeat"], min(os.stat(path, follow_symlinks=False).st_mtime, schema.TIME_LIMIT))
     return record
+
+
+def check_record(document: Record) -> Record:
+    """Return a process's record without what does not belong to one. Raises ValueError when it is none."""
+    record = schema.conform(document, RECORD)
+    if record["state"] in (SUCCEEDED, FAILED, STOPPED) and "finished" not in record:
+        raise SchemaError("it has no finished")
+    return record
+
+
+def read_verdict(paths: Paths, problems: list[str] | None = None) -> Record | None:
+    """Return how the job ended, nothing as long as it has not. A verdict that is not valid is named in C(problems)."""
+    try:
+        verdict = schema.conform(schema.read_document(paths.verdict), VERDICT)
+        if verdict["state"] == SUCCEEDED:
+            return {"state": SUCCEEDED, "failure": None}
+        return {**verdict, "failure": check_record(verdict.get("failure") or {})}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        if problems is not None:
+            problems.append(f"verdict {paths.verdict!r} is skipped: {error}")
+        return None
 
 
 def _listing(directory: str) -> list[str]:
     try:
-        return os.listdir(directory)
-    except FileNotFoundError:
+        return [] if os.path.islink(directory) else os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
-    """Return the state of one process: what it recorded, or C(lost) when a running one has been silent for too long (seconds)."""
+    """Return the state of one process: what it recorded, or C(lost) when a running one has been silent for too long (seconds).
+
+    Silent is also one whose heartbeat is in the future.
+    """
     state: str = record["state"]
-    return LOST if state == RUNNING and now - record["heartbeat"] > heartbeat_timeout else state
+    return LOST if state == RUNNING and not -CLOCK_LIMIT <= now - record["heartbeat"] <= heartbeat_timeout else state
 
 
 def job_state(processes: Sequence[Record]) -> str:
@@ -219,7 +351,10 @@ def outcome(code: int) -> Record:
 def describe_end(process: Record) -> str:
     """Return how a process ended, in words."""
     if process["state"] == LOST:
-        return "has not been heard of since {}".format(time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(process["heartbeat"])))
+        heard = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(process["heartbeat"]))
+        if process["heartbeat"] > time.time() + CLOCK_LIMIT:
+            return f"has a heartbeat in the future, {heard}"
+        return f"has not been heard of since {heard}"
     if process.get("reason"):
         return str(process["reason"])
     if process.get("signal"):

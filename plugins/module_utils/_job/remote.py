@@ -3,58 +3,61 @@
 
 """Starts commands on another host inside that host's unit of the job, for frameworks that start their own daemons there (MPI).
 
-What ssh starts belongs to the login session: the job's limits don't reach it, and neither does its end. So a process of the job waits
-on that host (``serve``), on a socket that only the job's user can open, and what takes the place of ssh (``rsh HOST COMMAND``) asks it,
-through ssh, to run the command (``start COMMAND``) with the caller's input, output and errors.
+A job's user has no SSH key, and what ssh starts belongs to the login session: the job's limits don't reach it, and neither does its end.
+So a process of the job waits on that host (``serve``), and what takes the place of ssh (``rsh HOST COMMAND``) has it run the command.
+Both prove to each other that they have the job's key, which no other job has. Output is not encrypted, like all else that MPI sends.
 """
 
 from __future__ import annotations
 
-import array
 import contextlib
 import glob
+import hmac
 import os
-import shlex
+import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
+from multiprocessing.connection import Connection
 from typing import Any, Dict
-
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import runtime_directory
 
 Spec = Dict[str, Any]
 
 # Seconds that the other host's unit may take to come up: all are started at the same time.
 PATIENCE = 60.0
+# Seconds that either side may take to prove itself.
+HANDSHAKE = 10
+# Whoever reaches the port can open connections; each takes a thread.
+MOST_CONNECTIONS = 100
 MOST = 1 << 20
+NONCE = 32
+# Seconds after which a host that has gone is noticed.
+KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+
+# What a message of the server holds.
+OUTPUT, ERRORS, STATUS = b"o", b"e", b"s"
 
 
-def socket_path(path: str) -> str:
-    """Return the socket that belongs to the spec at C(path)."""
-    return os.path.join(os.path.dirname(path), "socket")
+def main(action: str, spec: Spec, words: list[str]) -> int:
+    """Do one of C(serve) and C(rsh); return its exit status."""
+    return serve(spec) if action == "serve" else rsh(spec, words)
 
 
-def main(action: str, spec: Spec, path: str, words: list[str]) -> int:
-    """Do one of C(serve), C(start) and C(rsh); return its exit status."""
-    if action == "serve":
-        return serve(socket_path(path))
-    if action == "start":
-        return start(socket_path(path), words[0])
-    return rsh(spec, words)
-
-
-def serve(path: str) -> int:
-    """Run what start() asks for, until this process is ended; pass SIGTERM on to all that has come of it, and outlive that."""
+def serve(spec: Spec) -> int:
+    """Run what rsh() asks for, until this process is ended; pass SIGTERM on to all that has come of it, and outlive that."""
     signal.signal(signal.SIGTERM, lambda *_: _end())
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen(8)
+    own = spec["daemons"][spec["host"]]
+    with socket.create_server((own["address"], own["port"])) as listener:
         while True:
             connection = listener.accept()[0]
-            threading.Thread(target=_run, args=(connection,), daemon=True).start()
+            if threading.active_count() > MOST_CONNECTIONS:
+                connection.close()
+            else:
+                threading.Thread(target=_run, args=(connection, spec["key"]), daemon=True).start()
 
 
 def _end() -> None:
@@ -80,42 +83,41 @@ def _others() -> list[int]:
     return [process for process in found if process not in (os.getpid(), os.getppid())]
 
 
-def _run(connection: socket.socket) -> None:
-    with connection:
-        descriptors = array.array("i")
-        message, ancillary = connection.recvmsg(MOST, socket.CMSG_SPACE(3 * descriptors.itemsize))[:2]
-        for _level, _type, data in ancillary:
-            descriptors.frombytes(data)
-        try:
-            stdin, stdout, stderr = descriptors
-            child = subprocess.Popen(["/bin/sh", "-c", message.decode()], stdin=stdin, stdout=stdout, stderr=stderr)
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
-        status = child.wait()
-        try:
-            connection.sendall(str(status if status >= 0 else 128 - status).encode())
-        except OSError:
-            pass  # who asked is gone; the command has done its work
+def _run(accepted: socket.socket, key: str) -> None:
+    """Run the command that comes over a connection, if whoever sent it has the job's key."""
+    with contextlib.suppress(OSError, EOFError), _connection(accepted, HANDSHAKE) as connection:
+        theirs, ours = connection.recv_bytes(NONCE), os.urandom(NONCE)
+        if len(theirs) != NONCE:
+            return
+        connection.send_bytes(ours + _proof(key, b"serve", theirs + ours))
+        request = connection.recv_bytes(MOST)
+        proof, command = request[:NONCE], request[NONCE:]
+        if not hmac.compare_digest(proof, _proof(key, b"start", theirs + ours + command)):
+            return
+        words = ["/bin/sh", "-c", os.fsdecode(command)]
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            _pass_on(child, connection)
 
 
-def start(path: str, command: str) -> int:
-    """Have the process at the socket run a shell command with this one's input, output and errors; return its exit status."""
-    end = time.monotonic() + PATIENCE
-    with socket.socket(socket.AF_UNIX) as connection:
-        while True:
-            try:
-                connection.connect(path)
+def _pass_on(child: subprocess.Popen[bytes], connection: Connection) -> None:
+    """Send what the command says and how it ends. Daemons that it leaves behind may keep its output open: they are not waited for."""
+    with selectors.DefaultSelector() as selector:
+        for stream, kind in ((child.stdout, OUTPUT), (child.stderr, ERRORS)):
+            if stream is not None:
+                selector.register(stream, selectors.EVENT_READ, kind)
+        while selector.get_map():
+            ended = child.poll() is not None  # first: all that it has written is then there
+            ready = selector.select(0.1)
+            for entry, _events in ready:
+                data = os.read(entry.fd, 1 << 16)
+                if data:
+                    connection.send_bytes(entry.data + data)
+                else:
+                    selector.unregister(entry.fileobj)
+            if ended and not ready:
                 break
-            except OSError as error:
-                if time.monotonic() > end:
-                    sys.stderr.write(f"nobody answers at {path}: {error}\n")
-                    return 1
-                time.sleep(0.1)
-        connection.sendmsg([command.encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))])
-        answer = connection.recv(16)
-    # No answer: the unit has been ended, and the command with it.
-    return int(answer) if answer else 1
+    status = child.wait()
+    connection.send_bytes(STATUS + str(status if status >= 0 else 128 - status).encode())
 
 
 def rsh(spec: Spec, words: list[str]) -> int:
@@ -124,5 +126,70 @@ def rsh(spec: Spec, words: list[str]) -> int:
     if host not in spec["daemons"]:
         sys.stderr.write(f"{host} is not a host of this job\n")
         return 1
-    program = os.path.join(runtime_directory(spec["job"], spec["daemons"][host]), "supervisor")
-    return subprocess.call(["ssh", "-o", "BatchMode=yes", host, "--", f"sh {program} start {shlex.quote(command)}"])
+    there = spec["daemons"][host]
+    try:
+        connected = _connect(there["address"], there["port"])
+    except OSError as error:
+        sys.stderr.write(f"{host} does not answer at port {there['port']}: {error}\n")
+        return 1
+    try:
+        with _connection(connected, HANDSHAKE) as connection:
+            return _ask(connection, spec["key"], os.fsencode(command))
+    except (OSError, EOFError) as error:
+        # As when the unit has been ended, and the command with it.
+        sys.stderr.write(f"{host} has ended the connection: {error}\n")
+        return 1
+
+
+def _connect(address: str, port: int) -> socket.socket:
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return socket.create_connection((address, port), timeout=HANDSHAKE)
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def _ask(connection: Connection, key: str, command: bytes) -> int:
+    """Have the command run at the other end of a connection, pass on what it says, and return its exit status."""
+    ours = os.urandom(NONCE)
+    connection.send_bytes(ours)
+    answer = connection.recv_bytes(2 * NONCE)
+    theirs, proof = answer[:NONCE], answer[NONCE:]
+    if not hmac.compare_digest(proof, _proof(key, b"serve", ours + theirs)):
+        sys.stderr.write("another program answers at the port of this job there\n")
+        return 1
+    connection.send_bytes(_proof(key, b"start", ours + theirs + command) + command)
+    _limit(connection, 0)
+    while True:
+        message = connection.recv_bytes()
+        kind, data = message[:1], message[1:]
+        if kind == STATUS:
+            return int(data)
+        stream = sys.stdout.buffer if kind == OUTPUT else sys.stderr.buffer
+        stream.write(data)
+        stream.flush()
+
+
+def _proof(key: str, purpose: bytes, message: bytes) -> bytes:
+    """Return what only those can send who have the key; C(purpose) keeps one side's proof from serving as the other's."""
+    return hmac.new(key.encode(), purpose + b"\0" + message, "sha256").digest()
+
+
+def _connection(connected: socket.socket, seconds: int) -> Connection:
+    """Return a connection that carries whole messages, and fails when one takes longer than so many seconds."""
+    connected.settimeout(None)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in KEEP_ALIVE:
+        connected.setsockopt(socket.IPPROTO_TCP, option, value)
+    connection = Connection(connected.detach())
+    _limit(connection, seconds)
+    return connection
+
+
+def _limit(connection: Connection, seconds: int) -> None:
+    """Let reading fail that waits for so many seconds, 0 for never."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))

@@ -14,7 +14,6 @@ and writes the verdict when the job is over; the others look for the verdict, an
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -28,7 +27,6 @@ from typing import Any, Dict, NamedTuple
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import remote
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     FAILED,
-    LOCK,
     LOST,
     PENDING,
     RUNNING,
@@ -40,9 +38,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     first_failure,
     job_state,
     outcome,
-    read_json,
     read_record,
     read_records,
+    read_verdict,
     runtime_directories,
     shared_memory,
     title,
@@ -59,6 +57,8 @@ LOOKS_AT_FAILURE = 2
 
 # In the directory that a process has on its host: its unit is about to be gone.
 ENDED = "ended"
+
+PROFILE = "/etc/profile"
 
 Spec = Dict[str, Any]
 
@@ -158,7 +158,7 @@ class Watch:
         return verdict
 
     def _obey(self) -> Record | None:
-        verdict = read_json(self._paths.verdict)
+        verdict = read_verdict(self._paths)
         lead = read_record(self._paths.record(self._lead))
         if not verdict and lead and self._is_silent(lead):
             return {"state": LOST, "failure": {**lead, "state": LOST}}
@@ -176,11 +176,11 @@ class Watch:
 class Supervisor:
     """One process, from its start to its final record.
 
-    A spec holds what a launcher says of the process, C(name), C(rank), C(ranks), C(tag), C(culprit), C(part), C(host) and C(argv) (without
+    A spec holds what a launcher says of the process, C(name), C(rank), C(ranks), C(tagged), C(part), C(host) and C(argv) (without
     argv it serves the commands that remote.py brings),
     C(environment), C(cwd), the directory with the C(programs) of its Python's environment, the C(directory) of the job, its number of
-    C(processes) and the name of the C(lead) among them, C(time_limit) (seconds or null), C(stop_timeout) (seconds between SIGTERM and
-    SIGKILL) and C(heartbeat_timeout) (seconds).
+    C(processes) and the name of the C(lead) among them, whether the user's C(own_profile) is read,
+    C(time_limit) (seconds or null), C(stop_timeout) (seconds between SIGTERM and SIGKILL) and C(heartbeat_timeout) (seconds).
     """
 
     def __init__(self, spec: Spec, path: str) -> None:
@@ -222,7 +222,7 @@ class Supervisor:
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the process. Programs beside its Python go first, as where a virtual environment is active."""
-        login = login_environment()
+        login = login_environment(self.spec["own_profile"])
         path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
         return {**login, "PATH": path, **self.spec["environment"]}
 
@@ -296,7 +296,7 @@ def _touch(path: str) -> None:
 
 def first_record(spec: Spec) -> Record:
     """Return what is known of a process before it starts."""
-    return {key: spec[key] for key in ("name", "rank", "ranks", "tag", "culprit", "part", "host", "processes")}
+    return {key: spec[key] for key in ("name", "rank", "ranks", "tagged", "part", "host", "processes")}
 
 
 def end_for(verdict: Record) -> End:
@@ -307,10 +307,16 @@ def end_for(verdict: Record) -> End:
     return End(STOPPED, "was ended because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
 
 
-def login_environment() -> dict[str, str]:
-    """Return the environment of the user's login shell, as a script run by hand would have it (/etc/profile and the like)."""
+def login_environment(own_profile: bool) -> dict[str, str]:
+    """Return the environment of the user's login shell, as a script run by hand would have it (/etc/profile and the like).
+
+    The user's own profile counts for people only: that of a job's user has been written by an earlier job.
+    """
     # Whatever the profile itself prints comes before the first NUL.
-    command = ["/bin/bash", "--login", "-c", "printf '\\0'; exec env -0"]
+    show = "printf '\\0'; exec env -0"
+    command = ["/bin/bash", "--login", "-c", show]
+    if not own_profile:
+        command = ["/bin/bash", "--login", "--noprofile", "-c", f"[ ! -r {PROFILE} ] || . {PROFILE}; {show}"]
     try:
         result = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30, check=True
@@ -324,7 +330,7 @@ def login_environment() -> dict[str, str]:
 def finish(spec: Spec, result: str, status: str) -> None:
     """Complete the record of a unit whose supervisor could not. C(result) and C(status) are systemd's SERVICE_RESULT and EXIT_STATUS."""
     paths = Paths(spec["directory"])
-    record = read_json(paths.record(spec["name"]))
+    record = read_record(paths.record(spec["name"]))
     if record is None:
         record = {**first_record(spec), "state": RUNNING, "started": time.time()}
     if record["state"] != RUNNING:
@@ -338,14 +344,14 @@ def finish(spec: Spec, result: str, status: str) -> None:
 
 def empty_shared_memory(spec: Spec, path: str) -> None:
     """Delete what processes have left in the job's shared memory on this host, if this unit is the last of them to end."""
-    with open(LOCK, encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
-            pass
-        if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):
-            memory = shared_memory(spec["job"])
-            for name in os.listdir(memory):
-                entry = os.path.join(memory, name)
+    with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
+        pass
+    if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):
+        memory = shared_memory(spec["job"])
+        for name in os.listdir(memory):
+            entry = os.path.join(memory, name)
+            # Two that end at once may both find themselves the last.
+            with contextlib.suppress(FileNotFoundError):
                 if os.path.isdir(entry) and not os.path.islink(entry):
                     shutil.rmtree(entry)
                 else:
@@ -365,7 +371,7 @@ def main(arguments: list[str]) -> int:
             sys.stderr.write(f"cannot empty the job's shared memory, which the next job here will do: {error}\n")
         finish(spec, os.environ.get("SERVICE_RESULT", ""), os.environ.get("EXIT_STATUS", ""))
         return 0
-    return remote.main(action, spec, path, rest)
+    return remote.main(action, spec, rest)
 
 
 if __name__ == "__main__":

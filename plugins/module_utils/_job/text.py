@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from typing import Any, Iterable, NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import PENDING, RUNNING, Paths, Record, title
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular, parse_json
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
 # The last entry of the progress is looked for in so many bytes at the end of the file.
 PROGRESS_TAIL = 4096
 
-# What a program writes to colour its output or to move the cursor, and what would ring, clear or retitle a terminal.
-CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Bytes of progress in one answer. What is more is left out at its beginning.
+PROGRESS_LIMIT = 1 << 20
+
+# What people see of one entry: values, and characters of a line.
+VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
 
 class LogPart(NamedTuple):
@@ -31,24 +35,31 @@ class LogPart(NamedTuple):
 def read_progress(path: str, offset: int) -> tuple[list[Record], int]:
     """Return the complete progress lines from C(offset) (bytes) on, and the offset to read from next.
 
-    A line that is not a JSON object is the script's mistake and is skipped.
+    A line that is not a JSON object is the script's mistake and is skipped, and so is a file that is not a regular one.
     """
     try:
-        with open(path, "rb") as file:
-            file.seek(offset)
-            data = file.read()
-    except FileNotFoundError:
+        with open_regular(path) as file:
+            start = max(offset, file.seek(0, os.SEEK_END) - PROGRESS_LIMIT)
+            file.seek(start)
+            data = file.read(PROGRESS_LIMIT)
+    except OSError:
         return [], offset
     complete = data[: data.rfind(b"\n") + 1]
     entries = []
     for line in complete.splitlines():
-        try:
-            entry = json.loads(line.decode("utf-8"))
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
+        entry = progress_entry(line)
+        if entry is not None:
             entries.append(entry)
-    return entries, offset + len(complete)
+    return entries, start + len(complete)
+
+
+def progress_entry(line: bytes) -> Record | None:
+    """Return what a line of the progress file says, if it is a JSON object."""
+    try:
+        entry = parse_json(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) else None
 
 
 def last_progress(path: str) -> Record:
@@ -68,22 +79,27 @@ def read_log(path: str, offset: int, limit: int, over: bool) -> LogPart:
     progress bar, is returned as a terminal would show it.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             size = file.seek(0, os.SEEK_END)
             start = max(offset, size - limit)
             file.seek(start)
             data = file.read(limit)
-    except FileNotFoundError:
+    except OSError:
         return LogPart([], offset, 0)
     begin = data.find(b"\n") + 1 if start > offset else 0
     end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
     if over or (end <= begin and len(data) >= limit):
         end = len(data)
     text = data[begin:end].decode("utf-8", "replace")
-    lines = [CONTROL.sub("", line.rstrip("\r").rsplit("\r", 1)[-1]) for line in text.split("\n")]
+    lines = [log_line(line.rstrip("\r").rsplit("\r", 1)[-1]) for line in text.split("\n")]
     if not lines[-1]:  # what follows the last newline
         lines.pop()
     return LogPart(lines, start + end, start + begin - offset)
+
+
+def log_line(line: str) -> str:
+    """Return a line of a log without control characters other than tabs."""
+    return clean(line).replace("\n", " ")
 
 
 def log_lines(logs: Iterable[Record], processes: Sequence[Record]) -> list[str]:
@@ -91,10 +107,10 @@ def log_lines(logs: Iterable[Record], processes: Sequence[Record]) -> list[str]:
     width = max((len(title(process["name"])) for process in processes), default=0)
     shown = []
     for log in logs:
-        head = f"{title(log['name']):<{width}} | "
+        head = f"{title(clean_line(log['name'])):<{width}} | "
         if log["left_out"]:
-            shown.append(f"{head}... {log['left_out']} bytes left out, all is in {log['path']}")
-        shown += [head + line for line in log["lines"]]
+            shown.append(clean_line(f"{head}... {log['left_out']} bytes left out, all is in {log['path']}"))
+        shown += [head + log_line(line) for line in log["lines"]]
     return shown
 
 
@@ -109,13 +125,12 @@ def lines_of(rank: str, tag: str, lines: Iterable[str]) -> list[str]:
 
 
 def tail(path: str, limit: int) -> list[str]:
-    """Return the last lines of a text file, those in at most C(limit) bytes of it."""
+    """Return the last lines of a text file, those in at most C(limit) bytes of it, without control characters other than tabs."""
     try:
-        with open(path, "rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - limit))
-            return file.read().decode("utf-8", "replace").splitlines()
-    except FileNotFoundError:
+        with open_regular(path) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
+            return clean(file.read(limit).decode("utf-8", "replace")).splitlines()
+    except OSError:
         return []
 
 
@@ -127,8 +142,11 @@ def progress_line(entry: Record) -> str:
     if "step" in rest:
         step, steps = rest.pop("step"), rest.pop("steps", None)
         parts.append(f"step {step}" if steps is None else f"step {step}/{steps}")
-    parts += [f"{key} {_number(value)}" for key, value in rest.items() if not isinstance(value, (dict, list))]
-    return ", ".join(parts)
+    values = [(key, value) for key, value in rest.items() if not isinstance(value, (dict, list))]
+    parts += [f"{key} {_number(value)}" for key, value in values[:VALUES_LIMIT]]
+    if len(values) > VALUES_LIMIT:
+        parts.append(f"{len(values) - VALUES_LIMIT} more values")
+    return clean_line(", ".join(parts)[:LINE_LIMIT])
 
 
 def _number(value: Any) -> str:
@@ -160,7 +178,7 @@ def code(found: Record) -> str:
         parts.append("of " + origin["repository"])
     if origin.get("changed"):
         parts.append("with changes")
-    return " ".join(parts)
+    return clean_line(" ".join(parts))
 
 
 def job_line(found: Record, now: float) -> str:
@@ -174,19 +192,20 @@ def job_line(found: Record, now: float) -> str:
         head += " since " + moment(found["created"]) + " UTC"
     hosts = len({process["host"] for process in processes})
     size = "{} on {}".format(_count(found["process_count"], "process", "processes"), _count(hosts, "host", "hosts")) if hosts else ""
-    program = "{} {}".format(found["launcher"], os.path.basename(found["script"] or found["command"][0]))
-    return ", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics") or {})) if part)
+    program = "{} {}".format(found["launcher"], os.path.basename(found["script"] or "".join(found["command"][:1])))
+    return clean_line(", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics") or {})) if part))
 
 
 def process_table(processes: Sequence[Record]) -> list[str]:
     """Return the processes of a job as lines of a table: where each runs, how it is and how it ended. Times are UTC."""
-    rows = [("process", "host", "state", "exit", "started", "ended", "")]
+    rows: list[tuple[str, ...]] = [("process", "host", "state", "exit", "started", "ended", "")]
     for process in processes:
         status = process.get("signal") or process.get("exit_code")
         ended = moment(process.get("finished"))
         end = "-" if status is None else str(status)
         reason = process.get("reason") or ""
-        rows.append((title(process["name"]), process["host"], process["state"], end, moment(process["started"]), ended, reason))
+        row = (title(process["name"]), process["host"], process["state"], end, moment(process["started"]), ended, reason)
+        rows.append(tuple(map(clean_line, row)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
 
@@ -217,12 +236,12 @@ def summary(found: Record, metrics: Record) -> list[str]:
         ("tensorboard", paths.tensorboard),
     ]
     head = "job {} {} after {}".format(found["name"], found["state"], duration(end - start))
-    return [head] + [f"  {label:<12} {text}" for label, text in rows]
+    return [clean_line(line) for line in [head] + [f"  {label:<12} {text}" for label, text in rows]]
 
 
 def failure_message(found: Record) -> str:
     """Return why a job did not succeed, in a sentence and with what the process that was first said last."""
-    return "\n".join([failure_sentence(found), *found["failure"]["lines"]])
+    return "\n".join([failure_sentence(found), *map(log_line, found["failure"]["lines"])])
 
 
 def failure_sentence(found: Record) -> str:
@@ -230,4 +249,4 @@ def failure_sentence(found: Record) -> str:
     failure = found["failure"]
     head = "job {} {}: {} on {} {}".format(found["name"], found["state"], title(failure["name"]), failure["host"], failure["how"])
     rest = "The end of {}:".format(failure["log"]) if failure["lines"] else "The logs are in " + Paths(found["directory"]).logs
-    return f"{head}. {rest}"
+    return clean_line(f"{head}. {rest}")

@@ -16,21 +16,22 @@ import pwd
 import re
 import shlex
 import shutil
+import time
 import zipfile
-from typing import Any, Callable, Iterator, List, NamedTuple, Tuple
+from typing import Any, Iterator, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, remote, supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, remote, schema, supervisor
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+    JOB_NAME,
     PROCESS_NAME,
     read_json,
     runtime_directory,
     slice_name,
     title,
     unit_name,
+    write_json,
 )
-
-Run = Callable[[List[str]], Tuple[int, str, str]]
-"""Runs a command and returns its exit status, output and errors, such as AnsibleModule.run_command."""
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.users import Run
 
 # More than the supervisor's own wait between SIGTERM and SIGKILL: systemd only steps in where the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10
@@ -39,7 +40,8 @@ PROPERTIES = (
     # RDMA pins the memory it transfers from: EFA needs this.
     "LimitMEMLOCK=infinity",
     "LimitNOFILE=1048576",
-    "TasksMax=infinity",
+    # More than data loaders and their threads are, and fewer than the host has: root must still be able to start the stop.
+    "TasksMax=65536",
     # A data loader killed for memory is the training script's to notice; the unit ends when its main process does.
     "OOMPolicy=continue",
     # SIGTERM goes to the supervisor, which passes it on once; whatever is left afterwards gets SIGKILL.
@@ -50,37 +52,115 @@ PROPERTIES = (
 )
 
 
+# Of the shared memory of all jobs of a host. The size is a limit, not a reservation; what is above it, and the memory of more files,
+# is left for root.
+SHARED_MEMORY_OPTIONS = "mode=0755,size=90%,nr_inodes=1048576"
+
+
 class UnitError(Exception):
     """systemd refused; the text says what it was asked and what it answered."""
 
 
-class Place(NamedTuple):
-    """Who runs a job's processes here and with which Python (of the supervisor)."""
+# None of them needs a system call filter, which older kernels make all of a process pay for (spec_store_bypass_disable=seccomp). Devices,
+# shared memory and the network are the host's, for GPUs and EFA; namespaces and debuggers work.
+SANDBOX = ("NoNewPrivileges=yes", "ProtectSystem=full", "ProtectControlGroups=yes", "ProtectHome=tmpfs")
 
-    user: str
+# What ProtectHome hides.
+HOMES = ("/home", "/root", "/run/user")
+
+STARTED = "/run/deeplearning/started"
+"""Root's own notes of the processes that it has started: their other files are the job's user's."""
+
+NOTED = ("job", "gpus", "cwd")
+
+# Seconds that a run waits for another one which starts units.
+PATIENCE = 120.0
+
+
+class Visible(NamedTuple):
+    """Directories that processes find although home directories are hidden."""
+
+    read: Sequence[str]
+    write: Sequence[str]
+
+
+class Place(NamedTuple):
+    """Who runs a job's processes here and with which Python (of the supervisor). Without C(visible) they are not sandboxed."""
+
+    user: pwd.struct_passwd
     python: str
+    visible: Visible | None
 
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Let one run at a time look for a job's units and start them: two controllers may be given the same job at once."""
-    with open(records.LOCK, "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """Let one run at a time look for a job's units and start them: two controllers may be given the same job at once.
+
+    Raises UnitError when another one takes too long.
+    """
+    end = time.monotonic() + PATIENCE
+    with open(os.open(records.LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
+        os.fchmod(lock.fileno(), 0o600)  # who could open it could keep everybody waiting
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise UnitError(f"another run has held {records.LOCK} for {PATIENCE:.0f} s: wait for its end, or end it") from None
+                time.sleep(0.1)
         yield
 
 
-def start(run: Run, job: str, place: Place, spec: dict[str, Any]) -> None:
-    """Start one process of the job, described by a supervisor's spec. Raises UnitError."""
+def hidden(path: str) -> bool:
+    """Return whether sandboxed processes do not see a path unless it is made visible."""
+    return (os.path.normpath(path) + "/").startswith(tuple(home + "/" for home in HOMES))
+
+
+def sandbox(visible: Visible) -> list[str]:
+    """Return the properties of a unit that is kept from gaining privileges and from looking into other home directories."""
+    found = list(SANDBOX)
+    for setting, paths in (("BindPaths", visible.write), ("BindReadOnlyPaths", visible.read)):
+        for path in sorted(set(paths)):
+            if hidden(path) and os.path.isdir(path):
+                # Spaces and colons end a path there.
+                found.append("{}={}".format(setting, re.sub(r"([\\:\s'\"])", r"\\\1", path)))
+    return found
+
+
+def make_devices(run: Run, gpu_count: int) -> None:
+    """Make the device files of GPUs. CUDA would have a setuid program make them, which NoNewPrivileges keeps from that."""
+    if gpu_count and not os.path.exists("/dev/nvidia-uvm") and shutil.which("nvidia-modprobe"):
+        run(["nvidia-modprobe", "-u", "-c=0"])
+
+
+def start(run: Run, job: str, place: Place, specs: Sequence[dict[str, Any]]) -> None:
+    """Start the job's processes on this host, described by supervisor's specs. Raises UnitError."""
+    memory = _shared_memory(run, job, place.user)
+    # All before the first is started: a process that finds itself the last one of the job here empties the job's shared memory.
+    for spec in specs:
+        _install(runtime_directory(job, spec["name"]), place, spec)
+    try:
+        for spec in specs:
+            _start_unit(run, job, place, spec, memory)
+    except UnitError:
+        active = active_units(run, job)
+        for spec in specs:
+            if unit_name(job, spec["name"]) not in active:
+                shutil.rmtree(runtime_directory(job, spec["name"]), ignore_errors=True)
+        raise
+
+
+def _start_unit(run: Run, job: str, place: Place, spec: dict[str, Any], memory: str) -> None:
     name = spec["name"]
     directory = runtime_directory(job, name)
-    _install(directory, pwd.getpwnam(place.user), place.python, spec)
     program = os.path.join(directory, "supervisor")
-    memory = _shared_memory(run, job)
     command = ["systemd-run", "--quiet", "--collect", "--service-type=exec"]
-    command += ["--unit=" + unit_name(job, name), "--slice=" + slice_name(job), "--uid=" + place.user]
+    command += ["--unit=" + unit_name(job, name), "--slice=" + slice_name(job), "--uid=" + place.user.pw_name]
     command += [f"--description=Training job {job}: {title(name)}"]
     for setting in (
         *PROPERTIES,
+        *(sandbox(place.visible) if place.visible else ()),
         f"BindPaths={memory}:/dev/shm",
         "RuntimeDirectory=" + os.path.relpath(directory, "/run"),
         "TimeoutStopSec={}".format(spec["stop_timeout"] + SYSTEMD_EXTRA_STOP_SECONDS),
@@ -89,11 +169,10 @@ def start(run: Run, job: str, place: Place, spec: dict[str, Any]) -> None:
         command.append("--property=" + setting)
     status, _unused, error = run([*command, "/bin/sh", program, "run"])
     if status:
-        shutil.rmtree(directory, ignore_errors=True)
         raise UnitError(f"systemd-run could not start {unit_name(job, name)}: {error.strip()}")
 
 
-def _shared_memory(run: Run, job: str) -> str:
+def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
     """Make the job's /dev/shm on this host, remove those of jobs that are gone, and return where it is. Raises UnitError.
 
     Not the host's own, where logind deletes a user's files at the end of their last login (RemoveIPC), under the feet of data loaders
@@ -101,27 +180,29 @@ def _shared_memory(run: Run, job: str) -> str:
     """
     if not os.path.ismount(records.SHARED_MEMORY):
         os.makedirs(records.SHARED_MEMORY, mode=0o755, exist_ok=True)
-        # The size is a limit, not a reservation.
-        options = "mode=0755,size=100%,nr_inodes=0"
-        status, _unused, error = run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", records.SHARED_MEMORY])
+        status, _unused, error = run(["mount", "-t", "tmpfs", "-o", SHARED_MEMORY_OPTIONS, "tmpfs", records.SHARED_MEMORY])
         if status:
             raise UnitError(f"cannot mount a tmpfs at {records.SHARED_MEMORY}: {error.strip()}")
     for other in os.listdir(records.SHARED_MEMORY):
         if not records.runtime_directories(other):
             shutil.rmtree(records.shared_memory(other), ignore_errors=True)
     directory = records.shared_memory(job)
-    os.makedirs(directory, exist_ok=True)
-    os.chmod(directory, 0o1777)
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    os.chown(directory, user.pw_uid, user.pw_gid, follow_symlinks=False)
     return directory
 
 
-def _install(directory: str, user: pwd.struct_passwd, python: str, spec: dict[str, Any]) -> None:
+def _install(directory: str, place: Place, spec: dict[str, Any]) -> None:
     """Write the supervisor and its spec where the user alone can read them: the environment may hold secrets."""
+    user = place.user
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
+    os.makedirs(STARTED, mode=0o700, exist_ok=True)
+    note = {key: spec[key] for key in NOTED}
+    write_json(os.path.join(STARTED, os.path.basename(directory) + ".json"), note)
     shutil.rmtree(directory, ignore_errors=True)
     os.mkdir(directory, 0o700)
     archive, spec_path = os.path.join(directory, "supervisor.zip"), os.path.join(directory, "spec.json")
-    command = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(python)} {archive} "$action" {spec_path} "$@"\n'
+    command = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(place.python)} {archive} "$action" {spec_path} "$@"\n'
     contents = {
         "supervisor.zip": program(),
         "supervisor": command.encode(),
@@ -138,7 +219,7 @@ def _install(directory: str, user: pwd.struct_passwd, python: str, spec: dict[st
 
 def program() -> bytes:
     """Return the supervisor as a zip file that Python runs, with its modules under the names they have here."""
-    modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in (records, remote, supervisor)}
+    modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in (records, remote, schema, supervisor)}
     package = os.path.dirname(next(iter(modules)))
     while package:
         modules[package + "/__init__.py"] = ""
@@ -152,9 +233,16 @@ def program() -> bytes:
 
 
 def other_jobs(job: str) -> list[dict[str, Any]]:
-    """Return the specs of the processes of other jobs on this host."""
-    specs = [read_json(path) for path in glob.glob(os.path.join(os.path.dirname(runtime_directory(job, "")), "*", "spec.json"))]
-    return [spec for spec in specs if spec and spec["job"] != job]
+    """Return the C(job), C(gpus) and C(cwd) of the processes of other jobs on this host, and forget those that have ended."""
+    found = []
+    for path in glob.glob(os.path.join(STARTED, "*.json")):
+        note = read_json(path)
+        name = os.path.basename(path)[: -len(".json")]
+        if not note or set(note) != set(NOTED) or not os.path.isdir(os.path.join(os.path.dirname(runtime_directory(job, "")), name)):
+            os.unlink(path)
+        elif note["job"] != job:
+            found.append(note)
+    return found
 
 
 def active_units(run: Run, job: str) -> list[str]:
@@ -168,6 +256,17 @@ def active_units(run: Run, job: str) -> list[str]:
     return sorted(name for name in names if pattern.fullmatch(name))
 
 
+def running_jobs(run: Run) -> list[str]:
+    """Return the jobs that have a slice on this host, which goes with the last of their processes. Raises UnitError."""
+    command = ["systemctl", "list-units", "--plain", "--no-legend", "--full", "--type=slice", "--state=active", "deeplearning-*.slice"]
+    status, output, error = run(command)
+    if status:
+        raise UnitError(f"systemctl list-units failed: {error.strip()}")
+    names = [line.split()[0] for line in output.splitlines() if line.strip()]
+    jobs = [name[len("deeplearning-") : -len(".slice")].replace("_", "-") for name in names]
+    return sorted(job for job in jobs if JOB_NAME.fullmatch(job))
+
+
 def stop(run: Run, job: str) -> None:
     """End every process of the job on this host and prove that none is left. Raises UnitError."""
     status, _unused, error = run(["systemctl", "stop", slice_name(job)])
@@ -177,6 +276,12 @@ def stop(run: Run, job: str) -> None:
         raise UnitError(f"processes of job {job} are still there: {listing} {error.strip()}".strip())
     if status:
         raise UnitError(f"systemctl stop {slice_name(job)} failed: {error.strip()}")
+
+
+def remove_shared_memory(job: str) -> None:
+    """Delete what the job has left in the memory of this host; its own processes do so only where nobody has killed them."""
+    if not records.runtime_directories(job):
+        shutil.rmtree(records.shared_memory(job), ignore_errors=True)
 
 
 def processes(job: str) -> list[int]:

@@ -83,10 +83,8 @@ class Process(NamedTuple):
     empty. C(part) is what it is to the job: the job ends with its last worker, ends services then, and goes on without lost spares.
     A process without C(argv) waits for what another host of the job wants to run there, see C(remote_shell).
 
-    C(ranks) are those of the training processes that it starts, where it is not one itself, and C(tag) how their lines begin in its log,
-    with the rank for C({}): whoever asks for the log of one rank gets those lines. C(culprit) is a regular expression that finds in the
-    log which of them was the first to fail, as C(rank), and its exit status (negative: the signal that ended it), as C(status).
-    In a log without tags, what it finds and all that follows are the launcher's own words.
+    C(ranks) are those of the training processes that it starts, where it is not one itself. C(tagged) tells whether their lines begin
+    with the launcher's C(tag) in its log: whoever asks for the log of one rank gets those lines.
     """
 
     host: str
@@ -96,8 +94,15 @@ class Process(NamedTuple):
     name: str = ""
     part: str = WORKER
     ranks: Sequence[int] | None = None
-    tag: str = ""
-    culprit: str = ""
+    tagged: bool = False
+
+
+class Culprit(NamedTuple):
+    """The C(rank) that failed first, its exit status (negative: the signal that ended it), and the index of the C(line) that says so."""
+
+    rank: str
+    status: int
+    line: int
 
 
 class LaunchError(ValueError):
@@ -105,10 +110,17 @@ class LaunchError(ValueError):
 
 
 class Launcher(NamedTuple):
-    """C(plan) makes the processes, the first of which is rank 0. C(options) is the argument spec of what is special to this launcher."""
+    """C(plan) makes the processes, the first of which is rank 0. C(options) is the argument spec of what is special to this launcher.
+
+    C(tag) is how lines begin in a log that ranks share, with the rank for C({}). C(culprit) finds in the lines of such a log, or of one
+    that the launcher itself writes to, which rank was the first to fail. In a log without tags, that line and all that follow are the
+    launcher's own words.
+    """
 
     plan: Callable[[Program, Sequence[Host]], list[Process]]
     options: Mapping[str, Mapping[str, Any]] = {}
+    tag: str = ""
+    culprit: Callable[[Sequence[str]], Culprit | None] | None = None
 
 
 def slots(program: Program, host: Host) -> list[Sequence[int]]:

@@ -33,4 +33,6 @@ LAUNCHER = Launcher(
         "cycle_time": {"type": "float", "default": 0.5},
         "fusion_threshold": {"type": "int", "default": 64 * 1024 * 1024},
     },
+    tag=mpi.TAG,
+    culprit=mpi.culprit,
 )

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE, WORKER
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
+    Culprit,
     Host,
     Launcher,
     Process,
@@ -33,7 +35,8 @@ case $status in
   *) echo "rank $OMPI_COMM_WORLD_RANK on $DEEPLEARNING_HOST ended with exit status $status" >&2 ;;
 esac
 exit $status"""
-CULPRIT = r"rank (?P<rank>\d+) on \S+ ended with exit status (?P<status>\d+)"
+CULPRIT = re.compile(r"rank (\d{1,7}) on [\w.-]{1,253} ended with exit status (\d{1,3})\b")
+TAG = "[1,{}]<"
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "mpirun": {"type": "str", "default": "mpirun"},
@@ -67,8 +70,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
             name=f"orted{index}" if index else LEAD,
             part=SERVICE if index else WORKER,
             ranks=() if index else range(sum(counts)),
-            tag="" if index else "[1,{}]<",
-            culprit="" if index else CULPRIT,
+            tagged=not index,
         )
         for index, (host, count) in enumerate(zip(hosts, counts))
     ]
@@ -121,4 +123,13 @@ def _host_environment(host: Host, count: int) -> dict[str, str]:
     }
 
 
-LAUNCHER = Launcher(plan, OPTIONS)
+def culprit(lines: Sequence[str]) -> Culprit | None:
+    """Return the first rank of which the log tells that it has failed."""
+    for index, line in enumerate(lines):
+        found = CULPRIT.search(line)
+        if found:
+            return Culprit(found[1], int(found[2]), index)
+    return None
+
+
+LAUNCHER = Launcher(plan, OPTIONS, tag=TAG, culprit=culprit)

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SPARE, WORKER
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
+    Culprit,
     Host,
     Launcher,
     LaunchError,
@@ -20,11 +22,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 )
 
 TAG = "[rank {}] "
-# What torchrun says last, from its first word about a failure to the worker that it saw failing first.
-CULPRIT = (
-    r"(?m)^.*\btorch.distributed.elastic.multiprocessing.api\b.*failed \(exitcode.*\n(?:.*\n)*?"
-    r"Root Cause.*\n(?:.*\n)*?\s*rank\s*: (?P<rank>\d+).*\n\s*exitcode\s*: (?P<status>-?\d+)"
-)
+# What torchrun says last: its first word about a failure, and the worker that it saw failing first.
+FAILURE = re.compile(r"torch.distributed.elastic.multiprocessing.api\b")
+RANK, STATUS = re.compile(r"\s*rank\s*: (\d{1,7})\b"), re.compile(r"\s*exitcode\s*: (-?\d{1,3})\b")
 
 # Seconds. With PyTorch's own values the others need three quarters of a minute to go on after a host is lost.
 RENDEZVOUS = {"keep_alive_interval": 2, "keep_alive_max_attempt": 3, "last_call_timeout": 5}
@@ -73,8 +73,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
             part=SPARE if elastic and index else WORKER,
             name=f"agent{index}" if tagged else "",
             ranks=world if dynamic else world[index * workers : (index + 1) * workers],
-            tag=TAG if tagged else "",
-            culprit=CULPRIT,
+            tagged=tagged,
         )
         for index, host in enumerate(hosts)
     ]
@@ -112,4 +111,21 @@ def _literal(words: Sequence[str]) -> list[str]:
     return [word.replace("$", "$$") for word in words]
 
 
-LAUNCHER = Launcher(plan, options={"min_hosts": {"type": "int", "default": 0}, "max_restarts": {"type": "int", "default": 0}})
+def culprit(lines: Sequence[str]) -> Culprit | None:
+    """Return the worker that torchrun names as the root cause, in time that grows with the number of lines."""
+    begin = next((index for index, line in enumerate(lines) if "failed (exitcode" in line and FAILURE.search(line)), len(lines))
+    cause = next((index for index in range(begin + 1, len(lines)) if lines[index].startswith("Root Cause")), len(lines))
+    for index in range(cause + 1, len(lines) - 1):
+        rank = RANK.match(lines[index])
+        status = STATUS.match(lines[index + 1]) if rank else None
+        if rank and status:
+            return Culprit(rank[1], int(status[1]), begin)
+    return None
+
+
+LAUNCHER = Launcher(
+    plan,
+    options={"min_hosts": {"type": "int", "default": 0}, "max_restarts": {"type": "int", "default": 0}},
+    tag=TAG,
+    culprit=culprit,
+)

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Mapping
 
 from .._aws import CLUSTER_TAG, COMPONENT_TAG, Cloud, CloudError, error_code, is_missing, tag_dict, tag_list
@@ -16,6 +17,7 @@ from .._file_system.resources import same_key
 from .._network.definition import VPC
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
+from ..options import DEFAULT_WAIT_TIMEOUT
 from ..storage import lustre_source
 from ..unit import Request
 from .definition import FORMER, LUSTRE, data_repository
@@ -26,6 +28,7 @@ except ImportError:
     pass  # AnsibleAWSModule reports it
 
 COMPONENT = "lustre"
+TIMEOUT = 3600  # seconds that a file system may take to come, to change or to go: AWS speaks of minutes, large ones of many
 VERSION = "2.15"  # the first types of deployment come as 2.10 otherwise, which cannot be linked to S3 by associations
 Properties = Mapping[str, Any]
 
@@ -151,8 +154,12 @@ def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:
 
 
 def _token(cloud: Cloud, request: Mapping[str, Any]) -> str:
-    """The same for the same request, so that a run that is killed makes nothing twice."""
-    return hashlib.sha256(json.dumps([cloud.cluster, request], sort_keys=True).encode()).hexdigest()[:40]
+    """The same for the same request within one run, so that a call whose answer was lost makes nothing twice.
+
+    Another run looks first what there is by its tags. It has another token: with that of something deleted since, FSx could answer with the
+    thing that is gone.
+    """
+    return hashlib.sha256(json.dumps([cloud.cluster, cloud.run_id, request], sort_keys=True).encode()).hexdigest()[:40]
 
 
 # File system
@@ -188,7 +195,12 @@ def _settle_file_system(cloud: Cloud, found: Found) -> Found:
         description = cloud.once_visible(cloud.client("fsx").describe_file_systems, "FileSystemNotFound", FileSystemIds=[found.id])
         return found if _is_available(description["FileSystems"][0]) and not _target(description["FileSystems"][0]) else None
 
-    return cloud.wait_until(f"Lustre file system {found.id}", available)
+    return cloud.wait_until(f"Lustre file system {found.id}", available, timeout=_timeout(cloud))
+
+
+def _timeout(cloud: Cloud) -> float:
+    """Seconds to wait for a file system; who waits less than usual for all else means it for this, too."""
+    return TIMEOUT if cloud.wait_timeout >= DEFAULT_WAIT_TIMEOUT else cloud.wait_timeout
 
 
 def _is_available(description: Mapping[str, Any]) -> bool:
@@ -230,7 +242,8 @@ def _update_tags(cloud: Cloud, found: Found, properties: Properties) -> None:
 
 def _delete_file_system(cloud: Cloud, found: Found) -> None:
     cloud.once_unused(cloud.client("fsx").delete_file_system, FileSystemId=found.id)
-    cloud.wait_until(f"Deletion of Lustre file system {found.id}", lambda: _gone(cloud, "file_systems", FileSystemIds=[found.id]))
+    gone = partial(_gone, cloud, "file_systems", FileSystemIds=[found.id])
+    cloud.wait_until(f"Deletion of Lustre file system {found.id}", gone, timeout=_timeout(cloud))
 
 
 def _gone(cloud: Cloud, what: str, **ids: Sequence[str]) -> bool:
@@ -247,7 +260,14 @@ def _gone(cloud: Cloud, what: str, **ids: Sequence[str]) -> bool:
 
 
 def _policies(properties: Properties) -> dict[str, Any]:
+    """What a link carries over. An empty list switches off what was on."""
     return {"AutoImportPolicy": {"Events": sorted(properties["imports"])}, "AutoExportPolicy": {"Events": sorted(properties["exports"])}}
+
+
+def _created_policies(properties: Properties) -> dict[str, Any]:
+    """As the API has it for a new link: what it is not to carry over is left out."""
+    policies = {name: policy for name, policy in _policies(properties).items() if policy["Events"]}
+    return {"S3": policies} if policies else {}
 
 
 def _create_link(cloud: Cloud, address: Address, properties: Properties) -> Found:
@@ -257,7 +277,7 @@ def _create_link(cloud: Cloud, address: Address, properties: Properties) -> Foun
         "DataRepositoryPath": properties["s3"],
         # What the bucket holds already is to be seen, too
         "BatchImportMetaDataOnCreate": bool(properties["imports"]),
-        "S3": _policies(properties),
+        **_created_policies(properties),
         "Tags": tag_list(properties["tags"]),
     }
     created = cloud.client("fsx").create_data_repository_association(ClientRequestToken=_token(cloud, request), **request)["Association"]

@@ -71,6 +71,12 @@ def find(found: Iterable[Found]) -> Found | None:
     return next((item for item in found if item.address == definition.LUSTRE), None)
 
 
+def is_adopted(found: Iterable[Found]) -> bool:
+    """Whether the file system belongs to somebody else."""
+    file_system = find(found)
+    return file_system is not None and file_system.adopted
+
+
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
     """Whether the nodes mount a Lustre file system."""
     if request.manages(resources.COMPONENT):

@@ -13,7 +13,7 @@ from .._aws import Cloud
 from .._plan.resources import Address, Found
 from ..unit import Request
 from .definition import ANYWHERE, VPC, Rule, subnet
-from .resources import security_group_properties, subnet_properties, vpc_properties
+from .resources import endpoint_is_gone, security_group_properties, subnet_properties, vpc_properties
 
 SIDES = ("public", "private")
 GROUPS = ("nodes", "ssh", "storage")
@@ -76,9 +76,9 @@ def groups(cloud: Cloud, ids: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def endpoints(cloud: Cloud, vpc_id: str) -> list[dict[str, Any]]:
-    """The endpoints of a VPC that work or soon will."""
+    """The endpoints of a VPC that work, if only in some of their subnets, or soon will."""
     found = _described(cloud, "describe_vpc_endpoints", "VpcEndpoints", "vpc-id", [vpc_id])
-    return [item for item in found if item["State"].lower() in ("pending", "available")]
+    return [item for item in found if not endpoint_is_gone(item)]
 
 
 def route_table(cloud: Cloud, vpc_id: str, subnet_id: str) -> dict[str, Any]:

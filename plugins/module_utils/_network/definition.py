@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Callable, Dict, Tuple
 
@@ -75,15 +75,18 @@ def own_network(
     return [*result, item(S3_ENDPOINT, type="Gateway", vpc=vpc, service=f"com.amazonaws.{region}.s3", route_tables=tables)]
 
 
-def access(zones: Iterable[str], cidrs: Iterable[str], ssh_cidrs: Iterable[str], endpoints: Mapping[str, str], tags: Tags) -> list[Wanted]:
+def access(
+    zones: Iterable[str], lustre_cidrs: Collection[str], ssh_cidrs: Iterable[str], endpoints: Mapping[str, str], tags: Tags
+) -> list[Wanted]:
     """Who may reach what: the security groups, and the interface endpoints by which the nodes reach services of AWS.
 
-    C(cidrs) are the ranges of the VPC, in which a Lustre file system may be anywhere; C(endpoints) maps short names of services to
-    their full ones.
+    C(lustre_cidrs) are the ranges that servers of a Lustre file system are in, none without one; C(endpoints) maps short names of
+    services to their full ones.
     """
     item, vpc, nodes = partial(_item, tags), Ref(VPC), Ref(NODES_GROUP)
     # Lustre servers connect to their clients, too. A reference to their group would go round in a circle.
-    from_lustre = {(*ports, cidr) for ports in LUSTRE for cidr in cidrs}
+    from_lustre = {(*ports, cidr) for ports in LUSTRE for cidr in lustre_cidrs}
+    to_lustre = {(*ports, who) for ports in LUSTRE for who in (nodes, SELF) if lustre_cidrs}
     result = [
         item(
             NODES_GROUP,
@@ -102,7 +105,7 @@ def access(zones: Iterable[str], cidrs: Iterable[str], ssh_cidrs: Iterable[str],
             STORAGE_GROUP,
             vpc=vpc,
             description="NFS from the nodes to the file system",
-            ingress=frozenset({(*NFS, nodes), *((*ports, who) for ports in LUSTRE for who in (nodes, SELF))}),
+            ingress=frozenset({(*NFS, nodes), *to_lustre}),
         ),
     ]
     if not endpoints:

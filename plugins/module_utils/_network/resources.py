@@ -188,7 +188,8 @@ def _create_elastic_ip(cloud: Cloud, address: Address, properties: Properties) -
 
 
 def _delete_elastic_ip(cloud: Cloud, found: Found) -> None:
-    cloud.once_unused(cloud.ec2.release_address, AllocationId=found.id)
+    # What AWS answers while the address is still associated
+    cloud.once_unused(cloud.ec2.release_address, "AuthFailure", AllocationId=found.id)
 
 
 def _nat_gateways(cloud: Cloud) -> Iterator[Found]:
@@ -409,9 +410,13 @@ def _delete_security_group(cloud: Cloud, found: Found) -> None:
 # VPC endpoints
 
 
+ENDPOINTS_GONE = ("deleted", "deleting", "expired", "failed", "rejected")
+
+
 def _vpc_endpoints(cloud: Cloud) -> Iterator[Found]:
-    alive = {"Name": "vpc-endpoint-state", "Values": ["pending", "available"]}
-    for key, endpoint in _described(cloud, "describe_vpc_endpoints", "VpcEndpoints", alive):
+    for key, endpoint in _described(cloud, "describe_vpc_endpoints", "VpcEndpoints"):
+        if endpoint_is_gone(endpoint):
+            continue
         yield Found(
             Address("vpc_endpoint", key),
             endpoint["VpcEndpointId"],
@@ -423,7 +428,7 @@ def _vpc_endpoints(cloud: Cloud) -> Iterator[Found]:
                 "subnets": frozenset(endpoint.get("SubnetIds", [])),
                 "security_groups": frozenset(group["GroupId"] for group in endpoint.get("Groups", [])),
                 "private_dns": endpoint.get("PrivateDnsEnabled", False),
-                "state": endpoint["State"].lower(),
+                "state": _endpoint_state(endpoint),
                 "tags": cloud.comparable_tags(endpoint["Tags"]),
             },
         )
@@ -471,12 +476,23 @@ def _update_vpc_endpoint(cloud: Cloud, found: Found, properties: Properties, cha
 def _settle_vpc_endpoint(cloud: Cloud, found: Found) -> Found:
     def available() -> Found | None:
         endpoint = cloud.once_visible(cloud.ec2.describe_vpc_endpoints, VpcEndpointIds=[found.id])["VpcEndpoints"][0]
-        state = endpoint["State"].lower()
+        state = _endpoint_state(endpoint)
         if state not in ("pending", "available"):
             raise CloudError(f"The endpoint {found.id} is {state}: {endpoint.get('LastError', {}).get('Message', 'AWS gives no reason')}")
         return found if state == "available" else None
 
     return cloud.wait_until(f"Endpoint {found.id}", available)
+
+
+def endpoint_is_gone(endpoint: Mapping[str, Any]) -> bool:
+    """Whether an endpoint never works again. One that works in some of its subnets, or waits for its owner, is there."""
+    return _endpoint_state(endpoint) in ENDPOINTS_GONE
+
+
+def _endpoint_state(endpoint: Mapping[str, Any]) -> str:
+    """The state in lower case, as some answers have it. A partial one works in some of its subnets, which is all that can be had."""
+    state = endpoint["State"].lower()
+    return "available" if state == "partial" else str(state)
 
 
 def _delete_vpc_endpoint(cloud: Cloud, found: Found) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from .._aws import CloudError
 from .._plan.plan import Action, Change
@@ -31,13 +31,27 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     offered = endpoint_services.offered(request.cloud) if options["interface_endpoints"] else {}
     endpoints = {name: offered[name]["ServiceName"] for name in options["interface_endpoints"] if name in offered}
     if options["vpc_id"]:
-        cidrs = [cidr for item in found if item.address == definition.VPC for cidr in item.attributes.get("cidrs", [])]
-        return definition.access(places, cidrs, ssh_cidrs, endpoints, tags)
-    cidr = normal_cidr(options["network_cidr"])
-    own = definition.own_network(
-        cidr, own_subnets(request, found), request.cloud.region, tags, nat=options["nat"], nat_subnet=_nat_subnet(found)
-    )
-    return [*own, *definition.access(places, [cidr], ssh_cidrs, endpoints, tags)]
+        cidrs = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.properties["cidr"]}
+        return definition.access(places, _lustre_cidrs(request, found, cidrs), ssh_cidrs, endpoints, tags)
+    cidr, cidrs = normal_cidr(options["network_cidr"]), own_subnets(request, found)
+    own = definition.own_network(cidr, cidrs, request.cloud.region, tags, nat=options["nat"], nat_subnet=_nat_subnet(found))
+    return [*own, *definition.access(places, _lustre_cidrs(request, found, cidrs), ssh_cidrs, endpoints, tags)]
+
+
+def _lustre_cidrs(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> list[str]:
+    """The ranges in which servers of a Lustre file system are: the private subnets, and where one is adopted, that of its owner.
+
+    There are none without such a file system. One of the cluster's own that it does not use any more keeps its ports.
+    """
+    options, lustres = request.options, [item for item in found if item.address.kind == "lustre_file_system"]
+    owned = (options["lustre"] and not options["lustre_file_system_id"]) or any(not item.adopted for item in lustres)
+    ranges = [cidr for key, cidr in subnet_cidrs.items() if key.startswith("private-") and owned]
+    known = {item.id: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
+    for item in lustres:
+        subnet = item.properties["subnet"]
+        described = [] if subnet in known else adopted.subnets(request.cloud, [subnet])
+        ranges += [known[subnet]] if subnet in known else [each["CidrBlock"] for each in described] or [f"{item.attributes['address']}/32"]
+    return sorted(set(ranges))
 
 
 def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:

@@ -8,9 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._aws import Cloud, CloudError
+from .._aws import Cloud, CloudError, error_code
 from .._plan.resources import Found
 from ..unit import Request
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed")
 
 
 def zones(request: Request, found: Sequence[Found]) -> list[str]:
@@ -44,8 +51,14 @@ def _of_alternatives(request: Request) -> set[str]:
 
 def described_reservation(cloud: Cloud, reservation: str) -> dict[str, Any] | None:
     """A capacity reservation or block as EC2 describes it, if there is one."""
-    filters = [{"Name": "capacity-reservation-id", "Values": [reservation]}]
-    return next(iter(cloud.facts("ec2", "describe_capacity_reservations", "CapacityReservations", Filters=filters)), None)
+    try:
+        # There is no filter for the id
+        found = cloud.facts("ec2", "describe_capacity_reservations", "CapacityReservations", CapacityReservationIds=[reservation])
+    except ClientError as error:
+        if error_code(error) not in NO_RESERVATION:
+            raise
+        return None
+    return next(iter(found), None)
 
 
 def available(cloud: Cloud) -> set[str]:

@@ -14,14 +14,14 @@ from .._plan.plan import Change, Policy
 from .._plan.resources import Found
 from ..unit import Alternative, Request
 from . import groups
-from .definition import WORKERS, auto_scaling_group, clustered, nodes
+from .definition import WORKERS, auto_scaling_group, in_one_zone, nodes
 from .members import activities
 
 SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
 
 
 def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
-    """All that the definition names, in its order. Nodes that are to be close together lie in one zone each time."""
+    """All that the definition names, in its order. Nodes that are to be close together, or have EFA, lie in one zone each time."""
     options = request.options
     first = {name: options[name] for name in ("instance_type", "market", "spot_max_price", "capacity_reservation_id")}
     result = []
@@ -32,7 +32,7 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
         price = chosen["spot_max_price"] if market == SPOT else None
         zone = item.get("zone") or zone_of_reservation(request.cloud, reservation)
         places = (zone,) if zone else tuple(zones(request, found))
-        for part in [(place,) for place in places] if clustered(options) else [places]:
+        for part in [(place,) for place in places] if in_one_zone(options) else [places]:
             result.append(Alternative(chosen["instance_type"], part, market, price, reservation))
     return list(dict.fromkeys(result))
 

@@ -13,6 +13,12 @@ KEY = re.compile(r"\b(ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp\d+) (AAAA[A-Za-z0-9+/
 
 
 def host_keys(output: str) -> list[str]:
-    """The public host keys of the newest boot that printed them, as C(type base64); none if there is no whole block."""
-    blocks = BLOCK.findall(output)
-    return [f"{kind} {key}" for kind, key in KEY.findall(blocks[-1])] if blocks else []
+    """The public host keys on the console, as C(type base64); none if there is no whole block.
+
+    cloud-init prints them once in the life of an instance, whatever else boots print. Everything that runs on the instance with access to
+    the console could print a second block, so that blocks that differ are refused by a ValueError.
+    """
+    found = [[f"{kind} {key}" for kind, key in KEY.findall(block)] for block in BLOCK.findall(output)]
+    if any(keys != found[0] for keys in found):
+        raise ValueError("the console shows different SSH host keys")
+    return found[0] if found else []

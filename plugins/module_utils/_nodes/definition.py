@@ -16,6 +16,8 @@ from .._instance_role.definition import INSTANCE_PROFILE
 from .._lustre.definition import LUSTRE
 from .._network.definition import NODES_GROUP, SSH_GROUP, subnet
 from .._plan.resources import Address, Computed, Ref, Wanted
+from .._regions import partition_of
+from .._tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
 
 COMPONENT = "nodes"
 MASTER = "master"
@@ -26,11 +28,15 @@ NUMBER_TAG = "deeplearning:number"
 WANTED_TAG = "deeplearning:wanted"  # of a group: the worker count that it was last made for, also when fewer were accepted
 FILE_SYSTEM_TAG = "deeplearning:file-system"
 FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # where its name says nothing to the nodes
-FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # there when nodes mount it through TLS
+FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it through TLS, "true" or "false"
 LUSTRE_TAG = "deeplearning:lustre-file-system"
 LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # what mount(8) calls it
 STORAGE_TAGS = (FILE_SYSTEM_TAG, FILE_SYSTEM_ADDRESS_TAG, FILE_SYSTEM_TLS_TAG, LUSTRE_TAG, LUSTRE_SOURCE_TAG)
-NODE_TYPE_TAG = "NodeType"
+NODE_TYPE_TAG = "NodeType"  # for people and bills; a node is what its auto scaling group launched
+SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
+HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, in which large instances boot
+OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG, *STORAGE_TAGS)
+"""What an instance has besides the user's tags. Groups have C(WANTED_TAG) in place of C(NUMBER_TAG)."""
 PLACEMENT_GROUP = Address("placement_group", "main")
 MASTER_ADDRESS = Address("master_address", MASTER)
 
@@ -79,9 +85,12 @@ class NodeSettings:
     mounts_file_system: bool
     file_system_address: str = ""
     """What the nodes mount instead of the file system's name."""
+    file_system_adopted: bool = False
     encrypt_in_transit: bool = False
     mounts_lustre: bool = False
     lustre_mount_point: str = ""
+    lustre_adopted: bool = False
+    metadata_hop_limit: int = 1
 
 
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
@@ -91,6 +100,14 @@ def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
     """
     placement = options["placement"]
     return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
+
+
+def in_one_zone(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
+    """Return whether all nodes are launched in one zone: traffic of EFA does not leave it, whether nodes are close together or not.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-limits
+    """
+    return bool(options["efa"]) or clustered(options, reserved=reserved)
 
 
 @dataclass(frozen=True)
@@ -109,6 +126,11 @@ class Capacity:
     """Ids of scaling activities that belong to an earlier alternative."""
     alternative: str = ""
     """What is being tried, in words."""
+
+
+def group_name(cluster: str, group: str) -> str:
+    """The name of a group in AWS."""
+    return f"{cluster}-{group}"
 
 
 def launch_template(group: str) -> Address:
@@ -170,7 +192,7 @@ def wanted(
         Wanted(
             template,
             {
-                "name": f"{cluster}-{group}",
+                "name": group_name(cluster, group),
                 "instance_type": settings.instance_type,
                 "image_id": settings.image.image_id,
                 "root_device": settings.image.root_device,
@@ -190,20 +212,23 @@ def wanted(
                 "spot_max_price": settings.spot_max_price,
                 "capacity_reservation": settings.capacity_reservation,
                 "user_data": _user_data(settings, region),
-                "volume_tags": tags(Address("volume", group)),
+                "metadata_hop_limit": settings.metadata_hop_limit,
+                "launched_tags": {kind: tags(Address(kind, group)) for kind in _launched(settings)},
                 "tags": tags(template),
             },
         ),
         Wanted(
             scaling_group,
             {
-                "name": f"{cluster}-{group}",
+                "name": group_name(cluster, group),
                 "launch_template": Ref(template),
+                "template_version": Ref(template, "version"),
                 "minimum": 1 if is_master else 0,
                 "size": len(own_numbers),
                 "subnets": capacity.zones and frozenset(Ref(subnet("public" if is_public else "private", zone)) for zone in capacity.zones),
-                # Never end a node under a job to balance zones
-                "suspended": frozenset({"AZRebalance"}),
+                # Never end a node under a job, to balance zones or because it is busy, hangs or reboots; a run tells of unhealthy nodes
+                "suspended": SUSPENDED,
+                "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
                 "tags": {
                     **tags(scaling_group),
                     **(_storage_tags(settings) if storage_tags is None else storage_tags),
@@ -221,7 +246,7 @@ def wanted(
         result.append(
             Wanted(
                 nodes(group),
-                {"numbers": own_numbers, "group": Ref(scaling_group), "outdated": ()},
+                {"numbers": own_numbers, "group": Ref(scaling_group), "outdated": (), "unhealthy": ()},
                 # What replaces a node is launched from the template as it is then, also where the group stays as it is
                 after=(template, nodes(WORKERS)) if is_master else (template,),
                 parameters={
@@ -235,12 +260,17 @@ def wanted(
     return result
 
 
+def _launched(settings: NodeSettings) -> list[str]:
+    """Return what an instance brings along that its group gives no tags, by the names of EC2's resource types."""
+    return ["volume", "network-interface", *(["spot-instances-request"] if settings.market == "spot" else [])]
+
+
 def _storage_tags(settings: NodeSettings) -> dict[str, Any]:
     tags: dict[str, Any] = {}
     if settings.mounts_file_system:
         tags[FILE_SYSTEM_TAG] = Ref(FILE_SYSTEM)
-    if settings.mounts_file_system and settings.encrypt_in_transit:
-        tags[FILE_SYSTEM_TLS_TAG] = "true"
+    if settings.mounts_file_system:
+        tags[FILE_SYSTEM_TLS_TAG] = "true" if settings.encrypt_in_transit else "false"
     if settings.file_system_address:
         tags[FILE_SYSTEM_ADDRESS_TAG] = settings.file_system_address
     if settings.mounts_lustre:
@@ -261,6 +291,9 @@ def _user_data(settings: NodeSettings, region: str) -> Computed:
 
 def _storage(settings: NodeSettings, region: str, ref: Ref, value: str) -> storage.Storage:
     if ref.address == LUSTRE:
-        return storage.lustre(value, settings.lustre_mount_point)
+        return storage.lustre(value, settings.lustre_mount_point)._replace(adopted=settings.lustre_adopted)
     address, encrypted = settings.file_system_address, settings.encrypt_in_transit
-    return storage.efs(value, region, settings.mount_point, address=address, encrypted=encrypted)
+    suffix = partition_of(region).dns_suffix
+    return storage.efs(value, region, settings.mount_point, address=address, encrypted=encrypted, dns_suffix=suffix)._replace(
+        adopted=settings.file_system_adopted
+    )

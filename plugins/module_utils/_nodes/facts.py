@@ -18,12 +18,11 @@ from .definition import (
     LUSTRE_SOURCE_TAG,
     LUSTRE_TAG,
     MASTER,
-    NODE_TYPE_TAG,
     NODE_TYPES,
-    NUMBER_TAG,
     WORKERS,
     assign_numbers,
 )
+from .membership import check, group_of, number_of, tags_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,8 @@ class Node:
     public_ip: str | None
     file_system_id: str | None
     file_system_address: str | None = None
-    file_system_tls: bool = False
+    file_system_tls: bool | None = None
+    """None where no tag says so: then the definition decides."""
     lustre_file_system_id: str | None = None
     lustre_source: str | None = None
     efa: bool = False
@@ -51,22 +51,24 @@ class Node:
 
 
 def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
-    """The nodes among the instances, by number. An instance that has no number on its tag yet gets a free one, oldest first."""
+    """The nodes among the running instances, by number. One that has no number on its tag yet gets a free one, oldest first.
+
+    An instance that no auto scaling group of the cluster has launched is no node. Raises MembershipError.
+    """
+    instances = list(instances)
+    check(cluster, instances)
     ordered = sorted(instances, key=lambda item: (item["LaunchTime"], item["InstanceId"]))
     result = []
-    for group, node_type in NODE_TYPES.items():
-        members = {item["InstanceId"]: item for item in ordered if _tags(item).get(NODE_TYPE_TAG) == node_type}
-        numbered = {
-            instance_id: int(_tags(item)[NUMBER_TAG])
-            for instance_id, item in members.items()
-            if _tags(item).get(NUMBER_TAG, "").isdecimal()
-        }
+    for group in NODE_TYPES:
+        members = {item["InstanceId"]: item for item in ordered if group_of(cluster, item) == group}
+        numbered = {instance_id: number for instance_id, item in members.items() if (number := number_of(item))}
         numbers = assign_numbers(group, numbered, [instance_id for instance_id in members if instance_id not in numbered], len(members))
         result += [_node(cluster, group, number, members[instance_id]) for instance_id, number in numbers.items()]
     return sorted(result, key=lambda node: node.number)
 
 
 def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) -> Node:
+    tags = tags_of(instance)
     return Node(
         name=f"{cluster}-{MASTER}" if group == MASTER else f"{cluster}-worker{number}",
         hostname=f"deeplearning-worker{number}",
@@ -77,14 +79,10 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         zone=instance["Placement"]["AvailabilityZone"],
         private_ip=instance["PrivateIpAddress"],
         public_ip=instance.get("PublicIpAddress") or None,
-        file_system_id=_tags(instance).get(FILE_SYSTEM_TAG),
-        file_system_address=_tags(instance).get(FILE_SYSTEM_ADDRESS_TAG),
-        file_system_tls=FILE_SYSTEM_TLS_TAG in _tags(instance),
-        lustre_file_system_id=_tags(instance).get(LUSTRE_TAG),
-        lustre_source=_tags(instance).get(LUSTRE_SOURCE_TAG),
+        file_system_id=tags.get(FILE_SYSTEM_TAG),
+        file_system_address=tags.get(FILE_SYSTEM_ADDRESS_TAG),
+        file_system_tls={"true": True, "false": False}.get(tags.get(FILE_SYSTEM_TLS_TAG, "")),
+        lustre_file_system_id=tags.get(LUSTRE_TAG),
+        lustre_source=tags.get(LUSTRE_SOURCE_TAG),
         efa=any(interface.get("InterfaceType") in (EFA, EFA_ONLY) for interface in instance.get("NetworkInterfaces", [])),
     )
-
-
-def _tags(instance: Mapping[str, Any]) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}

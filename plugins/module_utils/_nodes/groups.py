@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Mapping
 
 from .._aws import COMPONENT_TAG, KEY_TAG, Cloud, WaitTimeout, error_code, tag_dict, tag_list
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
-from .definition import COMPONENT, NODE_TYPE_TAG, STORAGE_TAGS, WANTED_TAG, assign_numbers
-from .members import end, in_group, live_instances, number_of
+from .definition import COMPONENT, NODE_TYPE_TAG, STORAGE_TAGS, SUSPENDED, WANTED_TAG, assign_numbers, group_name
+from .members import END_PAUSE, END_TIMEOUT, end, in_group, live_instances
+from .membership import number_of
 
 try:
     from botocore.exceptions import ClientError
@@ -29,23 +31,37 @@ def read(cloud: Cloud) -> Iterator[Found]:
         tags = tag_dict(group["Tags"])
         if tags.get(COMPONENT_TAG) != COMPONENT or group.get("Status"):
             continue  # a status means that the group is being deleted
+        if group["AutoScalingGroupName"] != group_name(cloud.cluster, tags.get(KEY_TAG, "")):
+            continue  # somebody else's, whatever its tags say
         yield Found(
             Address("auto_scaling_group", tags[KEY_TAG]),
             group["AutoScalingGroupName"],
             {
                 "name": group["AutoScalingGroupName"],
                 "launch_template": group.get("LaunchTemplate", {}).get("LaunchTemplateId"),
+                "template_version": group.get("LaunchTemplate", {}).get("Version"),
                 "minimum": group["MinSize"],
                 "size": group["DesiredCapacity"],
                 "subnets": frozenset(filter(None, group["VPCZoneIdentifier"].split(","))),
-                "suspended": frozenset(process["ProcessName"] for process in group["SuspendedProcesses"]),
+                "suspended": frozenset(process["ProcessName"] for process in group["SuspendedProcesses"] if not _is_foreign(process)),
+                "health_check_grace_period": group["HealthCheckGracePeriod"],
                 "tags": _comparable_group_tags(cloud, tags),
             },
             {
                 "instances": {instance["InstanceId"]: instance.get("LaunchTemplate", {}) for instance in group["Instances"]},
+                "unhealthy": {item["InstanceId"] for item in group["Instances"] if item["HealthStatus"] != "Healthy"},
+                "suspended_by_others": sorted(process["ProcessName"] for process in group["SuspendedProcesses"] if _is_foreign(process)),
                 "wanted": tags.get(WANTED_TAG),
             },
         )
+
+
+def _is_foreign(process: Mapping[str, str]) -> bool:
+    """Return whether somebody else has suspended a process on purpose, which a run leaves alone.
+
+    AWS gives "User suspended at TIME" as the reason then. It suspends processes itself of a group whose launches fail for a day.
+    """
+    return process["ProcessName"] not in SUSPENDED and process.get("SuspensionReason", "").startswith("User suspended")
 
 
 def _comparable_group_tags(cloud: Cloud, tags: Mapping[str, str]) -> dict[str, str]:
@@ -67,22 +83,40 @@ def _group_tags(name: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def _create_group(cloud: Cloud, address: Address, properties: Properties) -> Found:
     name = properties["name"]
+    _once_accepted(
+        cloud,
+        name,
+        lambda: cloud.create(
+            "autoscaling",
+            "create_auto_scaling_group",
+            AutoScalingGroupName=name,
+            LaunchTemplate=_template(properties),
+            MinSize=properties["minimum"],
+            MaxSize=properties["size"],
+            DesiredCapacity=properties["size"],
+            VPCZoneIdentifier=",".join(sorted(properties["subnets"])),
+            HealthCheckType="EC2",
+            HealthCheckGracePeriod=properties["health_check_grace_period"],
+            Tags=_group_tags(name, properties["tags"]),
+        ),
+    )
+    found = Found(address, name, {**properties, "suspended": frozenset()})
+    _update_group(cloud, found, properties, frozenset({"suspended"}))
+    return Found(address, name, properties)
+
+
+def _template(properties: Properties) -> dict[str, str]:
+    """The template by the number of its version: of a group with the newest one AWS asks nobody's rights when there is a newer one."""
+    return {"LaunchTemplateId": properties["launch_template"], "Version": properties["template_version"]}
+
+
+def _once_accepted(cloud: Cloud, name: str, call: Callable[[], object]) -> None:
+    """Makes a call again while AWS has not seen what the group is made of."""
     refusals: list[Exception] = []
 
-    def create() -> bool:
+    def accepted() -> bool:
         try:
-            cloud.create(
-                "autoscaling",
-                "create_auto_scaling_group",
-                AutoScalingGroupName=name,
-                LaunchTemplate={"LaunchTemplateId": properties["launch_template"], "Version": "$Latest"},
-                MinSize=properties["minimum"],
-                MaxSize=properties["size"],
-                DesiredCapacity=properties["size"],
-                VPCZoneIdentifier=",".join(sorted(properties["subnets"])),
-                HealthCheckType="EC2",
-                Tags=_group_tags(name, properties["tags"]),
-            )
+            call()
         except ClientError as error:
             if not _not_yet_accepted(error):
                 raise
@@ -91,19 +125,18 @@ def _create_group(cloud: Cloud, address: Address, properties: Properties) -> Fou
         return True
 
     try:
-        cloud.wait_until(f"Auto scaling group {name}", create, timeout=min(cloud.wait_timeout, NOT_YET_ACCEPTED_TIMEOUT))
+        cloud.wait_until(f"Auto scaling group {name}", accepted, timeout=min(cloud.wait_timeout, NOT_YET_ACCEPTED_TIMEOUT))
     except WaitTimeout as error:
         raise refusals[-1] from error
-    found = Found(address, name, {**properties, "suspended": frozenset()})
-    _update_group(cloud, found, properties, frozenset({"suspended"}))
-    return Found(address, name, properties)
 
 
 def _not_yet_accepted(error: Exception) -> bool:
-    """Whether AWS refuses because it has not seen the new instance profile or launch template yet, or the old group is going away."""
+    """Whether AWS refuses because it has not seen what the group is made of yet, or the old group is going away."""
     message = str(error)
     if error_code(error) == "ValidationError":
-        return "Invalid IAM Instance Profile" in message or ("launch template" in message and "does not exist" in message)
+        unseen = "does not exist" in message and ("launch template" in message or "subnet ID" in message)
+        unseen = unseen or "Could not find the specified version" in message
+        return unseen or "Invalid IAM Instance Profile" in message or ("Placement Group" in message and "is unknown" in message)
     return error_code(error) == "AlreadyExists" and "pending delete" in message
 
 
@@ -115,12 +148,15 @@ def _update_group(cloud: Cloud, found: Found, properties: Properties, changed: f
         _remove_highest_numbers(cloud, found, properties)
     if changed & {"size", "minimum"}:
         settings = {"MinSize": properties["minimum"], "MaxSize": properties["size"], "DesiredCapacity": properties["size"]}
+    if "health_check_grace_period" in changed:
+        settings["HealthCheckGracePeriod"] = properties["health_check_grace_period"]
     if "subnets" in changed:
         settings["VPCZoneIdentifier"] = ",".join(sorted(properties["subnets"]))
-    if "launch_template" in changed:
-        settings["LaunchTemplate"] = {"LaunchTemplateId": properties["launch_template"], "Version": "$Latest"}
+    if changed & {"launch_template", "template_version"}:
+        settings["LaunchTemplate"] = _template(properties)
     if settings:
-        cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=found.id, **settings)
+        update = partial(cloud.autoscaling.update_auto_scaling_group, AutoScalingGroupName=found.id, **settings)
+        _once_accepted(cloud, found.id, update)
     if "suspended" in changed:
         _suspend(cloud, found.id, before=found.properties["suspended"], after=properties["suspended"])
     if "tags" in changed:
@@ -141,7 +177,7 @@ def _change_tags(cloud: Cloud, found: Found, tags: Mapping[str, str], *, inherit
 
 
 def _suspend(cloud: Cloud, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
-    """Suspends what is to be; resumes others, which AWS too suspends when launches fail for a day."""
+    """Suspends what is to be; resumes what AWS itself has suspended."""
     for call, processes in ((cloud.autoscaling.suspend_processes, after - before), (cloud.autoscaling.resume_processes, before - after)):
         if processes:
             call(AutoScalingGroupName=name, ScalingProcesses=sorted(processes))
@@ -168,10 +204,12 @@ def _delete_group(cloud: Cloud, found: Found) -> None:
 
     def gone() -> bool:
         groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[found.id])
-        leaving = in_group(live_instances(cloud, "pending", "running", "shutting-down", "stopping", "stopped"), found.address.key)
+        leaving = in_group(cloud, live_instances(cloud, "pending", "running", "shutting-down", "stopping", "stopped"), found.address.key)
         return not groups and not leaving
 
-    cloud.wait_until(f"Deletion of auto scaling group {found.id} and its instances", gone)
+    cloud.wait_until(
+        f"Deletion of auto scaling group {found.id} and its instances", gone, timeout=max(cloud.wait_timeout, END_TIMEOUT), pause=END_PAUSE
+    )
 
 
 KIND = Kind(
@@ -179,5 +217,7 @@ KIND = Kind(
     _create_group,
     _delete_group,
     update=_update_group,
-    updatable=frozenset({"launch_template", "minimum", "size", "subnets", "suspended", "tags"}),
+    updatable=frozenset(
+        {"health_check_grace_period", "launch_template", "minimum", "size", "subnets", "suspended", "tags", "template_version"}
+    ),
 )

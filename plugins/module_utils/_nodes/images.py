@@ -21,7 +21,9 @@ except ImportError:
 
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
 DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"
-PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>amazon-linux-[\d.]+|[a-z]+-[\d.]+)/latest/ami-id")
+# Amazon Linux 2 has reached its end, and lacks dnf and an SSH server that reads /etc/ssh/sshd_config.d
+PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>amazon-linux-\d{{4}}|(?!linux-)[a-z]+-[\d.]+)/latest/ami-id")
+UBUNTU = "ubuntu-"
 USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
 
 
@@ -31,29 +33,36 @@ def choose(request: Request, found: Iterable[Found], architecture: str) -> Image
     Raises CloudError if there is none.
     """
     options = request.options
-    source = _source(options, architecture)
     if not options["image_id"] and not options["image_update"]:
         for item in found:
-            if item.address.kind == "launch_template" and item.attributes["image_source"] == source:
-                return Image(item.properties["image_id"], item.properties["root_device"], source)
-    image_id = options["image_id"] or _look_up(request.cloud, options, architecture)
+            if item.address.kind == "launch_template" and _is_meant(item.attributes["image_source"], options, architecture):
+                return Image(item.properties["image_id"], item.properties["root_device"], item.attributes["image_source"])
+    image_id, source = _look_up(request.cloud, options, architecture)
     image = find(request.cloud, image_id)
     if not image:
         raise CloudError(f"image_id: there is no image {image_id} in {request.cloud.region} that this account may use.")
     return Image(image["ImageId"], image["RootDeviceName"], source)
 
 
-def _source(options: Mapping[str, Any], architecture: str) -> str:
-    """What the user names the image by, in the words of the tag that remembers it."""
-    if options["image_framework"]:
-        return f"{options['image_framework']} {options['image_os']} {architecture}"
-    return str(options["image_parameter"] or options["image_id"])
+def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str) -> bool:
+    """Whether the user names the image that a template's tag remembers. Without a system any Ubuntu is meant."""
+    if not options["image_framework"]:
+        return bool(source) and source == options["image_parameter"]
+    words = (source or "").split(" ")
+    if len(words) != 3 or (words[0], words[2]) != (options["image_framework"], architecture):
+        return False
+    return words[1] == options["image_os"] if options["image_os"] else words[1].startswith(UBUNTU)
 
 
-def _look_up(cloud: Cloud, options: Mapping[str, Any], architecture: str) -> str:
-    if options["image_framework"]:
-        return newest(cloud, options["image_framework"], options["image_os"], architecture)
-    return image_of(cloud, options["image_parameter"])
+def _look_up(cloud: Cloud, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
+    """The id of the image, and what it is remembered by: the words that name it, with the system that was found."""
+    framework = options["image_framework"]
+    if framework:
+        image_id, system = newest(cloud, framework, options["image_os"], architecture)
+        return image_id, f"{framework} {system} {architecture}"
+    if options["image_parameter"]:
+        return image_of(cloud, options["image_parameter"]), options["image_parameter"]
+    return options["image_id"], options["image_id"]
 
 
 def image_of(cloud: Cloud, parameter: str) -> str:
@@ -69,20 +78,29 @@ def image_of(cloud: Cloud, parameter: str) -> str:
     return str(found[0]["Value"])
 
 
-def newest(cloud: Cloud, framework: str, system: str, architecture: str) -> str:
-    """The deep learning AMI with the newest version of a framework. Raises CloudError, listing what there is, if there is none."""
+def newest(cloud: Cloud, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
+    """The deep learning AMI with the newest version of a framework, and its operating system.
+
+    Without C(system) that of the newest Ubuntu which has this version. Raises CloudError, listing what there is, if there is none.
+    """
     path = f"{DEEP_LEARNING_IMAGES}/{architecture}"
     images = catalog(cloud.facts("ssm", "get_parameters_by_path", "Parameters", Path=path, Recursive=True))
-    versions = {name: version for name, os in images if os == system and (version := _version(name, framework)) is not None}
+    versions = {
+        (name, os): (version, _numbers(os))
+        for name, os in images
+        if (os == system if system else os.startswith(UBUNTU)) and (version := _version(name, framework)) is not None
+    }
     if versions:
-        return images[max(versions, key=lambda name: versions[name]), system]
+        name, os = max(versions, key=lambda place: versions[place])
+        cloud.progress(f"Newest deep learning AMI for {framework}: {name} for {os}, {images[name, os]}", once=True)
+        return images[name, os], os
     known: dict[str, list[str]] = {}
     for name, os in sorted(images):
         known.setdefault(name, []).append(os)
     listing = "; ".join(f"{name} for {', '.join(systems)}" for name, systems in known.items()) or "none"
+    place = f"image_os '{system}'" if system else "Ubuntu"
     raise CloudError(
-        f"image_framework: there is no deep learning AMI '{framework}' for image_os '{system}' on {architecture} in {cloud.region}. "
-        f"There is {listing}."
+        f"image_framework: there is no deep learning AMI '{framework}' for {place} on {architecture} in {cloud.region}. There is {listing}."
     )
 
 
@@ -102,7 +120,11 @@ def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], st
 def _version(name: str, framework: str) -> tuple[int, ...] | None:
     """The version that a framework's image adds to the name asked for, nothing if that is another framework."""
     match = re.fullmatch(rf"{re.escape(framework)}(?:-([\d.]+))?", name)
-    return tuple(int(part) for part in re.findall(r"\d+", match[1] or "")) if match else None
+    return _numbers(match[1] or "") if match else None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text))
 
 
 def find(cloud: Cloud, image_id: str) -> dict[str, Any] | None:

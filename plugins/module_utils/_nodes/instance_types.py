@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .._aws import Cloud
+from .._aws import Cloud, CloudError
 from .definition import EFA, EFA_ONLY, PLAIN, Interface
 
 
 class NetworkCard(NamedTuple):
-    """One network card: its number, how many interfaces it takes, and of which types."""
+    """One network card: its number, how many interfaces it takes, and of which types; no types where EC2 does not tell."""
 
     number: int
     capacity: int
@@ -45,8 +45,8 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
     """An entry of DescribeInstanceTypes."""
     network = description["NetworkInfo"]
     has_efa = network.get("EfaSupported", False)
-    # botocore before 1.40 does not read the types of a card
-    usual = (PLAIN, EFA, EFA_ONLY) if has_efa else (PLAIN,)
+    # The only card of a type with EFA takes an adapter, whether EC2 says so or not
+    only = (PLAIN, EFA) if has_efa and len(network["NetworkCards"]) == 1 else ()
     return InstanceType(
         name=description["InstanceType"],
         architectures=frozenset(description["ProcessorInfo"]["SupportedArchitectures"]),
@@ -54,7 +54,7 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
         ebs_optimized=description["EbsInfo"]["EbsOptimizedSupport"] != "unsupported",
         most_adapters=network["EfaInfo"]["MaximumEfaInterfaces"] if has_efa else 0,
         network_cards=tuple(
-            NetworkCard(card["NetworkCardIndex"], card["MaximumNetworkInterfaces"], frozenset(card.get("InterfaceTypes") or usual))
+            NetworkCard(card["NetworkCardIndex"], card["MaximumNetworkInterfaces"], frozenset(card.get("InterfaceTypes") or only))
             for card in sorted(network["NetworkCards"], key=lambda card: int(card["NetworkCardIndex"]))
         ),
     )
@@ -77,20 +77,34 @@ def with_efa(cloud: Cloud, name: str) -> list[str]:
 
 
 def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ...]:
-    """The network interfaces of an instance: one, or with EFA an adapter on every network card that takes one.
+    """Return the network interfaces of an instance: one, or with EFA an adapter on every network card that takes one.
 
-    Device 0 of card 0 is the primary interface and carries the instance's only address: the adapters on the other cards need none
-    and are of the type without one where the card has that, so that a node takes one address of its subnet and not one for each card.
-    They are device 1 of their card, or device 0 of one that takes a single interface.
+    Device 0 of card 0 is the primary interface and carries the instance's only address. Where a type takes one adapter, it is that
+    interface. Where it takes several, they are of the type without address, so that a node takes one address of its subnet and not one for
+    each card: device 1 of card 0, if that card takes an adapter, and device 0 of the others, as in
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html.
+    Raises CloudError for a type of several cards whose types of interfaces EC2 does not tell.
     """
     if not efa:
         return ONE_INTERFACE
     first, *others = instance_type.network_cards
-    result: list[Interface] = [(first.number, 0, EFA if EFA in first.types else PLAIN)]
-    adapters = int(EFA in first.types)
+    if not all(card.types for card in instance_type.network_cards):
+        raise CloudError(
+            f"efa: EC2 does not say which of the {len(instance_type.network_cards)} network cards of {instance_type.name} take an Elastic "
+            "Fabric Adapter. Set efa: false, or choose another instance type."
+        )
+    if instance_type.most_adapters == 1 and EFA in first.types:
+        return ((first.number, 0, EFA),)
+    result: list[Interface] = [(first.number, 0, PLAIN)]
+    if EFA_ONLY in first.types and first.capacity > 1:
+        result.append((first.number, 1, EFA_ONLY))
+    elif EFA in first.types:
+        result = [(first.number, 0, EFA)]
+    adapters = int(EFA in first.types or len(result) > 1)
     for card in others:
         type_ = next((type_ for type_ in (EFA_ONLY, EFA) if type_ in card.types), None)
         if type_ and adapters < instance_type.most_adapters:
-            result.append((card.number, 0 if card.capacity == 1 else 1, type_))
+            # An adapter with an address is a second interface of IP as well, which device 1 is for
+            result.append((card.number, 0 if type_ == EFA_ONLY or card.capacity == 1 else 1, type_))
             adapters += 1
     return tuple(result)

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Mapping
 
 from .._aws import COMPONENT_TAG, IMAGE_TAG, KEY_TAG, Cloud, tag_dict, tag_list
-from .._plan.plan import Kind
-from .._plan.resources import Address, Found
+from .._plan.plan import Change, Kind
+from .._plan.resources import UNKNOWN, Address, Found
 from .capacity import BLOCK, RESERVATION, SPOT
 from .definition import COMPONENT, PLAIN, Interface
 
@@ -42,12 +43,13 @@ def read(cloud: Cloud) -> Iterator[Found]:
                         **_template_properties(version["LaunchTemplateData"]),
                         "tags": cloud.comparable_tags(template["Tags"]),
                     },
-                    {"version": version["VersionNumber"], "image_source": tags.get(IMAGE_TAG)},
+                    {"version": str(version["VersionNumber"]), "image_source": tags.get(IMAGE_TAG)},
                 )
 
 
 def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
-    interfaces: list[dict[str, Any]] = data.get("NetworkInterfaces", [])
+    # AWS promises no order
+    interfaces: list[dict[str, Any]] = sorted(data.get("NetworkInterfaces", []), key=_place)
     primary: dict[str, Any] = next(iter(interfaces), {})
     disk: dict[str, Any] = next(iter(data.get("BlockDeviceMappings", [])), {})
     volume = disk.get("Ebs", {})
@@ -64,9 +66,7 @@ def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
         "ebs_optimized": data.get("EbsOptimized", False),
         "key_name": data.get("KeyName"),
         "instance_profile": data.get("IamInstanceProfile", {}).get("Name"),
-        "interfaces": tuple(
-            (item.get("NetworkCardIndex", 0), item["DeviceIndex"], item.get("InterfaceType", PLAIN)) for item in interfaces
-        ),
+        "interfaces": tuple((*_place(item), item.get("InterfaceType", PLAIN)) for item in interfaces),
         "security_groups": frozenset(primary.get("Groups", [])),
         "public_address": primary.get("AssociatePublicIpAddress", False),
         "placement_group": data.get("Placement", {}).get("GroupName", ""),
@@ -74,8 +74,14 @@ def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
         "spot_max_price": data.get("InstanceMarketOptions", {}).get("SpotOptions", {}).get("MaxPrice", ""),
         "capacity_reservation": reservation,
         "user_data": base64.b64decode(data.get("UserData", "")).decode(),
-        "volume_tags": next((tag_dict(item["Tags"]) for item in data.get("TagSpecifications", []) if item["ResourceType"] == "volume"), {}),
+        "metadata_hop_limit": data.get("MetadataOptions", {}).get("HttpPutResponseHopLimit", 1),
+        "launched_tags": {item["ResourceType"]: tag_dict(item["Tags"]) for item in data.get("TagSpecifications", [])},
     }
+
+
+def _place(interface: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the network card and the device of an interface. The primary one is (0, 0)."""
+    return interface.get("NetworkCardIndex", 0), interface["DeviceIndex"]
 
 
 def _template_data(properties: Properties) -> dict[str, Any]:
@@ -85,10 +91,14 @@ def _template_data(properties: Properties) -> dict[str, Any]:
         "KeyName": properties["key_name"],
         "IamInstanceProfile": {"Name": properties["instance_profile"]},
         "UserData": base64.b64encode(properties["user_data"].encode()).decode(),
-        "MetadataOptions": {"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 2},
+        "MetadataOptions": {
+            "HttpEndpoint": "enabled",
+            "HttpTokens": "required",
+            "HttpPutResponseHopLimit": properties["metadata_hop_limit"],
+        },
         "BlockDeviceMappings": [{"DeviceName": properties["root_device"], "Ebs": _root_volume(properties)}],
         "NetworkInterfaces": [_network_interface(interface, properties) for interface in properties["interfaces"]],
-        "TagSpecifications": [{"ResourceType": "volume", "Tags": tag_list(properties["volume_tags"])}],
+        "TagSpecifications": [{"ResourceType": kind, "Tags": tag_list(tags)} for kind, tags in properties["launched_tags"].items()],
         **({"EbsOptimized": True} if properties["ebs_optimized"] else {}),
         **({"Placement": {"GroupName": properties["placement_group"]}} if properties["placement_group"] else {}),
         **_market_data(properties["market"], properties["spot_max_price"], properties["capacity_reservation"]),
@@ -127,8 +137,8 @@ def _network_interface(interface: Interface, properties: Properties) -> dict[str
 
 def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str, Any]:
     """How the instances are paid; on-demand says nothing, so that an open reservation that matches is used."""
-    target = {"CapacityReservationResourceGroupArn" if reservation.startswith("arn:") else "CapacityReservationId": reservation}
-    reserved = {"CapacityReservationTarget": target} if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
+    target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
+    reserved = target if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
     if market == SPOT:
         price = {"MaxPrice": spot_max_price} if spot_max_price else {}
         options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", **price}
@@ -141,8 +151,7 @@ def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str
 def _found_market(data: Mapping[str, Any]) -> tuple[str, str]:
     """The market that launch data speaks of, and the reservation in it."""
     reserved = data.get("CapacityReservationSpecification", {})
-    target = reserved.get("CapacityReservationTarget", {})
-    reservation = target.get("CapacityReservationId") or target.get("CapacityReservationResourceGroupArn", "")
+    reservation = reserved.get("CapacityReservationTarget", {}).get("CapacityReservationId", "")
     paid = data.get("InstanceMarketOptions", {}).get("MarketType")
     return paid or (RESERVATION if reserved else ON_DEMAND), reservation
 
@@ -153,17 +162,34 @@ def _create_template(cloud: Cloud, address: Address, properties: Properties) -> 
         LaunchTemplateData=_template_data(properties),
         TagSpecifications=[{"ResourceType": "launch-template", "Tags": tag_list(properties["tags"])}],
     )["LaunchTemplate"]
-    return Found(address, template["LaunchTemplateId"], properties)
+    return Found(address, template["LaunchTemplateId"], properties, {"version": str(template["LatestVersionNumber"])})
 
 
-def _update_template(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_template(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
+    attributes = dict(found.attributes)
     if changed - {"tags"}:
-        version = cloud.ec2.create_launch_template_version(LaunchTemplateId=found.id, LaunchTemplateData=_template_data(properties))[
-            "LaunchTemplateVersion"
-        ]["VersionNumber"]
+        # What waits until nodes are replaced stays as it is
+        data = _template_data({**found.properties, **{name: properties[name] for name in changed}})
+        version = cloud.ec2.create_launch_template_version(LaunchTemplateId=found.id, LaunchTemplateData=data)["LaunchTemplateVersion"][
+            "VersionNumber"
+        ]
         cloud.ec2.modify_launch_template(LaunchTemplateId=found.id, DefaultVersion=str(version))
+        attributes["version"] = str(version)
     if "tags" in changed:
         cloud.ec2.create_tags(Resources=[found.id], Tags=tag_list(properties["tags"]))
+    return replace(found, properties={**found.properties, **properties}, attributes=attributes)
+
+
+def foresee_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
+    """What was found, where a template that the plan changes has a version that is not known yet.
+
+    Without C(replacing), what nodes have to be replaced for waits, and makes no version.
+    """
+    waiting = frozenset() if replacing else KIND.replacing
+    changing = {
+        change.address for change in plan if change.address.kind == KIND.name and change.found and set(change.after) - waiting - {"tags"}
+    }
+    return [replace(item, attributes={**item.attributes, "version": UNKNOWN}) if item.address in changing else item for item in found]
 
 
 def _delete_template(cloud: Cloud, found: Found) -> None:
@@ -173,9 +199,10 @@ def _delete_template(cloud: Cloud, found: Found) -> None:
 def outdated(cloud: Cloud, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
     """The numbers of those nodes that the template as it is now would launch otherwise.
 
-    C(launched_from) holds the launch template specification of each node as its group describes it. Versions may say the same.
+    C(launched_from) holds the launch template specification of each node as its group describes it. Versions may say the same, or
+    differ in what no node has to be replaced for.
     """
-    current = str(template.attributes["version"])
+    current = template.attributes["version"]
     others = {number: item or {} for number, item in launched_from.items() if item and item.get("Version") != current}
     versions = [int(item["Version"]) for item in others.values() if item.get("LaunchTemplateId") == template.id]
     same = set()
@@ -189,7 +216,7 @@ def outdated(cloud: Cloud, template: Found, launched_from: Mapping[int, Mapping[
         )
         for version in described:
             properties = _template_properties(version["LaunchTemplateData"])
-            if all(template.properties[name] == value for name, value in properties.items()):
+            if all(template.properties[name] == value for name, value in properties.items() if name in KIND.replacing):
                 same.add(str(version["VersionNumber"]))
     return tuple(sorted(n for n, item in others.items() if item.get("LaunchTemplateId") != template.id or item["Version"] not in same))
 
@@ -199,7 +226,7 @@ KIND = Kind(
     _create_template,
     _delete_template,
     update=_update_template,
-    updatable=frozenset({"tags"}),
+    updatable=frozenset({"tags", "launched_tags"}),
     replacing=frozenset(
         {
             "instance_type",
@@ -220,8 +247,8 @@ KIND = Kind(
             "market",
             "spot_max_price",
             "capacity_reservation",
+            "metadata_hop_limit",
             "user_data",
-            "volume_tags",
         }
     ),
     deleted_after=("auto_scaling_group",),

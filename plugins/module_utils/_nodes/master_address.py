@@ -50,7 +50,7 @@ def _update(cloud: Cloud, found: Found, properties: Properties, changed: frozens
 
 def _associate(cloud: Cloud, allocation_id: str) -> None:
     """Gives the address to the master, unless that one was launched with one."""
-    for instance in in_group(live_instances(cloud), MASTER):
+    for instance in in_group(cloud, live_instances(cloud), MASTER):
         if not instance.get("PublicIpAddress"):
             primary = next(item for item in instance["NetworkInterfaces"] if item.get("PrivateIpAddress") == instance["PrivateIpAddress"])
             cloud.once_visible(
@@ -62,7 +62,8 @@ def _associate(cloud: Cloud, allocation_id: str) -> None:
 
 
 def _delete(cloud: Cloud, found: Found) -> None:
-    cloud.once_unused(cloud.ec2.release_address, AllocationId=found.id)
+    # What AWS answers while the address is still associated
+    cloud.once_unused(cloud.ec2.release_address, "AuthFailure", AllocationId=found.id)
 
 
 KIND = Kind(

@@ -10,11 +10,13 @@ from collections.abc import Collection, Iterator
 from datetime import datetime, timezone
 from typing import Any, Mapping
 
-from .._aws import Cloud, CloudError, WaitTimeout, tag_dict, tag_list
+from .._aws import Cloud, CloudError, WaitTimeout, tag_list
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
+from . import membership
 from .activities import Launches, explain
-from .definition import NODE_TYPE_TAG, NODE_TYPES, NUMBER_TAG, assign_numbers, nodes, numbers
+from .definition import NODE_TYPES, NUMBER_TAG, assign_numbers, group_name, nodes, numbers
+from .membership import group_of, number_of
 
 try:
     from botocore.exceptions import ClientError
@@ -22,6 +24,8 @@ except ImportError:
     pass  # AnsibleAWSModule reports it
 
 ALIVE = ("pending", "running")
+END_TIMEOUT = 3600  # seconds; large instances shut down for a quarter of an hour
+END_PAUSE = 0.5  # seconds between the first two looks
 Properties = Mapping[str, Any]
 
 
@@ -30,28 +34,24 @@ class Shortage(CloudError):
 
 
 def live_instances(cloud: Cloud, *states: str) -> list[dict[str, Any]]:
-    """The cluster's instances in the states given, oldest first."""
-    state_filter = {"Name": "instance-state-name", "Values": list(states or ALIVE)}
-    reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=cloud.filters(state_filter))
+    """The instances of the cluster's groups in the states given, oldest first."""
+    filters = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(states or ALIVE)}]
+    reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     instances = [instance for reservation in reservations for instance in reservation["Instances"]]
     return sorted(instances, key=lambda instance: (instance["LaunchTime"], instance["InstanceId"]))
 
 
-def number_of(instance: Mapping[str, Any]) -> int | None:
-    """The number on an instance's tag, if it has one."""
-    text = tag_dict(instance.get("Tags", [])).get(NUMBER_TAG, "")
-    return int(text) if text.isdecimal() else None
-
-
-def in_group(instances: list[dict[str, Any]], group: str) -> list[dict[str, Any]]:
-    return [instance for instance in instances if tag_dict(instance.get("Tags", [])).get(NODE_TYPE_TAG) == NODE_TYPES[group]]
+def in_group(cloud: Cloud, instances: list[dict[str, Any]], group: str) -> list[dict[str, Any]]:
+    return [instance for instance in instances if group_of(cloud.cluster, instance) == group]
 
 
 def read(cloud: Cloud) -> Iterator[Found]:
     """The numbered nodes of each group, whether there is such a group or not."""
     instances = live_instances(cloud)
+    # What is pending may replace what EC2 still shows
+    problems = membership.problems(cloud.cluster, [item for item in instances if item["State"]["Name"] == "running"])
     for group in NODE_TYPES:
-        members = in_group(instances, group)
+        members = in_group(cloud, instances, group)
         numbered = {number: instance["InstanceId"] for instance in members if (number := number_of(instance))}
         yield Found(
             nodes(group),
@@ -62,6 +62,7 @@ def read(cloud: Cloud) -> Iterator[Found]:
                 "instances": numbered,
                 "placement_groups": {instance["Placement"].get("GroupName") for instance in members},
                 "public_addresses": [instance.get("PublicIpAddress") for instance in members],
+                "problems": problems,
             },
         )
 
@@ -71,7 +72,7 @@ def _create_nodes(cloud: Cloud, address: Address, properties: Properties) -> Fou
 
 
 def _update_nodes(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
-    if "outdated" in changed:
+    if changed & {"outdated", "unhealthy"}:
         _replace_nodes(cloud, found, properties)
     return _number_nodes(cloud, found.address, properties)
 
@@ -103,25 +104,36 @@ def _number_nodes(cloud: Cloud, address: Address, properties: Properties, gone: 
 def _in_service(
     cloud: Cloud, name: str, launches: Launches, least: int, timeout: float, gone: Collection[str]
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """The group's healthy instances without C(gone), once it has as many as wanted.
+    """The group's instances in service without C(gone), once it has as many as wanted. What has died is ended for good.
 
-    After C(timeout) seconds, or as soon as waiting is of no use, C(least) are enough, and the reason for it comes along. Raises Shortage.
+    After C(timeout) seconds, or as soon as waiting is of no use, C(least) are enough, and the reason for it comes along. While nodes that
+    were ended are not gone, the time does not count, since they hold capacity and quota. Raises Shortage.
     """
-    wanted, began = launches.wanted, time.monotonic()
+    wanted, ended = launches.wanted, set(gone)
+    began = counted_from = time.monotonic()
 
     def look() -> tuple[list[dict[str, Any]], str | None] | None:
+        nonlocal counted_from
         groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])
-        members = {item["InstanceId"]: item for group in groups for item in group["Instances"] if item["InstanceId"] not in gone}
-        alive = [instance for instance in live_instances(cloud) if instance["InstanceId"] in members]
-        ready = [instance for instance in alive if _is_in_service(members[instance["InstanceId"]])]
+        members = {item["InstanceId"]: item for group in groups for item in group["Instances"] if item["InstanceId"] not in ended}
+        instances = live_instances(cloud, *ALIVE, *(["shutting-down"] if ended else []))
+        leaving = any(instance["InstanceId"] in ended and instance["State"]["Name"] == "shutting-down" for instance in instances)
+        alive = [instance for instance in instances if instance["InstanceId"] in members and instance["State"]["Name"] in ALIVE]
+        ready = [instance for instance in alive if _is_in_service(instance, members[instance["InstanceId"]])]
         # The group notices minutes later that an instance has died, and EC2 shows one for a while that the group ends
         if len(ready) == len(alive) == len(members) == wanted:
             return ready, None
-        launches.observe(len(ready), activities(cloud, name))
-        elapsed = time.monotonic() - began
-        cloud.progress(f"{name}: {len(ready)} of {wanted} nodes in service, {launches.alternative}{launches.newest_reason()}", elapsed)
+        # The group is not to replace nodes by itself, so that it keeps those that are dead
+        for instance_id in _lost(members, alive):
+            end(cloud, instance_id, replaced=True)
+            ended.add(instance_id)
+        launches.observe(len(ready), activities(cloud, name), leaving=leaving, replacing=bool(ended))
+        now = time.monotonic()
+        counted_from = now if leaving else counted_from
+        elapsed = now - counted_from
+        cloud.progress(f"{name}: {len(ready)} of {wanted} nodes in service, {launches.alternative}{launches.newest_reason()}", now - began)
         on_their_way = any(item["LifecycleState"].startswith("Pending") for item in members.values())
-        if (elapsed < timeout and not launches.hopeless) or (on_their_way and elapsed < 2 * timeout):
+        if leaving or (elapsed < timeout and not launches.hopeless) or (on_their_way and elapsed < 2 * timeout):
             return None
         if least <= len(ready) < wanted:
             return ready, explain(name, launches)
@@ -130,7 +142,7 @@ def _in_service(
         return None  # more than wanted: the surplus is still leaving
 
     try:
-        return cloud.wait_until(f"Nodes of {name}", look, timeout=2 * timeout + cloud.wait_timeout)
+        return cloud.wait_until(f"Nodes of {name}", look, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
     except WaitTimeout as error:
         raise WaitTimeout(explain(name, launches, f"{error} ")) from error
 
@@ -150,7 +162,8 @@ def end(cloud: Cloud, instance_id: str, *, replaced: bool) -> None:
 
 def leaving(cloud: Cloud) -> set[str]:
     """The ids of the nodes that their groups have ended, and that hold capacity, quota and placement until they are gone."""
-    groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters())
+    names = [group_name(cloud.cluster, group) for group in NODE_TYPES]
+    groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=names)
     ended = {item["InstanceId"] for group in groups for item in group["Instances"] if item["LifecycleState"].startswith("Terminating")}
     return ended | {instance["InstanceId"] for instance in live_instances(cloud, "shutting-down")}
 
@@ -160,8 +173,19 @@ def activities(cloud: Cloud, name: str) -> list[dict[str, Any]]:
     return list(cloud.autoscaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=20)["Activities"])
 
 
-def _is_in_service(member: Mapping[str, Any]) -> bool:
-    return bool(member["LifecycleState"] == "InService" and member["HealthStatus"] == "Healthy")
+def _is_in_service(instance: Mapping[str, Any], member: Mapping[str, Any]) -> bool:
+    """Return whether a job can have a node: a numbered one stays until nodes are replaced, whatever its group thinks of its health."""
+    return bool(member["LifecycleState"] == "InService" and (member["HealthStatus"] == "Healthy" or number_of(instance)))
+
+
+def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[str, Any]]) -> list[str]:
+    """Return the ids of members that are unhealthy and no nodes: they have died, or have never got a number."""
+    numbered = {instance["InstanceId"] for instance in alive if number_of(instance)}
+    return [
+        instance_id
+        for instance_id, member in members.items()
+        if member["LifecycleState"] == "InService" and member["HealthStatus"] != "Healthy" and instance_id not in numbered
+    ]
 
 
 def _settle_for(cloud: Cloud, name: str, size: int) -> None:
@@ -170,15 +194,15 @@ def _settle_for(cloud: Cloud, name: str, size: int) -> None:
 
 
 def _replace_nodes(cloud: Cloud, found: Found, properties: Properties) -> None:
-    """Ends the outdated nodes one by one, each once its predecessor's successor is in service with its number.
+    """Ends the outdated and unhealthy nodes one by one, each once its predecessor's successor is in service with its number.
 
     The first that does not come back ends the run, so that a template that cannot be launched costs one node.
     """
     group = properties["group"]
     # Those that were too many have gone with the group's size
-    outdated = [number for number in found.properties["outdated"] if number in properties["numbers"]]
-    for count, number in enumerate(outdated, start=1):
-        cloud.progress(f"{group}: replacing node {number}, {count} of {len(outdated)}")
+    going = sorted({*found.properties["outdated"], *found.properties["unhealthy"]} & set(properties["numbers"]))
+    for count, number in enumerate(going, start=1):
+        cloud.progress(f"{group}: replacing node {number}, {count} of {len(going)}")
         instance_id = found.attributes["instances"][number]
         end(cloud, instance_id, replaced=True)
         _number_nodes(cloud, found.address, {**properties, "least": len(properties["numbers"])}, gone={instance_id})
@@ -194,5 +218,5 @@ KIND = Kind(
     _delete_nodes,
     update=_update_nodes,
     updatable=frozenset({"numbers", "group"}),
-    replacing=frozenset({"outdated"}),
+    replacing=frozenset({"outdated", "unhealthy"}),
 )

@@ -38,7 +38,10 @@ def read(cloud: Cloud, placement_group: str | None = None) -> list[Found]:
                 number: group.attributes["instances"].get(instance) for number, instance in item.attributes["instances"].items()
             }
             outdated = launch_templates.outdated(cloud, template, launched_from) if template else ()
-            result.append(Found(item.address, group.id, {**item.properties, "group": group.id, "outdated": outdated}, item.attributes))
+            ill = group.attributes["unhealthy"]
+            unhealthy = tuple(number for number, instance in sorted(item.attributes["instances"].items()) if instance in ill)
+            more = {"group": group.id, "outdated": outdated, "unhealthy": unhealthy}
+            result.append(Found(item.address, group.id, {**item.properties, **more}, item.attributes))
     return result
 
 

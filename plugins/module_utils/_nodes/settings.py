@@ -43,7 +43,10 @@ def node_settings(request: Request, alternative: Alternative, found: Sequence[Fo
         mount_point=options["mount_point"],
         mounts_file_system=file_system.is_mounted(request, found),
         file_system_address=file_system.host_address(found),
+        file_system_adopted=file_system.is_adopted(found),
         encrypt_in_transit=options["encrypt_in_transit"],
         mounts_lustre=lustre.is_mounted(request, found),
         lustre_mount_point=options["lustre_mount_point"],
+        lustre_adopted=lustre.is_adopted(found),
+        metadata_hop_limit=options["metadata_hop_limit"],
     )

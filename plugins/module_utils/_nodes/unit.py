@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .._aws import IMAGE_TAG
+from .._aws import IMAGE_TAG, CloudError
 from .._plan.plan import Change, Policy
 from .._plan.resources import Address, Found, Wanted
 from ..unit import Request, Unit
-from . import capacity, definition, groups, master_address, placement, resources
+from . import capacity, definition, groups, launch_templates, master_address, placement, resources
 from .calls import CALLS
 from .settings import node_settings
 
@@ -94,7 +94,7 @@ def _foresee(request: Request, plan: Sequence[Change], found: Sequence[Found]) -
         replace(item, properties={**item.properties, "outdated": item.properties["numbers"]})
         if item.address.kind == "nodes" and item.address.key in changing
         else item
-        for item in found
+        for item in launch_templates.foresee_versions(plan, found, replacing=capacity.is_moving(request, found))
     ]
     if not capacity.is_moving(request, found) or not _is_outdated(definition.MASTER, foreseen):
         return foreseen
@@ -109,4 +109,11 @@ def _is_outdated(group: str, found: Sequence[Found]) -> bool:
     return any(item.address == definition.nodes(group) and item.properties["outdated"] for item in found)
 
 
-UNIT = Unit(definition.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, foresee=_foresee)
+def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> None:
+    """Numbers, addresses and replacements are for known nodes only. What is deleted goes by the groups."""
+    problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
+    if request.present and problems:
+        raise CloudError("\n".join(dict.fromkeys(problems)))
+
+
+UNIT = Unit(definition.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, refuse=_refuse, foresee=_foresee)

@@ -5,16 +5,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import os
 import stat
 from typing import Any, Dict, Iterator
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import TIME_LIMIT, open_regular
+
 File = Dict[str, Any]
 Listing = Dict[str, Any]
 
-# How many files of a directory are named; the others are counted.
-NAMED = 100
+# How many files of a directory are named; the others are counted, up to a limit.
+NAMED, COUNTED = 100, 100_000
+
+# Bytes of code that its digest covers.
+DIGEST_LIMIT = 1 << 30
 
 # What Python leaves beside the code that it runs.
 CACHE = "__pycache__"
@@ -28,12 +35,15 @@ def newest(directory: str) -> Listing:
 def code(directory: str) -> Listing:
     """Return the files of a job's code as newest() does, by name, with a digest: equal where two jobs ran the same code."""
     found = sorted(_files(directory), key=lambda file: file["name"])
-    total = hashlib.sha256()
+    total, rest = hashlib.sha256(), DIGEST_LIMIT
     for file in found:
         total.update(os.fsencode("{}\0{}\0".format(file["name"], file["size"])))
-        with open(os.path.join(directory, file["name"]), "rb") as content:
-            for block in iter(lambda: content.read(1 << 20), b""):
+        with contextlib.suppress(OSError), open_regular(os.path.join(directory, file["name"])) as content:
+            block = content.read(min(rest, 1 << 20))
+            while block:
                 total.update(block)
+                rest -= len(block)
+                block = content.read(min(rest, 1 << 20))
     return {**_listing(directory, found), "digest": total.hexdigest()[:12]}
 
 
@@ -44,13 +54,18 @@ def _listing(directory: str, found: list[File]) -> Listing:
 
 
 def _files(directory: str) -> Iterator[File]:
+    for path in itertools.islice(_paths(directory), COUNTED):
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue  # gone since
+        if stat.S_ISREG(status.st_mode):
+            yield {"name": os.path.relpath(path, directory), "size": status.st_size, "changed": min(status.st_mtime, TIME_LIMIT)}
+
+
+def _paths(directory: str) -> Iterator[str]:
+    if os.path.islink(directory):
+        return
     for folder, folders, names in os.walk(directory):
         folders[:] = [name for name in folders if name != CACHE]
-        for name in names:
-            path = os.path.join(folder, name)
-            try:
-                status = os.stat(path)
-            except OSError:
-                continue  # a link to nowhere, or gone since
-            if stat.S_ISREG(status.st_mode):
-                yield {"name": os.path.relpath(path, directory), "size": status.st_size, "changed": status.st_mtime}
+        yield from (os.path.join(folder, name) for name in names)

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import math
+import os
 from bisect import bisect_left
-from typing import Any, Dict, Iterable, Iterator, NamedTuple, Sequence, Tuple
+from typing import Any, BinaryIO, Dict, Iterator, NamedTuple, Sequence, Tuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import DIGITS, TIME_LIMIT, open_regular
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.text import progress_entry
 
 Entry = Dict[str, Any]
 
@@ -19,6 +22,10 @@ POINTS = 500
 CURVES = 24
 RESTARTS = 20
 RATES = 60
+LEFT_OUT = 100
+
+# Bytes of the progress file that are read, from its end, and of one of its lines; characters of a curve's name.
+FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
 
 # What a script says about the others, and not for its own sake.
 STEP, STEPS, TIME = "step", "steps", "time"
@@ -146,7 +153,7 @@ class Progress:
                 continue
             if name in self._curves or len(self._curves) < CURVES:
                 self._curves.setdefault(name, Curve()).add(step, time, value)
-            else:
+            elif len(self._left_out) < LEFT_OUT:
                 self._left_out[name] = None
 
     def _advance(self, step: float | None, time: float) -> float:
@@ -209,34 +216,45 @@ def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
 
 def entries(path: str) -> Iterator[tuple[int, Entry]]:
     """Yield each complete line that is a JSON object, with the offset of its end; the others are the script's mistakes."""
-    offset = 0
+    for offset, line in _lines(path):
+        entry = progress_entry(line)
+        if entry is not None:
+            yield offset, {name[:NAME_LIMIT]: value for name, value in entry.items()}
+
+
+def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the complete lines of a file with the offsets of their ends. What is too long for a line is left out."""
     try:
-        with open(path, "rb") as file:
-            for line in file:
-                offset += len(line)
-                try:
-                    entry = json.loads(line.decode("utf-8")) if line.endswith(b"\n") else None
-                except ValueError:
-                    continue
-                if isinstance(entry, dict):
-                    yield offset, entry
-    except FileNotFoundError:
+        with open_regular(path) as file:
+            offset = max(0, file.seek(0, os.SEEK_END) - FILE_LIMIT)
+            file.seek(offset)
+            yield from _lines_from(file, offset)
+    except OSError:
         return
 
 
+def _lines_from(file: BinaryIO, offset: int) -> Iterator[tuple[int, bytes]]:
+    begins = not offset
+    while True:
+        part = file.readline(LINE_LIMIT)
+        if not part:
+            return
+        offset += len(part)
+        ends = part.endswith(b"\n")
+        if begins and ends:
+            yield offset, part
+        begins = ends
+
+
 def read_notes(path: str) -> list[tuple[float, int]]:
-    """Return what the supervisor has noted of the progress file; lines that are not complete are left out."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return list(_parse(file))
-    except FileNotFoundError:
-        return []
-
-
-def _parse(lines: Iterable[str]) -> Iterator[tuple[float, int]]:
-    for line in lines:
+    """Return what the supervisor has noted of the progress file; lines that are not complete, or not in order, are left out."""
+    notes = [(0.0, 0)]
+    for _offset, line in _lines(path):
         words = line.split()
         try:
-            yield float(words[0]), int(words[1])
+            time, size = float(words[0]), int(words[1][:DIGITS])
         except (IndexError, ValueError):
             continue
+        if notes[-1][0] <= time < TIME_LIMIT and notes[-1][1] <= size:
+            notes.append((time, size))
+    return notes[1:]

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from .._aws import CLUSTER_TAG, Cloud, CloudError, error_code, tag_dict
+from .._aws import Cloud, CloudError, error_code
 from .._network.resources import COMPONENT as NETWORK
 from .._network.unit import UNIT as NETWORK_UNIT
 from .._nodes import capacity
 from .._nodes.definition import COMPONENT as NODES
 from .._nodes.definition import MASTER, MASTER_ADDRESS, numbers
 from .._nodes.members import ALIVE
+from .._nodes.membership import group_of
 from .._nodes.unit import UNIT as NODES_UNIT
 from .._plan.resources import Found
 from ..unit import Request
@@ -101,7 +102,7 @@ def _others(cloud: Cloud) -> Iterator[dict[str, Any]]:
     states = {"Name": "instance-state-name", "Values": list(ALIVE)}
     for reservation in cloud.facts("ec2", "describe_instances", "Reservations", Filters=[states]):
         for instance in reservation["Instances"]:
-            if tag_dict(instance.get("Tags", [])).get(CLUSTER_TAG) != cloud.cluster:
+            if group_of(cloud.cluster, instance) is None:
                 yield instance
 
 

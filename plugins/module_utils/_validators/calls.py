@@ -14,8 +14,11 @@ CALLS = Calls(
         "ec2:DescribeInstanceTypes",
         "ec2:DescribeKeyPairs",
         "ec2:DescribeVpcs",
+        "iam:ListAttachedRolePolicies",
+        "iam:SimulatePrincipalPolicy",
         "kms:DescribeKey",
         "servicequotas:ListServiceQuotas",
+        "ssm:DescribeParameters",
         "sts:GetCallerIdentity",
     ),
 )

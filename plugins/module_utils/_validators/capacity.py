@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
 
 from .._network.zones import available, described_reservation, offering, zones
 from .._nodes.capacity import BLOCK, RESERVATION, SPOT, alternatives
@@ -13,7 +15,11 @@ from .._nodes.definition import COMPONENT as NODES
 from .._nodes.definition import clustered
 from .._plan.resources import Found
 from ..unit import Request
-from .base import Validator
+from .base import Level, Validator
+
+COMING = ("assessing", "delayed", "payment-pending", "pending", "scheduled")
+NOTICE, ULTRASERVER_NOTICE = timedelta(minutes=30), timedelta(minutes=60)
+ULTRASERVERS = "p6e-"
 
 
 class WorkerMinimum(Validator):
@@ -88,13 +94,54 @@ class Reservation(Validator):
             name = f"capacity_reservation_id: {way.capacity_reservation}"
             if described is None:
                 yield f"{name} does not exist in {request.cloud.region}. Give the id of a reservation or Capacity Block there."
-            elif described["State"] not in ("active", "scheduled", "pending"):
+            elif described["State"] in COMING:
+                starts = _time(described.get("StartDate"))
+                yield f"{name} is {described['State']}, and starts at {starts}. Run again then, or give one that is active."
+            elif described["State"] != "active":
                 yield f"{name} is {described['State']}. Give one that is active."
+            elif _end_of_nodes(described) <= datetime.now(timezone.utc):
+                yield (
+                    f"{name} ends at {_time(described['EndDate'])}, and EC2 launches no more nodes in it so shortly before. "
+                    "Give one that lasts longer."
+                )
             elif described["InstanceType"] != way.instance_type:
                 yield f"{name} is for {described['InstanceType']}, and the nodes are to be {way.instance_type}. Make them the same."
             elif (described.get("ReservationType") == "capacity-block") != (way.market == BLOCK):
                 kind = BLOCK if way.market != BLOCK else RESERVATION
                 yield f"{name} is a {kind}, and market is {way.market}. Set market to {kind}."
+
+
+class BlockEnd(Validator):
+    """What is wrong with a block is a question of its own."""
+
+    name = "capacity_block_end"
+    level = Level.WARNING
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        blocks = {way.capacity_reservation for way in alternatives(request, found) if way.market == BLOCK and way.capacity_reservation}
+        for block in sorted(blocks):
+            described = described_reservation(request.cloud, block)
+            if described and described["State"] == "active" and described.get("EndDate"):
+                yield (
+                    f"capacity_reservation_id: Capacity Block {block} ends at {_time(described['EndDate'])}, and EC2 ends its nodes from "
+                    f"{_time(_end_of_nodes(described))} on. Let jobs end before that, and then delete the cluster, which keeps the data."
+                )
+
+
+def _end_of_nodes(reservation: Mapping[str, Any]) -> datetime:
+    """Return when EC2 begins to end the nodes in a reservation: before the end of a Capacity Block, and never in another one.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how.html
+    """
+    if reservation.get("ReservationType") != BLOCK or not reservation.get("EndDate"):
+        return datetime.max.replace(tzinfo=timezone.utc)
+    end: datetime = reservation["EndDate"]
+    return end - (ULTRASERVER_NOTICE if reservation["InstanceType"].startswith(ULTRASERVERS) else NOTICE)
+
+
+def _time(moment: datetime | None) -> str:
+    return f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC" if moment else "a time that EC2 does not tell"
 
 
 def _is_price(text: str) -> bool:

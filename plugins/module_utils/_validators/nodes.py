@@ -139,6 +139,11 @@ class Efa(Validator):
                 relatives = instance_types.with_efa(request.cloud, instance_type.name)
                 advice = f"In its family {', '.join(relatives)} have one" if relatives else "No type of its family has one"
                 yield f"efa: {instance_type.name} has no Elastic Fabric Adapter. {advice}. Choose another type, or set efa: false."
+                continue
+            try:
+                instance_types.interfaces(instance_type, efa=True)
+            except CloudError as error:
+                yield str(error)
 
 
 class EfaUnused(Validator):
@@ -156,6 +161,22 @@ class EfaUnused(Validator):
                 yield (
                     f"efa: {instance_type.name} has an Elastic Fabric Adapter, which costs nothing and is not used. "
                     "Set efa: true for the fast network between the nodes."
+                )
+
+
+class SuspendedProcesses(Validator):
+    name = "suspended_processes"
+    level = Level.WARNING
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        for group in found:
+            suspended = group.attributes["suspended_by_others"] if group.address.kind == "auto_scaling_group" else []
+            if suspended:
+                yield (
+                    f"Auto scaling group {group.id}: somebody has suspended {', '.join(suspended)}, which stays so. Resume it when the "
+                    f"reason has passed: aws autoscaling resume-processes --auto-scaling-group-name {group.id} "
+                    f"--scaling-processes {' '.join(suspended)}"
                 )
 
 

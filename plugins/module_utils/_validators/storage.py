@@ -18,6 +18,7 @@ from .._lustre.resources import COMPONENT as LUSTRE
 from .._network import adopted
 from .._network.definition import LUSTRE as LUSTRE_PORTS
 from .._network.definition import NFS, NODES_GROUP, STORAGE_GROUP, VPC
+from .._network.resources import COMPONENT as NETWORK
 from .._network.resources import rules
 from .._network.zones import zones
 from .._nodes.definition import COMPONENT as NODES
@@ -203,19 +204,19 @@ class StorageKept(Validator):
     """Nodes have mounted what was described when they were launched."""
 
     name = "storage_kept"
-    components = frozenset({FILE_SYSTEM, LUSTRE, NODES})
+    components = frozenset({FILE_SYSTEM, LUSTRE, NETWORK, NODES})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         running = any(item.attributes["instances"] for item in found if item.address.kind == "nodes")
         tags: Mapping[str, str] = next((item.properties["tags"] for item in found if item.address.kind == "auto_scaling_group"), {})
         if not running:
             return
-        for component, unit, tag, option in (
-            (FILE_SYSTEM, file_systems, FILE_SYSTEM_TAG, "file_system_id"),
-            (LUSTRE, lustres, LUSTRE_TAG, "lustre_file_system_id"),
+        for components, unit, tag, option in (
+            ({FILE_SYSTEM, NODES}, file_systems, FILE_SYSTEM_TAG, "file_system_id"),
+            ({LUSTRE, NETWORK, NODES}, lustres, LUSTRE_TAG, "lustre_file_system_id"),
         ):
             before = tags.get(tag)
-            if not before or not (request.manages(component) or request.manages(NODES)):
+            if not before or not components & request.components:
                 continue
             file_system = unit.find(found)
             now = file_system.id if file_system and unit.is_mounted(request, found) else None

@@ -49,6 +49,9 @@ pre { background: #f6f8fa; padding: .8em; white-space: pre-wrap }
 <tr><th scope="row">{{ label }}</th><td>{{ value }}</td></tr>
 {% endfor %}
 </table>
+{% for problem in job.problems | default([]) %}
+<p class="bad">{{ problem }}</p>
+{% endfor %}
 {% if failure %}
 <h2>Why it did not succeed</h2>
 <p>{{ job | failure_sentence }}</p>

@@ -1,0 +1,21 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Shows how many nodes have printed their host keys while the module of the same name waits for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import execute_watched
+
+
+class ActionModule(ActionBase):
+    """Runs the module and shows its progress. Only a module on the controller can be watched."""
+
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        return {**result, **execute_watched(self, task_vars)}

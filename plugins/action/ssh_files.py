@@ -1,0 +1,163 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Writes the controller's SSH files of a cluster, without a module: most runs find them right."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_files
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files import KnownHosts
+
+KNOWN_HOSTS, CONFIG, REVOKED_KEYS = "known_hosts", "config", "revoked_keys"
+
+ARGUMENTS = {
+    "directory": {"type": "path", "required": True},
+    "hosts": {"type": "list", "elements": "str", "required": True},
+    "nodes": {"type": "dict", "default": {}},
+    "jump_host": {"type": "str", "required": True},
+    "authority": {"type": "str", "default": ""},
+    "forget_authority": {"type": "bool", "default": False},
+    "host_keys": {"type": "list", "elements": "dict", "default": [], "no_log": False},
+    "answers": {"type": "dict", "default": {}},
+    "revoked": {"type": "list", "elements": "str", "default": []},
+    "former": {"type": "list", "elements": "str"},
+}
+
+
+class ActionModule(ActionBase):
+    """Compares and writes the files, and tells of which hosts no key is known. The files are a cache: check mode writes them too."""
+
+    _supports_check_mode = True
+    _supports_diff = True
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        refuse_injected_facts()
+        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        hostvars = (task_vars or {})["hostvars"]
+        try:
+            nodes = ssh_files.read_nodes({name: row(name, hostvars[name], arguments["nodes"]) for name in arguments["hosts"]})
+            directory = Path(arguments["directory"])
+            before = ssh_files.parse_known_hosts(_read(directory / KNOWN_HOSTS).decode(errors="replace"))
+            known, gone = learn(before, nodes, arguments)
+            # What is known of instances that are gone stays until it is known which are to be revoked
+            contents = file_contents(directory, nodes, known, gone if arguments["former"] is None else [], arguments["jump_host"])
+            diff = [difference for path, content in contents.items() if (difference := _write(path, content))]
+        except ValueError as error:
+            raise AnsibleActionFail(f"SSH files: {error}") from None
+        except OSError as error:
+            raise AnsibleActionFail(f"SSH files: cannot be written. {error}") from None
+        ids = [node.instance_id for node in nodes if node.instance_id not in known.revoked]
+        return {
+            **result,
+            "changed": bool(diff),
+            "diff": diff,
+            "authority": known.authority,
+            "revoked": sorted(known.revoked),
+            "unknown": [instance_id for instance_id in ids if not known.keys.get(instance_id)],
+            "cached": is_cached(before, ids, known.authority),
+            "gone": gone,
+        }
+
+
+def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a node as C(read_nodes) takes it: from the table where the inventory has made one, else from the host's variables.
+
+    The connection variables are those by which Ansible itself connects. No host can set them.
+    """
+    arguments = str(variables.get("ansible_ssh_common_args", ""))
+    own = {
+        "instance_id": variables.get("deeplearning_instance_id"),
+        "proxy_command": variables.get("deeplearning_proxy_command"),
+        "jump": "ProxyCommand" in arguments or "ProxyJump" in arguments,
+    }
+    if table and name not in table:
+        raise ValueError(f"{name!r}: the inventory's table of nodes does not have this host. Refresh the inventory")
+    return {
+        **(table[name] if table else own),
+        "address": variables.get("ansible_host"),
+        "user": variables.get("ansible_user"),
+        "port": variables.get("ansible_port"),
+        "private_key_file": variables.get("ansible_ssh_private_key_file"),
+    }
+
+
+def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[str, Any]) -> tuple[KnownHosts, list[str]]:
+    """Return what is known from now on, and of which instances keys are known that are no hosts of the cluster.
+
+    Keys that were learnt under another authority do not count: it may have vouched for them.
+    """
+    authority = arguments["authority"] and ssh_files.bare_key(arguments["authority"])
+    keys = {} if is_rotated(before, authority) else dict(before.keys)
+    for node in nodes:
+        if not keys.get(node.instance_id):
+            keys[node.instance_id] = ssh_files.answered_key(str(arguments["answers"].get(node.name, "")))
+    for instance_id, given in ssh_files.given_keys(arguments["host_keys"]).items():
+        if not keys.get(instance_id) or not set(keys[instance_id]) <= set(given):
+            keys[instance_id] = given
+    ids = {node.instance_id for node in nodes}
+    revoked = {*arguments["revoked"], *({*before.revoked} - ids if arguments["former"] is None else arguments["former"])}
+    for instance_id in revoked:
+        if not ssh_files.HOST_NAME.fullmatch(instance_id):
+            raise ValueError(f"revoked: {instance_id!r} is not an instance id")
+    authority = "" if arguments["forget_authority"] else authority or before.authority
+    return KnownHosts(authority, tuple(sorted(revoked)), keys), sorted(set(before.keys) - ids)
+
+
+def is_rotated(before: KnownHosts, authority: str) -> bool:
+    """Return whether the authority is another than the one that the files have named so far."""
+    return bool(authority and before.authority and authority != before.authority)
+
+
+def is_cached(before: KnownHosts, instance_ids: list[str], authority: str) -> bool:
+    """Return whether an earlier run has left keys of any of these instances that still count."""
+    return not is_rotated(before, authority) and any(before.keys.get(instance_id) for instance_id in instance_ids)
+
+
+def file_contents(directory: Path, nodes: list[ssh_files.Node], known: KnownHosts, gone: list[str], jump_host: str) -> dict[Path, bytes]:
+    """Return the contents by path. C(gone) are instances that are no hosts of the cluster, and whose keys stay."""
+    ids = [*(node.instance_id for node in nodes), *gone]
+    known_hosts, revoked_keys = directory / KNOWN_HOSTS, directory / REVOKED_KEYS
+    return {
+        revoked_keys: ssh_files.revoked_keys_file(known, {node.user for node in nodes}),
+        known_hosts: ssh_files.known_hosts_file(known, ids).encode(),
+        directory / CONFIG: ssh_files.config_file(nodes, jump_host, str(known_hosts), str(revoked_keys)).encode(),
+    }
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _write(path: Path, content: bytes) -> dict[str, str] | None:
+    """Replace the file in one step unless it has this content; return the difference for people."""
+    if path.exists() and path.read_bytes() == content:
+        return None
+    before = _read(path)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with open(handle, "wb") as stream:
+            stream.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if path.name == REVOKED_KEYS:
+        before, content = b"", b"(a key revocation list)\n"
+    return {"before_header": str(path), "after_header": str(path), "before": before.decode(errors="replace"), "after": content.decode()}

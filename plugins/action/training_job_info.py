@@ -1,0 +1,21 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs the module of the same name, and passes on of the host's answer what it documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
+
+
+class ActionModule(NodeAction, module="training_job_info"):
+    """Adds nothing to what every action on a node does."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        return {**result, **job_info(self, self._task.args, task_vars)}

@@ -1,0 +1,177 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the JSON files of a job look like, and how they are read: any user of a host may have written them, and anything into them.
+
+It runs on the hosts beside the supervisor and needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from typing import Any, BinaryIO, Callable, Dict, Mapping, NamedTuple
+
+Record = Dict[str, Any]
+
+# Bytes of a file, characters of a value, elements of a list.
+FILE_LIMIT, TEXT_LIMIT, LIST_LIMIT = 1 << 20, 1 << 14, 1 << 17
+# Digits of an integer. Python takes quadratic time for long ones, or refuses them.
+DIGITS = 18
+# The year 2106
+TIME_LIMIT = 1 << 32
+
+
+class SchemaError(ValueError):
+    """A file is not what it must be; the text says which part of it."""
+
+
+class Field(NamedTuple):
+    """One key of a document: which values it may have, those values in words, and whether it may be missing or null."""
+
+    accepts: Callable[[Any], bool]
+    words: str
+    is_optional: bool = False
+
+
+Schema = Mapping[str, Field]
+
+
+def open_regular(path: str) -> BinaryIO:
+    """Open a file for reading that is a regular one, where neither it nor its directory is a link. Raises OSError.
+
+    A link could lead to what the user who reads may see and the one who made the link may not; a FIFO would never be opened.
+    """
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(os.path.basename(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is not a regular file")
+    return open(descriptor, "rb")
+
+
+def parse_json(content: bytes) -> Any:
+    """Return what JSON says. Raises ValueError, also for what is nested so deeply that Python cannot read it."""
+    try:
+        return json.loads(content.decode("utf-8"), parse_int=_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= DIGITS else float(digits)
+
+
+def read_document(path: str) -> Record:
+    """Return the JSON object in a file. Raises OSError, and ValueError where the file holds anything else."""
+    return parse_document(read_content(path))
+
+
+def read_content(path: str) -> bytes:
+    """Return the bytes of a file, or so many that parse_document() refuses them. Raises OSError."""
+    with open_regular(path) as file:
+        return file.read(FILE_LIMIT + 1)
+
+
+def parse_document(content: bytes) -> Record:
+    """Return the JSON object that a file holds. Raises ValueError where it is anything else."""
+    if len(content) > FILE_LIMIT:
+        raise SchemaError(f"it has more than {FILE_LIMIT} bytes")
+    document = parse_json(content)
+    if not isinstance(document, dict):
+        raise SchemaError("it is not a JSON object")
+    return document
+
+
+def conform(document: Mapping[str, Any], schema: Schema) -> Record:
+    """Return what a schema knows of a document; optional values that are missing or null are left out. Raises SchemaError."""
+    found = {}
+    for name, field in schema.items():
+        value = document.get(name)
+        if value is None and field.is_optional:
+            continue
+        if name not in document:
+            raise SchemaError(f"it has no {name}")
+        if not field.accepts(value):
+            raise SchemaError(f"its {name} is {_excerpt(value)}, not {field.words}")
+        found[name] = value
+    return found
+
+
+def _excerpt(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    return ascii(value if not isinstance(value, str) else value[:40])
+
+
+def optional(field: Field) -> Field:
+    """Return a field that may be missing."""
+    return field._replace(is_optional=True)
+
+
+def text(limit: int = TEXT_LIMIT, pattern: str = "", words: str = "") -> Field:
+    """Return a field for text of so many characters, which matches the pattern if there is one."""
+    expression = re.compile(pattern or r"(?s).*")
+
+    def accepts(value: Any) -> bool:
+        return isinstance(value, str) and len(value) <= limit and expression.fullmatch(value) is not None
+
+    return Field(accepts, words or f"text of up to {limit} characters")
+
+
+def integer(least: int, most: int) -> Field:
+    """Return a field for an integer in a range."""
+
+    def accepts(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+    return Field(accepts, f"an integer from {least} to {most}")
+
+
+def seconds(most: float = TIME_LIMIT) -> Field:
+    """Return a field for a number of seconds."""
+
+    def accepts(value: Any) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value <= most
+
+    return Field(accepts, "a number of seconds")
+
+
+def flag() -> Field:
+    """Return a field for true or false."""
+    return Field(lambda value: isinstance(value, bool), "true or false")
+
+
+def one_of(*values: str) -> Field:
+    """Return a field for one of some words."""
+    return Field(lambda value: isinstance(value, str) and value in values, "one of " + ", ".join(values))
+
+
+def list_of(element: Field, limit: int = LIST_LIMIT) -> Field:
+    """Return a field for a list."""
+
+    def accepts(value: Any) -> bool:
+        return isinstance(value, list) and len(value) <= limit and all(map(element.accepts, value))
+
+    return Field(accepts, f"a list of up to {limit} elements, each of it {element.words}")
+
+
+def mapping(schema: Schema | None = None) -> Field:
+    """Return a field for an object: one that conforms to a schema, or one whose values are of any kind."""
+
+    def accepts(value: Any) -> bool:
+        if not isinstance(value, dict):
+            return False
+        try:
+            conform(value, schema or {})
+        except SchemaError:
+            return False
+        return True
+
+    return Field(accepts, "an object" if schema is None else "an object with the right values")

@@ -1,0 +1,178 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The user of a job's processes, and work that root leaves to another user.
+
+What a job's user can write, root does not follow: a name that root has checked can be a link when root uses it. So whatever reads or
+writes there is done by a child process that has given up its privileges.
+"""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+import pwd
+import select
+import signal
+import time
+import traceback
+from typing import Any, Callable, List, NoReturn, Tuple
+
+Run = Callable[[List[str]], Tuple[int, str, str]]
+"""Runs a command and returns its exit status, output and errors, such as AnsibleModule.run_command."""
+
+NAME = "deeplearning"
+"""The user of jobs that name no other."""
+
+# Files on shared storage have numbers for owners, so that all hosts must agree on one. 60578 to 61183 is free by systemd's list
+# (https://systemd.io/UIDS-GIDS) and Debian's, above what useradd hands out (UID_MAX), and below 65536, where user namespaces often end.
+ID = 61000
+# Beside /var/lib/deeplearning, where data sets of the login user are.
+HOME = "/var/lib/deeplearning-jobs"
+SHELL = "/bin/bash"
+
+# Seconds that work may take, the copy of a large directory for one. A process of the same user can keep it from ever ending.
+PATIENCE = 600.0
+# Bytes of what comes of it.
+ANSWER_LIMIT = 1 << 20
+
+
+class UserError(Exception):
+    """The user cannot be used; the text says why and what to do."""
+
+
+class FailedWorkError(Exception):
+    """What was left to another user failed; the text says why."""
+
+
+def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
+    """Return the account of that name. Raises UserError.
+
+    The default one is made where it is missing, unless not C(make): then its account is returned as it would be.
+    """
+    try:
+        account = pwd.getpwnam(name)
+    except KeyError:
+        if name != NAME:
+            raise UserError(
+                f"user {name!r}: does not exist on this host. Name a user that all hosts have with the same id, or none for {NAME!r}."
+            ) from None
+        return create(run) if make else pwd.struct_passwd((NAME, "x", ID, ID, "", HOME, SHELL))
+    if name == NAME and (account.pw_uid, account.pw_gid) != (ID, ID):
+        raise UserError(
+            f"user {name!r}: has uid {account.pw_uid} and gid {account.pw_gid} on this host, expected {ID} for both."
+            " Name another user for jobs."
+        )
+    return account
+
+
+def create(run: Run) -> pwd.struct_passwd:
+    """Make the default user, who has no password, cannot log in and is in no group but its own. Raises UserError."""
+    for kind, find in (("uid", pwd.getpwuid), ("gid", grp.getgrgid)):
+        try:
+            owner = str(find(ID)[0])
+        except KeyError:
+            continue
+        if owner != NAME:
+            raise UserError(f"user {NAME!r}: {kind} {ID} belongs to {owner!r} on this host. Name another user for jobs.")
+    group = ["groupadd", "--gid", str(ID), NAME]
+    # An account that has expired is refused by PAM, that is by sshd and cron: a job that writes authorized_keys gets nobody in.
+    user = ["useradd", "--uid", str(ID), "--gid", str(ID), "--home-dir", HOME, "--no-create-home", "--shell", SHELL]
+    user += ["--expiredate", "1970-01-02", "--comment", "Training jobs", NAME]
+    for command, exists in ((group, _has_group), (user, _has_user)):
+        if exists():
+            continue
+        status, _unused, error = run(command)
+        # Another run may have been quicker.
+        if status and not exists():
+            raise UserError(f"user {NAME!r}: {command[0]} failed: {error.strip()}")
+    try:
+        os.mkdir(HOME, 0o700)
+        os.chown(HOME, ID, ID, follow_symlinks=False)
+    except FileExistsError:
+        pass
+    return pwd.getpwnam(NAME)
+
+
+def _has_group() -> bool:
+    try:
+        return grp.getgrnam(NAME).gr_gid == ID
+    except KeyError:
+        return False
+
+
+def _has_user() -> bool:
+    try:
+        return pwd.getpwnam(NAME).pw_uid == ID
+    except KeyError:
+        return False
+
+
+def as_user(
+    account: pwd.struct_passwd, work: Callable[[], Any], expected: tuple[type[Exception], ...] = (), group: int | None = None
+) -> Any:
+    """Do the work as the user, with C(group) for the group of what it makes, and return its result, which must be JSON.
+
+    Raises FailedWorkError with the text of an expected exception or OSError, and with the traceback of any other; UserError when the
+    work takes too long, as where another process of that user stops it.
+    """
+    gid = account.pw_gid if group is None else group
+    if os.geteuid() == account.pw_uid and os.getegid() == gid:
+        return work()
+    if os.geteuid() != 0:
+        raise UserError(f"user {account.pw_name!r}: this task runs as uid {os.geteuid()} and cannot become that user. Run it with become.")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        _work_and_exit(account, gid, work, (OSError, *expected), writer)
+    os.close(writer)
+    try:
+        text = _read_answer(reader, account.pw_name)
+    finally:
+        os.close(reader)
+        os.kill(child, signal.SIGKILL)  # also after its answer: it may have been stopped on its way out
+        os.waitpid(child, 0)
+    found: dict[str, Any] = json.loads(text or '{"error": "was ended"}')
+    if "error" in found:
+        raise FailedWorkError(found["error"])
+    return found["result"]
+
+
+def _read_answer(reader: int, name: str) -> str:
+    """Return all that comes from a pipe. Raises UserError when that takes too long or is too much."""
+    end, content = time.monotonic() + PATIENCE, b""
+    while len(content) <= ANSWER_LIMIT:
+        if not select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
+            raise UserError(
+                f"user {name!r}: what this task does as that user has not ended in {PATIENCE:.0f} s, and was killed."
+                " Look whether storage hangs, or a job of that user stops it."
+            )
+        part = os.read(reader, 1 << 16)
+        if not part:
+            return content.decode("utf-8")
+        content += part
+    raise UserError(
+        f"user {name!r}: what this task does as that user has answered more than {ANSWER_LIMIT} bytes. Stop the jobs of that user."
+    )
+
+
+def _work_and_exit(
+    account: pwd.struct_passwd, gid: int, work: Callable[[], Any], expected: tuple[type[Exception], ...], writer: int
+) -> NoReturn:
+    """Give up all privileges, do the work, write what came of it and end this process."""
+    try:
+        try:
+            os.initgroups(account.pw_name, gid)
+            os.setgid(gid)
+            os.setuid(account.pw_uid)
+            answer = {"result": work()}
+        except expected as error:
+            answer = {"error": str(error)}
+        except Exception:
+            answer = {"error": traceback.format_exc()}
+        with open(writer, "w", encoding="utf-8") as stream:
+            json.dump(answer, stream)
+    finally:
+        os._exit(0)

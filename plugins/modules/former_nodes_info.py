@@ -1,0 +1,152 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: former_nodes_info
+version_added: 0.2.0
+short_description: Instances that have left a cluster, from the scaling activities of its groups
+description:
+  - Reads from the scaling activities of a cluster's auto scaling groups which instances they launched that do not run any more, and which
+    were terminated or detached, so that their certificates can be revoked. An instance that ends by itself, such as a Spot Instance that is
+    interrupted, may be known by its launch alone. AWS keeps scaling activities for six weeks.
+options:
+  cluster:
+    description:
+      - Name of the cluster.
+    type: str
+    required: true
+  days:
+    description:
+      - How many days back. What was terminated or detached earlier has no certificate that is still valid.
+    type: int
+    required: true
+  instance_ids:
+    description:
+      - Instances that are in the cluster now. They are not listed, whatever the activities say.
+    type: list
+    elements: str
+    default: []
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+  idempotent:
+    description: Only reads.
+    support: full
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: List the instances that left the cluster in the last ten days
+  deeplearning.cluster.former_nodes_info:
+    cluster: bert
+    region: us-east-1
+    days: 10
+  register: former
+"""
+
+RETURN = r"""
+instance_ids:
+  description: Ids of the instances, sorted.
+  returned: success
+  type: list
+  elements: str
+  sample: [i-0123456789abcdef0]
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import AnsibleAWSModule, Cloud, CloudError, error_code, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import membership
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.members import ALIVE
+from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
+
+try:
+    from botocore.exceptions import BotoCoreError, ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+CALLS = Calls(reads=("autoscaling:DescribeScalingActivities", "ec2:DescribeInstances"))
+
+# Amazon EC2 Auto Scaling User Guide, "Verify a scaling activity": descriptions begin so
+LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")
+LEAVES = re.compile(r"(?:Terminating|Detaching) EC2 instance: (i-[0-9a-f]{8,17})\b")
+
+
+def activities(cloud: Cloud, group: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the group's activities; none if there is no such group."""
+    try:
+        for page in cloud.autoscaling.get_paginator("describe_scaling_activities").paginate(
+            AutoScalingGroupName=group, IncludeDeletedGroups=True
+        ):
+            yield from page["Activities"]
+    except ClientError as error:
+        if error_code(error) != "ValidationError" or "not found" not in str(error):
+            raise
+
+
+def running_instances(cloud: Cloud) -> set[str]:
+    """Return the instances of the cluster's groups that run, or soon will."""
+    alive = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
+    reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
+    return {instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]}
+
+
+def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, running: Collection[str]) -> set[str]:
+    """Return the instances that have left by these activities, without those that left before a time.
+
+    No activity tells of an instance that ended by itself while its group replaces none: it was launched, and does not run.
+    """
+    launched, left, left_before = set[str](), set[str](), set[str]()
+    for activity in found:
+        description = activity.get("Description", "")
+        if match := LAUNCHES.match(description):
+            launched.add(match[1])
+        elif match := LEAVES.match(description):
+            (left if activity["StartTime"] >= since else left_before).add(match[1])
+    return left | (launched - left_before - set(running))
+
+
+def main() -> None:
+    module = AnsibleAWSModule(
+        argument_spec={
+            "cluster": {"type": "str", "required": True},
+            "days": {"type": "int", "required": True},
+            "instance_ids": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    # A termination takes a while, and certificates are signed until it begins
+    since = datetime.now(timezone.utc) - timedelta(days=module.params["days"] + 1)
+    try:
+        cloud = Cloud(module, module.params["cluster"])
+        cloud.client("autoscaling")
+        groups = [f"{cloud.cluster}-{group}" for group in (MASTER, WORKERS)]
+        with ThreadPoolExecutor(len(groups)) as pool:
+            found = list(pool.map(lambda group: list(activities(cloud, group)), groups))
+            # After the activities, so that no launch among them is missed here
+            running = running_instances(cloud)
+            former = set().union(*(former_instances(each, since, running) for each in found))
+    except (CloudError, BotoCoreError, ClientError) as error:
+        fail(module, error)
+    module.exit_json(changed=False, instance_ids=sorted(former - set(module.params["instance_ids"])))
+
+
+if __name__ == "__main__":
+    main()

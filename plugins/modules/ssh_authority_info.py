@@ -1,0 +1,88 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ssh_authority_info
+version_added: 0.1.0
+short_description: Whether a training cluster has an SSH certificate authority
+description:
+  - Tells whether M(deeplearning.cluster.ssh_authority) has created the cluster's authority, without reading its key.
+  - The role P(deeplearning.cluster.ssh_trust#role) creates it when it configures nodes for the first time. Jobs run on configured
+    nodes only.
+options:
+  cluster:
+    description:
+      - Name of the cluster.
+    type: str
+    required: true
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+  idempotent:
+    description: Only reads.
+    support: full
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Ask whether the cluster has ever been configured
+  deeplearning.cluster.ssh_authority_info:
+    cluster: bert
+    region: us-east-1
+  register: authority
+"""
+
+RETURN = r"""
+exists:
+  description: Whether the cluster has an authority.
+  returned: always
+  type: bool
+  sample: true
+"""
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._authority import parameter_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import AnsibleAWSModule, Cloud, CloudError, error_code, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
+
+try:
+    from botocore.exceptions import BotoCoreError, ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+CALLS = Calls(reads=("ssm:ListTagsForResource",))
+
+
+def exists(cloud: Cloud) -> bool:
+    """Whether there is the parameter. Its tags are asked for: whoever may read them may not read the key."""
+    try:
+        cloud.ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=parameter_name(cloud.cluster))
+    except ClientError as error:
+        if error_code(error) == "InvalidResourceId":
+            return False
+        raise
+    return True
+
+
+def main() -> None:
+    module = AnsibleAWSModule(argument_spec={"cluster": {"type": "str", "required": True}}, supports_check_mode=True)
+    try:
+        found = exists(Cloud(module, module.params["cluster"]))
+    except (CloudError, BotoCoreError, ClientError) as error:
+        fail(module, error)
+    module.exit_json(changed=False, exists=found)
+
+
+if __name__ == "__main__":
+    main()

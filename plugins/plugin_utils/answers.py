@@ -1,0 +1,366 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What modules answer on nodes is data: only what a module documents goes on, typed, bounded and without control characters.
+
+ansible-core makes variables of a host out of the C(ansible_facts) of any result, and a training script can answer for every module that
+runs on its node. With C(inject_facts_as_vars) those variables would come before the inventory's and the roles' own.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import math
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible import constants
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+
+display = Display()
+
+MODULES = Path(__file__).resolve().parents[1] / "modules"
+
+# Bytes of one answer. The logs and the progress of a long job take a few of them.
+ANSWER_LIMIT = 64 << 20
+# Characters of one value, and how deep values may be nested.
+TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
+INTEGER_LIMIT = 1 << 63
+# Seconds in which a node has to answer, beside those that a module is given for its work.
+ANSWER_TIMEOUT = 600
+
+#: What any module may return. Facts and the arguments that a host says it was given are not among it.
+COMMON: Mapping[str, Mapping[str, Any]] = {
+    "changed": {"type": "bool"},
+    "failed": {"type": "bool"},
+    "skipped": {"type": "bool"},
+    "msg": {"type": "text"},
+    "rc": {"type": "int"},
+    "module_stdout": {"type": "text"},
+    "module_stderr": {"type": "text"},
+    "diff": {
+        "type": "list",
+        "elements": "dict",
+        "contains": {
+            name: {"type": "text", "returned": "sometimes"} for name in ("before", "after", "before_header", "after_header", "prepared")
+        },
+    },
+}
+#: These are in every result, and say nothing.
+SILENT = ("invocation", "exception", "warnings", "deprecations", "ansible_facts", "stdout", "stdout_lines", "stderr", "stderr_lines")
+
+SETTING = """\
+[defaults]
+inject_facts_as_vars = false"""
+
+
+class AnswerError(Exception):
+    """A value is not what the module documents; the text says which and why."""
+
+
+class SilenceError(BaseException):
+    """A node has not answered in time. Not an Exception: connections would try again."""
+
+
+class NodeAction(ActionBase):
+    """An action whose module runs on a node. All that the node answers passes a filter."""
+
+    _requires_connection = True
+    _host, _limit = "", ANSWER_TIMEOUT
+
+    def __init_subclass__(cls, module: str, **options: Any) -> None:
+        """Read what the module documents when the plugin is loaded, before Ansible makes a process for each host."""
+        super().__init_subclass__(**options)
+        returned_values(module)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        refuse_injected_facts()
+        variables = task_vars or {}
+        own = self._task.args.get("timeout")  # of what the module does
+        self._host = str(variables.get("inventory_hostname", ""))
+        self._limit = int(variables.get("deeplearning_answer_timeout", ANSWER_TIMEOUT)) + (int(own) if str(own).isdecimal() else 0)
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        return result
+
+    def _low_level_execute_command(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        """Run a command on the node, for a limited time, and take control characters and what is too long out of what it prints."""
+        with self._contact():
+            answer: dict[str, Any] = super()._low_level_execute_command(*arguments, **options)
+        for name in ("stdout", "stderr"):
+            text = answer.get(name) or ""
+            if len(text) > ANSWER_LIMIT:
+                raise AnsibleConnectionFailure(f"{self._host}: the answer has more than {ANSWER_LIMIT >> 20} MiB. Check the host.")
+            answer[name] = clean(text)
+            answer[f"{name}_lines"] = answer[name].splitlines()
+        return answer
+
+    def _transfer_file(self, *arguments: Any, **options: Any) -> Any:
+        with self._contact():
+            return super()._transfer_file(*arguments, **options)
+
+    @contextlib.contextmanager
+    def _contact(self) -> Iterator[None]:
+        """Within this, a node that is silent for too long is unreachable, and what it prints in place of an answer is cleaned."""
+        try:
+            with time_limit(self._limit):
+                yield
+        except SilenceError:
+            end_children()
+            raise AnsibleConnectionFailure(
+                f"{self._host}: no answer within {self._limit} s. Check the host, or give it more time by deeplearning_answer_timeout."
+            ) from None
+        except AnsibleConnectionFailure as error:
+            raise AnsibleConnectionFailure(clean(str(error))) from None
+        except AnsibleError as error:
+            raise AnsibleError(clean(str(error))) from None
+
+    def _execute_module(
+        self,
+        module_name: str | None = None,
+        module_args: dict[str, Any] | None = None,
+        tmp: str | None = None,
+        task_vars: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Run a module of this collection on the node and return of its answer what the module documents."""
+        module, host = module_name or self._task.action, (task_vars or {}).get("inventory_hostname", "")
+        try:
+            answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
+        except (AttributeError, TypeError, RecursionError) as error:
+            # ansible-core expects an object with objects in it, and meets anything.
+            return refusal(host, module, f"it is not a module's result ({clean_line(str(error))})")
+        for warning in warnings_of(answer):
+            display.warning(f"{host}: {warning}")
+        # ansible-core's own, where it had to look for the interpreter: the next task would look again without it.
+        facts = {self._discovered_interpreter_key: self._discovered_interpreter} if self._discovered_interpreter_key else {}
+        part = documented_part({**answer, "ansible_facts": without(answer.get("ansible_facts"), facts)}, module, host)
+        return {**part, "ansible_facts": facts} if facts else part
+
+    def _update_module_args(self, module_name: str, module_args: dict[str, Any], task_vars: Any, *arguments: Any, **options: Any) -> None:
+        """Keep arguments out of the node's syslog: addresses of data may have a signature in them, environments a token."""
+        super()._update_module_args(module_name, module_args, task_vars, *arguments, **options)
+        module_args["_ansible_no_log"] = True
+
+    def _parse_returned_data(self, *arguments: Any) -> dict[str, Any]:
+        """Take out what ansible-core would show on the terminal as it is."""
+        parsed: dict[str, Any] = super()._parse_returned_data(*arguments)
+        internal = [
+            key for key in parsed if key in constants.INTERNAL_RESULT_KEYS or (key.startswith("_ansible_") and key != "_ansible_parsed")
+        ]
+        for key in internal:
+            del parsed[key]
+            parsed[f"internal {key}"] = None
+        return parsed
+
+    @contextlib.contextmanager
+    def reading(self, task_vars: Mapping[str, Any] | None) -> Iterator[None]:
+        """Within this, what cannot be made of an answer's free-form values fails the task in one sentence."""
+        try:
+            yield
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            host = (task_vars or {}).get("inventory_hostname", "")
+            answer = refusal(host, self._task.action, f"{type(error).__name__}: {clean_line(str(error))}")
+            raise AnsibleActionFail(answer["msg"]) from None
+
+
+@contextlib.contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Raise SilenceError after so many seconds within this. Where the task has a limit of Ansible's own, that one stands."""
+    if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+
+    def end(*_: Any) -> None:
+        raise SilenceError
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def end_children() -> None:
+    """End the ssh that still waits for the node. Ansible has a process for each task and host; other systems than Linux keep it."""
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
+            os.kill(int(child), signal.SIGTERM)
+
+
+def refuse_injected_facts() -> None:
+    """Raise AnsibleActionFail where nodes could set variables of the controller."""
+    if constants.config.get_config_value("INJECT_FACTS_AS_VARS"):
+        raise AnsibleActionFail(
+            "inject_facts_as_vars: it is on, so that a node could set any variable by its answers. "
+            f"Add this to ansible.cfg (or set ANSIBLE_INJECT_FACT_VARS=false):\n{SETTING}"
+        )
+
+
+def documented_part(answer: Mapping[str, Any], module: str, host: str) -> dict[str, Any]:
+    """Return the documented values of a module's answer, or a failed result where one is not as documented."""
+    values = {**COMMON, **returned_values(module)}
+    unknown = sorted(clean_line(str(key))[:40] for key in answer if key not in values and not is_silent(key))
+    if answer.get("ansible_facts"):
+        unknown.insert(0, "ansible_facts")
+    if unknown:
+        display.warning(
+            f"{host}: {module.rpartition('.')[2]} returned what it does not document: {', '.join(unknown[:8])}. "
+            "It is ignored. Check the host: its Python answers with more than the collection's code."
+        )
+    is_failed = answer.get("failed") is True
+    try:
+        return _members(answer, values, "", is_complete=not is_failed)
+    except AnswerError as error:
+        return refusal(host, module, str(error))
+
+
+def without(facts: Any, own: Mapping[str, Any]) -> Any:
+    """Return what else there is among the facts of an answer."""
+    return {key: value for key, value in facts.items() if key not in own} if isinstance(facts, dict) else facts
+
+
+def is_silent(key: Any) -> bool:
+    """Return whether a key of an answer is Ansible's own and is dropped without a word."""
+    return key in SILENT or str(key).startswith("_ansible_")
+
+
+def refusal(host: str, module: str, reason: str) -> dict[str, Any]:
+    """Return the result of a task whose module answered what it cannot have answered."""
+    name = module.rpartition(".")[2]
+    return {
+        "failed": True,
+        "changed": False,
+        "msg": f"{host}: the answer of {name} is not valid: {reason}. Check the host, or replace it, before you go on.",
+    }
+
+
+def warnings_of(answer: Mapping[str, Any]) -> list[str]:
+    """Return the warnings of an answer as lines."""
+    found = answer.get("warnings") or []
+    texts = [getattr(getattr(each, "event", None), "msg", each) for each in (found if isinstance(found, (list, tuple)) else [])]
+    return [clean_line(each)[:1000] for each in texts if isinstance(each, str)]
+
+
+@functools.lru_cache(maxsize=None)
+def returned_values(module: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return what a module of this collection documents that it returns, by name."""
+    source = (MODULES / f"{module.rpartition('.')[2]}.py").read_text(encoding="utf-8")
+    (text,) = [ast.literal_eval(line.value) for line in ast.parse(source).body if isinstance(line, ast.Assign) and _is_return(line)]
+    documented: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return documented
+
+
+def _is_return(line: ast.Assign) -> bool:
+    return isinstance(line.targets[0], ast.Name) and line.targets[0].id == "RETURN"
+
+
+def _members(value: Mapping[str, Any], documented: Mapping[str, Mapping[str, Any]], place: str, is_complete: bool = True) -> dict[str, Any]:
+    result = {}
+    for name, description in documented.items():
+        where = f"{place}.{name}" if place else name
+        if value.get(name) is not None:
+            result[name] = _value(value[name], description, where)
+        elif is_complete and _is_required(description, place):
+            raise AnswerError(f"{where} is missing")
+        elif name in value:
+            result[name] = None
+    return result
+
+
+def _is_required(description: Mapping[str, Any], place: str) -> bool:
+    """A value of the result is there when the documentation says so; a member of a value unless the documentation says otherwise."""
+    returned = description.get("returned")
+    return returned is None if place else returned in ("always", "success")
+
+
+def _value(value: Any, description: Mapping[str, Any], place: str) -> Any:
+    kind = description["type"]
+    if kind == "list":
+        if not isinstance(value, list):
+            raise AnswerError(f"{place} is not a list")
+        element = {"type": description.get("elements", "raw"), "contains": description.get("contains")}
+        return [_value(each, element, f"{place}[{index}]") for index, each in enumerate(value)]
+    if kind == "dict" and description.get("contains"):
+        if not isinstance(value, dict):
+            raise AnswerError(f"{place} is not a dict")
+        return _members(value, description["contains"], place)
+    checked = CHECKS[kind](value)
+    if checked is None:
+        raise AnswerError(f"{place} is not a {kind}")
+    if description.get("choices") and checked not in description["choices"]:
+        raise AnswerError(f"{place} is {str(checked)[:40]!r} and none of {', '.join(description['choices'])}")
+    return checked
+
+
+def _text(value: Any) -> str | None:
+    return clean(str.__str__(value)[:TEXT_LIMIT]) if isinstance(value, str) else None
+
+
+def _line(value: Any) -> str | None:
+    """A value that is shown within a line must not begin one of its own, which could look like one of Ansible's."""
+    text = _text(value)
+    return None if text is None else text.replace("\n", " ")
+
+
+def _path(value: Any) -> str | None:
+    text = _text(value)
+    return text if text and text.startswith("/") and text == value == clean_line(text) and len(text) <= 4096 else None
+
+
+def _integer(value: Any) -> int | None:
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < INTEGER_LIMIT else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return _integer(value)
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _dictionary(value: Any) -> dict[str, Any] | None:
+    return free(value) if isinstance(value, dict) else None
+
+
+def free(value: Any, depth: int = DEPTH_LIMIT) -> Any:
+    """Return a free-form value as plain data. Raises AnswerError where it is nested too deeply."""
+    if depth == 0:
+        raise AnswerError(f"values are nested more than {DEPTH_LIMIT} deep")
+    if isinstance(value, Mapping):
+        return {clean_line(str(key))[:TEXT_LIMIT]: free(each, depth - 1) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [free(each, depth - 1) for each in value]
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, int):
+        return int(value) if abs(value) < INTEGER_LIMIT else float("inf")
+    return _line(str(value))
+
+
+CHECKS = {
+    "str": _line,
+    "text": _text,
+    "path": _path,
+    "int": _integer,
+    "float": _number,
+    "bool": _flag,
+    "dict": _dictionary,
+    "raw": free,
+}

@@ -1,0 +1,29 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Who the nodes of a cluster are, as the controller knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname", "private_ip": "deeplearning_private_ip"}
+
+
+def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return C(number), C(hostname) and C(private_ip) of the nodes by their names in the inventory.
+
+    They come from the table that the inventory plugin gives to the controller; where the inventory is made by hand, from its variables of
+    the hosts of the same cluster.
+    """
+    hostvars = variables["hostvars"]
+    table = hostvars["localhost"].get("deeplearning_nodes") if "localhost" in hostvars else None
+    if table:
+        return {name: {key: node[key] for key in VARIABLES} for name, node in table.items()}
+    cluster = variables.get("deeplearning_cluster_name")
+    return {
+        name: {key: host[variable] for key, variable in VARIABLES.items() if variable in host}
+        for name, host in hostvars.items()
+        if host.get("deeplearning_cluster_name") == cluster and VARIABLES["number"] in host
+    }

@@ -1,0 +1,185 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The controller's SSH files of a cluster: C(known_hosts), C(config) and C(revoked_keys). Pure.
+
+Whatever gets into them is matched in full first: a line break in a value would be a line of its own, for any host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils.ssh_certificates import (
+    HOST_NAME,
+    USER_NAME,
+    bare_key,
+    key_ids,
+    revocation_list,
+)
+
+#: A host key as cloud-init prints it and as known_hosts has it, without a comment
+HOST_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/=]{1,2000}")
+#: A command that ssh gives to a shell: one line, and printable
+COMMAND = re.compile(r"[\x20-\x7e]{1,2000}")
+#: A file in ssh's quotes, in which it expands % and ${...}
+FILE = re.compile(r'[^\x00-\x1f\x7f"\\$]{1,1000}')
+#: The same in a file of an earlier version, which has comments
+COMMENTED_KEY = re.compile(rf"({HOST_KEY.pattern})(?: [^\x00-\x1f\x7f]*)?")
+CERTIFICATE_AUTHORITY = "@cert-authority"
+
+#: How the parts of a node have to look
+PATTERNS = {
+    "name": HOST_NAME,
+    "instance_id": HOST_NAME,
+    "address": HOST_NAME,
+    "user": USER_NAME,
+    "private_key_file": FILE,
+    "proxy_command": COMMAND,
+}
+REQUIRED = ("instance_id", "address", "user")
+
+
+class Node(NamedTuple):
+    """How one node is reached."""
+
+    name: str
+    instance_id: str
+    address: str
+    user: str
+    port: int | None = None
+    private_key_file: str | None = None
+    proxy_command: str | None = None
+    jump: bool = False
+
+
+class KnownHosts(NamedTuple):
+    """What a C(known_hosts) file of this collection says; the authority is empty where there is none."""
+
+    authority: str
+    revoked: tuple[str, ...]
+    keys: dict[str, tuple[str, ...]]
+
+
+NOTHING_KNOWN = KnownHosts("", (), {})
+
+
+def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
+    """Return the nodes of a table by inventory name. Raises ValueError that names host and value where one does not fit."""
+    return [_node(str(name), row) for name, row in table.items()]
+
+
+def _node(name: str, row: Mapping[str, Any]) -> Node:
+    missing = [field for field in REQUIRED if not row.get(field)]
+    if missing:
+        raise ValueError(f"{name!r}: the inventory does not give {', '.join(missing)} of this host. Use the nodes inventory or set it")
+    values = {field: str(row[field]) for field in PATTERNS if row.get(field)} | {"name": name}
+    for field, value in values.items():
+        if not PATTERNS[field].fullmatch(value):
+            raise ValueError(f"{name!r}: {field} {value!r} is not allowed in SSH files. Use what matches {PATTERNS[field].pattern}")
+    return Node(**values, port=_port(name, row.get("port")), jump=bool(row.get("jump")))
+
+
+def _port(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,5}", str(value)):
+        raise ValueError(f"{name!r}: port {value!r} is not a number")
+    return int(value)
+
+
+def parse_known_hosts(text: str) -> KnownHosts:
+    """Return what a file says in lines as this collection writes them. Other lines do not count."""
+    authority = ""
+    revoked: tuple[str, ...] = ()
+    keys: dict[str, tuple[str, ...]] = {}
+    for line in text.splitlines():
+        first, _space, rest = line.partition(" ")
+        if first == CERTIFICATE_AUTHORITY:
+            patterns, _space, key = rest.partition(" ")
+            authority = _authority(key)
+            revoked = tuple(pattern[1:] for pattern in patterns.split(",") if pattern.startswith("!") and HOST_NAME.fullmatch(pattern[1:]))
+        elif HOST_NAME.fullmatch(first) and (found := COMMENTED_KEY.fullmatch(rest)):
+            keys[first] = (*keys.get(first, ()), found[1])
+    return KnownHosts(authority, revoked, keys)
+
+
+def _authority(key: str) -> str:
+    try:
+        return bare_key(key)
+    except ValueError:
+        return ""
+
+
+def answered_key(answer: str) -> tuple[str, ...]:
+    """Return the one key of a host's C(ssh_host_ed25519_key.pub), nothing for an answer that is anything else but that one line."""
+    key = _authority(answer)
+    return (key,) if key else ()
+
+
+def given_keys(host_keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return keys by instance id, without comments. Raises ValueError where one is not a host key."""
+    result = {}
+    for entry in host_keys:
+        instance_id = str(entry["instance_id"])
+        keys = tuple(" ".join(str(key).split(" ")[:2]).rstrip() for key in entry["keys"])
+        if not HOST_NAME.fullmatch(instance_id) or not all(HOST_KEY.fullmatch(key) for key in keys):
+            raise ValueError(f"{instance_id!r}: its host keys are not OpenSSH public keys: {list(keys)!r:.200}")
+        result[instance_id] = keys
+    return result
+
+
+def known_hosts_file(known: KnownHosts, instance_ids: Collection[str]) -> str:
+    """Return the file's text: keys of these instances, and the authority for all but those that are revoked."""
+    lines = []
+    if known.authority:
+        patterns = ",".join(["*", *(f"!{instance_id}" for instance_id in sorted(known.revoked))])
+        lines.append(f"{CERTIFICATE_AUTHORITY} {patterns} {known.authority}")
+    for instance_id in sorted(set(instance_ids) - set(known.revoked)):
+        lines += [f"{instance_id} {key}" for key in known.keys.get(instance_id, ())]
+    return "".join(line + "\n" for line in lines)
+
+
+def revoked_keys_file(known: KnownHosts, users: Collection[str]) -> bytes:
+    """Return the key revocation list that belongs to it."""
+    if not known.authority:
+        return revocation_list("", [])
+    ids = [key_id for instance_id in known.revoked for user in users for key_id in key_ids(instance_id, user).values()]
+    return revocation_list(known.authority, ids)
+
+
+def config_file(nodes: Sequence[Node], jump_host: str, known_hosts: str, revoked_keys: str) -> str:
+    """Return the text of a configuration for C(ssh -F). Raises ValueError where a path cannot be quoted."""
+    if not HOST_NAME.fullmatch(jump_host):
+        raise ValueError(f"jump_host: {jump_host!r} is not allowed in SSH files. Use what matches {HOST_NAME.pattern}")
+    parts = [
+        "# Written by the role deeplearning.cluster.ssh_trust. Use it with `ssh -F`, or with an Include line at the top of ~/.ssh/config.\n"
+    ]
+    for node in nodes:
+        settings = {
+            "HostName": node.address,
+            "Port": node.port,
+            "User": node.user,
+            "IdentityFile": node.private_key_file and quoted(node.private_key_file),
+            "HostKeyAlias": node.instance_id,
+            "UserKnownHostsFile": quoted(known_hosts),
+            "GlobalKnownHostsFile": "/dev/null",
+            "RevokedHostKeys": quoted(revoked_keys),
+            "StrictHostKeyChecking": "yes",
+            "UpdateHostKeys": "no",
+            "ForwardAgent": "no",
+            "ForwardX11": "no",
+            "ProxyCommand": node.proxy_command,
+            "ProxyJump": jump_host if node.jump and not node.proxy_command and node.name != jump_host else None,
+        }
+        parts.append(f"\nHost {node.name}\n" + "".join(f"    {name} {value}\n" for name, value in settings.items() if value is not None))
+    return "".join(parts)
+
+
+def quoted(path: str) -> str:
+    """Return a path in ssh's quotes. Raises ValueError for one that has no place there."""
+    if not FILE.fullmatch(path):
+        raise ValueError(f'{path!r} cannot be quoted in SSH files. Use a path without ", \\, $ and control characters')
+    return '"' + path.replace("%", "%%") + '"'
