@@ -1,7 +1,7 @@
-"""Writes the IAM policies that operators need into docs/policies, one for each playbook, from what units and modules declare.
+"""Writes the IAM policies that operators need, one for each playbook, from what components and modules declare.
 
-`python tools/iam_policies.py` writes them for every cluster in every region of an account. `--cluster 'bert-*' --output FOLDER` narrows
-them to the clusters whose names match; `--partition aws-cn` is for accounts in China.
+`python tools/iam_policies.py --cluster bert --output FOLDER` writes them for the cluster `bert`, `--cluster 'speech-*'` for all clusters
+whose names begin so. Without options it writes the examples in docs/policies, which are for clusters named `example-*`.
 """
 
 from __future__ import annotations
@@ -14,29 +14,45 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import CALLS as INVENTORY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._authority_key.calls import CALLS as AUTHORITY_KEY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._authority_key.key import alias
 from ansible_collections.deeplearning.cluster.plugins.module_utils._data.calls import CALLS as BUCKET
+from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role.definition import PATH
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.calls import CALLS as VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
 from ansible_collections.deeplearning.cluster.plugins.module_utils.provisioning import ALL_UNITS
+from ansible_collections.deeplearning.cluster.plugins.modules.former_nodes_info import CALLS as FORMER_NODES
 from ansible_collections.deeplearning.cluster.plugins.modules.host_keys_info import CALLS as HOST_KEYS
 from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority import CALLS as AUTHORITY
+from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority_info import CALLS as AUTHORITY_INFO
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "policies"
-# What `aws ssm start-session` asks for, by which hosts are reached with connection_path: session_manager
-SESSIONS = ("ssm:StartSession", "ssm:TerminateSession")
+EXAMPLE = "example-*"
+# What `aws ssm start-session` asks for, by which hosts are reached with connection_path: session_manager. Source: AWS Systems Manager User
+# Guide, "Allow and control permissions for SSH connections through Session Manager"
+SESSIONS = ("ssm:StartSession", "ssm:TerminateSession", "ssmmessages:OpenDataChannel")
 # What `aws s3 sync` asks for, by which files go from the controller to S3
 UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
+WITHOUT_REGION = ("iam:", "route53:", "sts:")
 LONGEST = 6144  # characters of a managed policy, white space not counted
 UNITS = [unit.calls for unit in ALL_UNITS]
 
 # Actions for which AWS asks on the caller's behalf, by those of the calls that lead to them. Sources: the "dependent actions" of the
-# Service Authorization Reference; Amazon EC2 Auto Scaling User Guide, "Launch template support"; Amazon EFS User Guide, "API permissions";
-# FSx for Lustre User Guide, "Linking your file system to an S3 bucket".
+# Service Authorization Reference; Amazon EC2 Auto Scaling User Guide, "Launch template support"; Amazon EFS API Reference, the permissions
+# that each operation requires; FSx for Lustre User Guide, "Linking your file system to an S3 bucket"; IAM User Guide, "Tagging IAM
+# resources".
 _GROUPS = ("autoscaling:CreateAutoScalingGroup", "autoscaling:UpdateAutoScalingGroup")
 _FILE_SYSTEMS = ("elasticfilesystem:CreateFileSystem", "fsx:CreateFileSystem")
 IMPLIED: dict[str, tuple[str, ...]] = {
     "ec2:CreateNetworkInterface": ("elasticfilesystem:CreateMountTarget", "fsx:CreateFileSystem"),
     "ec2:DeleteNetworkInterface": ("elasticfilesystem:DeleteMountTarget",),
+    "ec2:DescribeNetworkInterfaceAttribute": (
+        "elasticfilesystem:DescribeMountTargetSecurityGroups",
+        "elasticfilesystem:ModifyMountTargetSecurityGroups",
+    ),
+    "ec2:DescribeNetworkInterfaces": ("elasticfilesystem:CreateMountTarget",),
+    "ec2:DescribeSubnets": ("elasticfilesystem:CreateMountTarget",),
     "ec2:GetSecurityGroupsForVpc": ("fsx:CreateFileSystem",),
     "ec2:ModifyNetworkInterfaceAttribute": ("elasticfilesystem:ModifyMountTargetSecurityGroups",),
     "ec2:RunInstances": _GROUPS,
@@ -45,9 +61,12 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "iam:AttachRolePolicy": ("fsx:CreateDataRepositoryAssociation",),
     "iam:CreateServiceLinkedRole": (*_GROUPS, *_FILE_SYSTEMS),
     "iam:PassRole": (*_GROUPS, "iam:AddRoleToInstanceProfile"),
+    "iam:TagInstanceProfile": ("iam:CreateInstanceProfile",),
+    "iam:TagRole": ("iam:CreateRole",),
     "kms:CreateGrant": _FILE_SYSTEMS,
-    "kms:Decrypt": ("ssm:GetParameter",),
+    "kms:Decrypt": ("ssm:GetParameter", "s3:PutObject"),
     "kms:DescribeKey": _FILE_SYSTEMS,
+    "kms:GenerateDataKey": ("s3:PutObject",),
     "kms:Encrypt": ("ssm:PutParameter",),
     "route53:AssociateVPCWithHostedZone": ("ec2:CreateVpcEndpoint",),
     "s3:TagResource": ("s3:CreateBucket",),
@@ -59,8 +78,21 @@ IMPLIED: dict[str, tuple[str, ...]] = {
 class Account:
     """For which clusters of which partition policies are made."""
 
-    cluster: str = "*"
+    cluster: str = EXAMPLE
     partition: str = "aws"
+    permissions_boundary: str = ""
+    """ARN of the policy that bounds what nodes' roles can be given."""
+    adopted: tuple[str, ...] = ()
+    """ARNs of what the definitions name and the clusters do not own."""
+    region: str = ""
+    """The only region, if any."""
+
+    def own_or_adopted(self, service: str, *arns: str) -> tuple[str, ...]:
+        return (*arns, *(arn for arn in self.adopted if arn.split(":")[2] == service))
+
+    @property
+    def bounded(self) -> dict[str, Any]:
+        return {"ArnEquals": {"iam:PermissionsBoundary": self.permissions_boundary}} if self.permissions_boundary else {}
 
     def arns(self, *names: str) -> tuple[str, ...]:
         """ARNs of an account's resources, from C(service:resource); those of IAM have no region."""
@@ -115,8 +147,6 @@ CHANGES = (
     "autoscaling:ResumeProcesses",
     "autoscaling:SuspendProcesses",
     "autoscaling:TerminateInstanceInAutoScalingGroup",
-    "autoscaling:UpdateAutoScalingGroup",
-    "ec2:AssociateAddress",
     "ec2:AssociateRouteTable",
     "ec2:AttachInternetGateway",
     "ec2:AuthorizeSecurityGroupEgress",
@@ -159,34 +189,53 @@ MOUNT_TARGETS = (
     "elasticfilesystem:ModifyMountTargetSecurityGroups",
 )
 INTERFACES = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute")
-LAUNCHED = (
-    "capacity-reservation",
-    "instance",
-    "key-pair",
-    "network-interface",
-    "placement-group",
-    "security-group",
-    "spot-instances-request",
-    "subnet",
-    "volume",
-)
+# What a launch template names, and what an auto scaling group adds and AWS makes
+NAMED = ("capacity-reservation", "key-pair", "placement-group", "security-group")
+MADE = ("instance", "network-interface", "spot-instances-request", "subnet", "volume")
+DOCUMENT_CHECK = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
 SERVICE_ROLES = ("autoscaling", "spot", "elasticfilesystem", "fsx", "s3.data-source.lustre.fsx")
+
+
+# Of the parameter. SSM describes parameters only all together
+AUTHORITY_ACTIONS = tuple(
+    action
+    for action in dict.fromkeys((*AUTHORITY_INFO.reads, *AUTHORITY.reads, *AUTHORITY.present, *AUTHORITY.absent))
+    if action.startswith("ssm:") and action != "ssm:DescribeParameters"
+)
 
 
 def scopes(account: Account) -> tuple[Scope, ...]:
     """All that is narrower than every resource."""
     run, own_template = "ec2:RunInstances", account.arns("ec2:launch-template/*")
-    names = f"{account.cluster}-nodes-*"
+    names, authority_alias = f"{account.cluster}-nodes-*", alias(account.cluster)
+    groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
     created = [action.split(":")[1] for action in (*CREATES, run)]
     via = [f"{service}.*.amazonaws.com*" for service in ("elasticfilesystem", "fsx", "ssm")]
     roles = {action for unit in UNITS for action in (*unit.reads, *unit.present, *unit.absent) if action.startswith("iam:")}
     return (
         Scope(
             "Create",
-            (*CREATES, "autoscaling:CreateAutoScalingGroup", *_FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation"),
+            (*CREATES, *_FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation"),
             condition=account.new,
         ),
-        Scope("TagWhatIsCreated", ("ec2:CreateTags",), condition={"StringEquals": {"ec2:CreateAction": created}}),
+        # What a group launches is known by the group's name. Nobody is asked for rights when the newest or the default version of a
+        # template becomes another one
+        Scope(
+            "CreateGroups",
+            ("autoscaling:CreateAutoScalingGroup",),
+            account.arns(*groups),
+            account.new | {"Bool": {"autoscaling:LaunchTemplateVersionSpecified": "true"}},
+        ),
+        Scope(
+            "ChangeGroups",
+            ("autoscaling:UpdateAutoScalingGroup",),
+            condition=account.own
+            | {
+                "BoolIfExists": {"autoscaling:LaunchTemplateVersionSpecified": "true"},
+                "Null": {"autoscaling:LaunchConfigurationName": "true"},
+            },
+        ),
+        Scope("TagWhatIsCreated", ("ec2:CreateTags",), condition={"StringEquals": {"ec2:CreateAction": created}} | account.new),
         Scope(
             "TagFileSystemThatIsCreated",
             ("elasticfilesystem:TagResource",),
@@ -204,26 +253,83 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.arns("ec2:subnet/*", "ec2:elastic-ip/*", "ec2:route-table/*", "ec2:security-group/*"),
         ),
         Scope("Change", CHANGES, condition=account.own),
-        Scope("AssociateAddress", ("ec2:AssociateAddress",), account.arns("ec2:instance/*", "ec2:network-interface/*")),
-        Scope("MountTargets", MOUNT_TARGETS, account.arns("elasticfilesystem:file-system/*")),
-        Scope("Interfaces", INTERFACES, account.arns("ec2:network-interface/*", "ec2:subnet/*", "ec2:security-group/*")),
+        Scope(
+            "AssociateAddress",
+            ("ec2:AssociateAddress",),
+            account.arns("ec2:elastic-ip/*", "ec2:instance/*", "ec2:network-interface/*"),
+            account.own,
+        ),
+        Scope("MountTargets", MOUNT_TARGETS, account.arns("elasticfilesystem:file-system/*"), account.own),
+        Scope("AdoptedFileSystems", MOUNT_TARGETS, account.own_or_adopted("elasticfilesystem")),
+        # EFS and FSx change network interfaces in the caller's name; the caller alone cannot
+        Scope(
+            "InterfacesOfFileSystems",
+            INTERFACES,
+            account.arns("ec2:network-interface/*", "ec2:subnet/*", "ec2:security-group/*"),
+            {"Bool": {"aws:ViaAWSService": "true"}},
+        ),
+        # FSx has no call that changes the groups of a file system. It tags its interfaces, AmazonFSxServiceRolePolicy goes by that
+        Scope(
+            "InterfacesOfLustre",
+            ("ec2:ModifyNetworkInterfaceAttribute",),
+            account.arns("ec2:network-interface/*"),
+            {"Null": {"aws:ResourceTag/AmazonFSx.FileSystemId": "false"}},
+        ),
+        Scope("GroupsOfLustre", ("ec2:ModifyNetworkInterfaceAttribute",), account.arns("ec2:security-group/*"), account.own),
         Scope("LaunchOwnTemplate", (run,), own_template, account.own),
+        # The subnets are the group's, not the template's. What the template names cannot be overridden
         Scope(
             "LaunchFromTemplate",
             (run,),
-            (*account.arns(*(f"ec2:{kind}/*" for kind in LAUNCHED)), account.public("ec2:image/*")),
+            account.arns(*(f"ec2:{kind}/*" for kind in MADE)),
             {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}},
         ),
-        # An instance profile that exists already may have any name
         Scope(
-            "NodesRole",
-            tuple(roles - {"iam:GetInstanceProfile"}),
-            account.arns(f"iam:role/{names}", f"iam:instance-profile/{names}"),
+            "LaunchWhatTemplateNames",
+            (run,),
+            (*account.arns(*(f"ec2:{kind}/*" for kind in NAMED)), account.public("ec2:image/*")),
+            {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}, "Bool": {"ec2:IsLaunchTemplateResource": "true"}},
+        ),
+        # IAM does not know the path of a role that does not exist. An instance profile that exists already may have any name
+        Scope(
+            "ReadNodesRole",
+            tuple(action for action in roles - {"iam:GetInstanceProfile"} if action.startswith(("iam:Get", "iam:List"))),
+            account.arns(f"iam:role/{names}", f"iam:role{PATH}{names}"),
+        ),
+        # An adopted role may have any name
+        Scope("SimulateRoles", ("iam:SimulatePrincipalPolicy",), account.arns("iam:role/*")),
+        Scope("CreateNodesRole", ("iam:CreateRole",), account.arns(f"iam:role{PATH}{names}"), account.new | account.bounded),
+        Scope(
+            "TagNodesRole",
+            ("iam:CreateInstanceProfile", "iam:TagInstanceProfile", "iam:TagRole"),
+            account.arns(f"iam:role{PATH}{names}", f"iam:instance-profile{PATH}{names}"),
+            account.new,
+        ),
+        Scope("WriteNodesRole", ("iam:PutRolePolicy",), account.arns(f"iam:role{PATH}{names}"), account.own | account.bounded),
+        # Whoever may set any boundary has none
+        Scope(
+            "BoundNodesRole",
+            ("iam:PutRolePermissionsBoundary",),
+            account.arns(f"iam:role{PATH}{names}") if account.permissions_boundary else (),
+            account.own | account.bounded,
+        ),
+        Scope(
+            "ChangeNodesRole",
+            (
+                "iam:AddRoleToInstanceProfile",
+                "iam:DeleteInstanceProfile",
+                "iam:DeleteRole",
+                "iam:DeleteRolePolicy",
+                "iam:DetachRolePolicy",
+                "iam:RemoveRoleFromInstanceProfile",
+            ),
+            account.arns(f"iam:role{PATH}{names}", f"iam:instance-profile{PATH}{names}"),
+            account.own,
         ),
         Scope(
             "PassNodesRole",
             ("iam:PassRole",),
-            account.arns(f"iam:role/{names}"),
+            account.own_or_adopted("iam", *account.arns(f"iam:role{PATH}{names}")),
             {"StringLike": {"iam:PassedToService": "ec2.amazonaws.com*"}},
         ),
         Scope(
@@ -237,10 +343,17 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ("iam:AttachRolePolicy", "iam:PutRolePolicy"),
             account.arns("iam:role/aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/*"),
         ),
-        Scope("PublicParameters", ("ssm:GetParameters", "ssm:GetParametersByPath"), (account.public("ssm:parameter/aws/service/*"),)),
+        Scope(
+            "PublicParameters",
+            ("ssm:GetParameters", "ssm:GetParametersByPath"),
+            account.own_or_adopted("ssm", account.public("ssm:parameter/aws/service/*"), *account.arns("ssm:parameter/aws/service/*")),
+        ),
         Scope(
             "Authority",
-            ("ssm:AddTagsToResource", *AUTHORITY.reads, *AUTHORITY.present, *AUTHORITY.absent),
+            (
+                "ssm:AddTagsToResource",
+                *AUTHORITY_ACTIONS,
+            ),
             account.arns(f"ssm:parameter/deeplearning/{account.cluster}/ssh-authority"),
         ),
         # S3 knows no conditions on the tags of buckets, unless each bucket was told to
@@ -248,12 +361,50 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             "DataBuckets",
             ("s3:TagResource", *UPLOADS, *BUCKET.reads, *BUCKET.present),
             (f"arn:{account.partition}:s3:::{account.cluster}-*",),
+            {"StringEquals": {"s3:ResourceAccount": "${aws:PrincipalAccount}"}},
+        ),
+        Scope(
+            "AdoptedBuckets",
+            (*UPLOADS, *BUCKET.reads),
+            tuple(each for arn in account.own_or_adopted("s3") for each in (arn, f"{arn}/*")),
         ),
         Scope("PrivateNames", ("route53:AssociateVPCWithHostedZone",), (f"arn:{account.partition}:route53:::hostedzone/*",)),
-        Scope("ConnectToNodes", ("ssm:StartSession",), account.arns("ec2:instance/*"), account.own),
-        Scope("ConnectBySsh", ("ssm:StartSession",), account.arns("ssm:document/AWS-StartSSHSession")),
-        Scope("EndOwnSessions", ("ssm:TerminateSession",), account.arns("ssm:session/${aws:userid}-*")),
+        # Without the check a caller who names no document gets a shell, whether or not that is allowed
+        Scope("ConnectToNodes", ("ssm:StartSession",), account.arns("ec2:instance/*"), account.own | DOCUMENT_CHECK),
+        Scope("ConnectBySsh", ("ssm:StartSession",), account.arns("ssm:document/AWS-StartSSHSession"), DOCUMENT_CHECK),
+        # The ids of sessions of roles do not begin with the caller's id, but the sessions are tagged with it
+        Scope(
+            "EndOwnSessions",
+            ("ssm:TerminateSession",),
+            account.arns("ssm:session/*"),
+            {"StringLike": {"ssm:resourceTag/aws:ssmmessages:session-id": ["${aws:userid}"]}},
+        ),
+        Scope(
+            "UseOwnSessions",
+            ("ssmmessages:OpenDataChannel",),
+            account.arns("ssm:session/${aws:userid}-*", "ssm:session/${aws:username}-*"),
+        ),
+        # With create_kms_key. The key's policy lets its creator name it, so that nobody needs rights on keys that others have made; who
+        # destroys the cluster has them on the key with its alias
+        Scope(
+            "CreateAuthorityKey",
+            ("kms:CreateKey",),
+            condition={"StringEquals": {"kms:KeySpec": "SYMMETRIC_DEFAULT", "kms:KeyUsage": "ENCRYPT_DECRYPT"}},
+        ),
+        Scope("AuthorityAlias", ("kms:CreateAlias", "kms:DeleteAlias"), account.arns(f"kms:{authority_alias}")),
+        Scope(
+            "AuthorityKey",
+            ("kms:DeleteAlias", "kms:ScheduleKeyDeletion"),
+            account.arns("kms:key/*"),
+            {"ForAnyValue:StringLike": {"kms:ResourceAliases": authority_alias}},
+        ),
         Scope("KeysOfServices", ("kms:CreateGrant", "kms:Decrypt", "kms:Encrypt"), condition={"StringLike": {"kms:ViaService": via}}),
+        # With dataset_kms_key_id. A multipart upload is decrypted when it is completed
+        Scope(
+            "KeysOfBuckets",
+            ("kms:Decrypt", "kms:GenerateDataKey"),
+            condition={"StringLike": {"kms:ViaService": "s3.*.amazonaws.com*"}},
+        ),
     )
 
 
@@ -268,9 +419,11 @@ def playbooks() -> dict[str, set[str]]:
     reads = {action for calls in UNITS for action in calls.reads}
     validate = reads | set(VALIDATORS.reads)
     inventory = set(INVENTORY.reads)
-    provision = inventory | validate | {action for calls in UNITS for action in calls.present}
-    configure = inventory | _all((HOST_KEYS,)) | set(AUTHORITY.reads + AUTHORITY.present)
-    absent = {action for calls in (*UNITS, AUTHORITY) for action in calls.absent}
+    provision = inventory | validate | {action for calls in UNITS for action in calls.present} | set(AUTHORITY_INFO.reads)
+    configure = (
+        inventory | _all((HOST_KEYS, FORMER_NODES)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
+    )
+    absent = {action for calls in (*UNITS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
     result = {
         "validate": inventory | validate,
         "provision": provision,
@@ -280,7 +433,7 @@ def playbooks() -> dict[str, set[str]]:
         "dataset": inventory | _all((BUCKET,)) | set(UPLOADS),
         "status": inventory,
         "stop": inventory,
-        "destroy": inventory | reads | set(AUTHORITY.reads) | absent,
+        "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_KEY.reads) | absent,
     }
     return {name: with_implied(actions) for name, actions in result.items()}
 
@@ -291,13 +444,30 @@ def _all(declared: Iterable[Calls]) -> set[str]:
 
 def statements(actions: set[str], account: Account) -> Iterator[dict[str, Any]]:
     """What allows the actions, and no more than AWS can tell apart."""
+    for statement in _everywhere(actions, account):
+        yield from _in_region(statement, account.region) if account.region else (statement,)
+
+
+def _in_region(statement: dict[str, Any], region: str) -> Iterator[dict[str, Any]]:
+    """The statement for one region; services that have none are called where AWS keeps them."""
+    regional = [action for action in statement["Action"] if not action.startswith(WITHOUT_REGION)]
+    others = [action for action in statement["Action"] if action.startswith(WITHOUT_REGION)]
+    if regional:
+        condition = statement.get("Condition", {})
+        equal = {**condition.get("StringEquals", {}), "aws:RequestedRegion": region}
+        yield {**statement, "Action": regional, "Condition": {**condition, "StringEquals": equal}}
+    if others:
+        yield {**statement, "Sid": f"{statement['Sid']}{'Everywhere' if regional else ''}", "Action": others}
+
+
+def _everywhere(actions: set[str], account: Account) -> Iterator[dict[str, Any]]:
     narrow = scopes(account)
     rest = actions - {action for scope in narrow for action in scope.actions}
     if rest:
         yield Scope("Read", ()).statement(rest)
     for scope in narrow:
         allowed = actions & set(scope.actions)
-        if allowed:
+        if allowed and scope.resources:
             yield scope.statement(allowed)
 
 
@@ -329,12 +499,26 @@ def text(policy: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cluster", default="*", help="name of the cluster, or a pattern with * (default: every cluster)")
+    parser.add_argument("--cluster", help="name of the cluster, or a pattern with * (needs --output)")
     parser.add_argument("--partition", default="aws", choices=["aws", "aws-cn", "aws-us-gov"])
+    parser.add_argument(
+        "--permissions-boundary", default="", metavar="ARN", help="policy that every role of nodes must have as its boundary"
+    )
+    parser.add_argument(
+        "--adopt", action="append", default=[], metavar="ARN", help="of a file system, role, bucket or parameter that definitions name"
+    )
+    parser.add_argument("--region", default="", help="allow this region alone")
     parser.add_argument("--output", type=Path, default=FOLDER, help="folder that gets the files (default: docs/policies)")
     arguments = parser.parse_args()
+    if arguments.output == FOLDER and (arguments.cluster or arguments.permissions_boundary or arguments.adopt or arguments.region):
+        parser.error("docs/policies holds the examples. Give --output FOLDER.")
+    if arguments.output != FOLDER and not arguments.cluster:
+        parser.error("give --cluster NAME, for which the policies are.")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    wanted = {f"{name}.json": text(policy) for name, policy in policies(Account(arguments.cluster, arguments.partition)).items()}
+    account = Account(
+        arguments.cluster or EXAMPLE, arguments.partition, arguments.permissions_boundary, tuple(arguments.adopt), arguments.region
+    )
+    wanted = {f"{name}.json": text(policy) for name, policy in policies(account).items()}
     for path in arguments.output.glob("*.json"):
         if path.name not in wanted and arguments.output == FOLDER:
             path.unlink()
