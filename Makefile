@@ -33,10 +33,13 @@ export GIT_CEILING_DIRECTORIES := $(CURDIR)/$(VENV)
 
 .PHONY: train
 train: run-setup ## Create a cluster in the local cloud and train a model on it, or EXAMPLE=name: that of examples/definitions
-	$(WITH_LOCAL_CLOUD) ansible-playbook -i inventory/local playbooks/train.yml $(addprefix -e @,$(DEFINITION)) $(ARGS)
+	rm -rf .cache/policies
+	python tools/iam_policies.py --cluster demo --output .cache/policies
+	$(WITH_LOCAL_CLOUD) operator=$$($(LOCAL_CLOUD) operator demo-train .cache/policies/train*.json) && eval "$$operator" && \
+		ansible-playbook -i inventory/local playbooks/train.yml $(addprefix -e @,$(DEFINITION)) $(ARGS)
 
 .PHONY: shell
-shell: run-setup ## A shell in which ansible and AWS tools talk to the local cloud
+shell: run-setup ## A shell in which ansible and AWS tools talk to the local cloud, as its administrator
 	$(WITH_LOCAL_CLOUD) ANSIBLE_INVENTORY=$(CURDIR)/inventory/local exec $${SHELL:-bash}
 
 .PHONY: clean
@@ -57,15 +60,16 @@ ifneq (,$(filter test test-all,$(MAKECMDGOALS)))
 sanity: | lint
 units: | sanity
 integration: | units
+security: | integration
 end-to-end: | hosts
-exhaustive: | integration
+exhaustive: | security
 frameworks: | end-to-end exhaustive
 molecule: | frameworks
 bench: | molecule
 endif
 
 .PHONY: test
-test: lint sanity units integration hosts end-to-end ## Everything that must pass before a change lands
+test: lint sanity units integration security hosts end-to-end ## Everything that must pass before a change lands
 
 .PHONY: test-all
 test-all: test exhaustive frameworks molecule bench ## Also what takes too long for every change: each call of a run interrupted, every framework, role scenarios, benchmarks
@@ -98,6 +102,10 @@ units: test-setup ## Tests of single functions
 integration: test-setup ## Tests of the local cloud's API, and of modules and inventory against it
 	$(PYTEST) extensions/local_cloud/tests/aws tests/integration
 
+.PHONY: security
+security: test-setup ## Attacks: hostile nodes, tags, neighbours and operators
+	$(PYTEST) tests/security
+
 .PHONY: hosts
 hosts: test-setup ## Tests of the local cloud's hosts, and of roles and jobs on them
 	$(PYTEST) extensions/local_cloud/tests/hosts tests/hosts
@@ -108,7 +116,7 @@ end-to-end: test-setup ## From nothing to a trained model, and back
 
 .PHONY: exhaustive
 exhaustive: test-setup ## Tests that take too long for every change: each call interrupted, every unit's options, shortages and more on real hosts
-	pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/hosts tests/end_to_end
+	pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/security tests/hosts tests/end_to_end
 
 .PHONY: frameworks
 frameworks: test-setup ## Every launcher with its real framework, and what can go wrong with its jobs

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import permissions
 import pytest
 from local_cloud.testing import LocalCloud
 
@@ -40,8 +42,14 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 
 @pytest.fixture(scope="session")
-def playbook(cloud: LocalCloud) -> Callable[..., Finished]:
-    """Runs one of the collection's playbooks with the inventory of `make train`."""
+def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
+    """The environment of who has the policies of a playbook and a cluster, and nothing else."""
+    return functools.cache(functools.partial(permissions.operator, cloud))
+
+
+@pytest.fixture(scope="session")
+def playbook(operator: Callable[..., dict[str, str]]) -> Callable[..., Finished]:
+    """Runs one of the collection's playbooks with the inventory of `make train`, as an operator with its policies."""
 
     def run(name: str, *arguments: str, status: int | None = 0) -> Finished:
         command = [
@@ -53,8 +61,9 @@ def playbook(cloud: LocalCloud) -> Callable[..., Finished]:
             f"deeplearning_network_cidr={NETWORK}",
             *arguments,
         ]
+        environment = operator(Path(name).stem, "demo")
         finished = subprocess.run(
-            command, env=cloud.environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            command, env=environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
         assert status is None or finished.returncode == status, finished.stdout
         return Finished(finished.returncode, finished.stdout)

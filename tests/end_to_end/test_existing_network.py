@@ -9,6 +9,9 @@ import json
 import subprocess
 
 import pytest
+from local_cloud.aws.context import ACCOUNT
+from local_cloud.hosts.podman import as_root
+from local_cloud.testing import wait_until
 
 from .conftest import REPOSITORY
 
@@ -34,12 +37,16 @@ def landlord(cloud):
         ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **target)
         ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
     file_system = efs.create_file_system(CreationToken="theirs", Encrypted=True)["FileSystemId"]
+    # Its owner has let everybody write there: who adopts it leaves the folder as it is
+    folder = cloud.cloud.home.file_systems / file_system
+    wait_until(folder.exists, 20)
+    subprocess.run(as_root("chmod", "1777", str(folder)), check=True)
     return {"deeplearning_vpc_id": vpc, "deeplearning_private_subnet_ids": [private], "deeplearning_file_system": file_system}
 
 
 @pytest.fixture(scope="module")
-def play(cloud, landlord, tmp_path_factory):
-    """Runs a playbook with the example's definition, on hosts that the simulator can be."""
+def play(operator, landlord, tmp_path_factory):
+    """Runs a playbook with the example's definition, on hosts that the simulator can be, as an operator with its policies."""
     project = tmp_path_factory.mktemp("project")
     (project / "nodes.yml").write_text(
         "plugin: deeplearning.cluster.nodes\ncluster: closed\nregion: us-east-1\nconnection_path: direct\n"
@@ -56,11 +63,14 @@ def play(cloud, landlord, tmp_path_factory):
         "training_job_arguments": ["--epochs", "2"],
     }
 
+    adopted = (f"arn:aws:elasticfilesystem:us-east-1:{ACCOUNT}:file-system/{landlord['deeplearning_file_system']}",)
+
     def run(name):
         command = ["ansible-playbook", "-i", str(project / "nodes.yml"), str(REPOSITORY / "playbooks" / name)]
         command += ["-e", f"@{REPOSITORY}/examples/definitions/private_existing_network.yml", "-e", json.dumps(more)]
+        environment = operator(name.removesuffix(".yml"), "closed", adopted)
         finished = subprocess.run(
-            command, env=cloud.environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            command, env=environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
         assert finished.returncode == 0, finished.stdout
         return finished.stdout

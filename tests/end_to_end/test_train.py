@@ -69,6 +69,8 @@ def test_first_run_trains_on_three_hosts(first_run, on_master):
     steps = re.findall(r"step (\d+)/600, epoch \d+, loss [\d.e-]+, accuracy ([\d.]+)", first_run)
     assert len(steps) > 1, "no progress was shown"
     assert float(steps[-1][1]) >= 0.95
+    end = re.sub(r"\s+", " ", first_run[first_run.index("succeeded after") :])
+    assert "3 nodes of cluster demo go on running and cost money, whether a job runs or not: c5.large. For fewer" in end
     directory = job_directory(first_run)
     log = on_master(f"cat {directory}/logs/*")
     shares = re.findall(r"rank (\d) of 3 on (\S+) \(cpu\): (\d+) of 1437 images", log)
@@ -93,7 +95,7 @@ def test_a_new_authority_comes_to_every_host(first_run, playbook, on_master, clo
     ssm.delete_parameter(Name=AUTHORITY)
     assert not changed_by_task(playbook("configure.yml").output)
     if cause == "a host lacks something":
-        on_master("rm ~/.ssh/id_ed25519-cert.pub")
+        on_master("sudo rm /etc/ssh/deeplearning/user_ed25519-cert.pub")
     else:
         known_hosts = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "ssh" / "demo" / "known_hosts"
         lines = known_hosts.read_text().splitlines(keepends=True)
@@ -207,7 +209,7 @@ def test_workers_come_and_go(first_run, playbook, on_master):
     assert set(playbook("configure.yml").recap) - {"localhost"} == HOSTS
 
 
-def test_a_team_project_does_the_same_in_three_lines(first_run, cloud, tmp_path):
+def test_a_team_project_does_the_same_in_three_lines(first_run, operator, tmp_path):
     collections, project = tmp_path / "collections", tmp_path / "project"
     subprocess.run(
         ["ansible-galaxy", "collection", "build", "--output-path", str(tmp_path), str(REPOSITORY)], check=True, capture_output=True
@@ -223,7 +225,7 @@ def test_a_team_project_does_the_same_in_three_lines(first_run, cloud, tmp_path)
         re.sub(r"training_job_source: .*", f"training_job_source: {REPOSITORY}/examples/digits", definition)
     )
     (project / "train.yml").write_text("- name: Train\n  ansible.builtin.import_playbook: deeplearning.cluster.train\n")
-    environment = {**cloud.environment, "ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_HOME": str(tmp_path / "ansible")}
+    environment = {**operator("train", "demo"), "ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_HOME": str(tmp_path / "ansible")}
     command = ["ansible-playbook", "-i", "nodes.yml", "train.yml", "-e", '{"training_job_arguments": ["--epochs", "2"]}']
     finished = subprocess.run(
         command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False

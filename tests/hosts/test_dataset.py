@@ -100,7 +100,7 @@ def cluster(tmp_path_factory):
 
 def launch(cloud, key):
     ec2, iam = cloud.client("ec2"), cloud.client("iam")
-    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(definition.TRUST_POLICY))
+    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(definition.trust_policy(REGION)))
     policy = definition.policy(REGION, [], [BUCKET])
     iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))
     iam.create_instance_profile(InstanceProfileName="nodes")

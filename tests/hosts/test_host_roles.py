@@ -100,6 +100,9 @@ class Project:
         play = {"hosts": "trainers", "gather_facts": False, "roles": [f"deeplearning.cluster.{role}" for role in roles]}
         book = self.folder / "play.yml"
         book.write_text(yaml.safe_dump([play]))
+        return self.run(str(book), arguments, check=check)
+
+    def run(self, book: str, arguments: tuple[str, ...] = (), check: bool = True) -> subprocess.CompletedProcess[str]:
         environment = {
             **os.environ,
             "ANSIBLE_CONFIG": str(self.folder / "none.cfg"),
@@ -108,7 +111,7 @@ class Project:
             "ANSIBLE_NOCOLOR": "true",
         }
         (self.folder / "none.cfg").touch()
-        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.folder / "inventory.yml"), str(book), *arguments]
+        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.folder / "inventory.yml"), book, *arguments]
         done = subprocess.run(argv, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
         assert self.private_key.splitlines()[3] not in done.stdout + done.stderr
         assert not check or done.returncode == 0, done.stdout + done.stderr
@@ -170,9 +173,11 @@ def test_second_run_changes_nothing_and_asks_each_host_once_per_role(cluster: Pr
         ("ssh_trust", "sudo chmod 600 /etc/ssh/deeplearning/authority.pub"),
         ("ssh_trust", "sudo chown ubuntu /etc/ssh/ssh_config.d/40-deeplearning.conf"),
         ("ssh_trust", "echo '# edited' | sudo tee -a /etc/ssh/sshd_config.d/40-deeplearning.conf"),
-        ("ssh_trust", "rm ~/.ssh/id_ed25519 ~/.ssh/id_ed25519.pub"),
-        ("ssh_trust", "rm ~/.ssh/id_ed25519-cert.pub"),
+        ("ssh_trust", "sudo rm /etc/ssh/deeplearning/user_ed25519 /etc/ssh/deeplearning/user_ed25519.pub"),
+        ("ssh_trust", "sudo rm /etc/ssh/deeplearning/user_ed25519-cert.pub"),
         ("ssh_trust", "sudo rm /etc/ssh/ssh_known_hosts"),
+        ("ssh_trust", "sudo truncate -s 0 /etc/ssh/deeplearning/revoked_keys"),
+        ("ssh_trust", "sudo chown root /etc/ssh/deeplearning/user_ed25519"),
         ("shared_storage", "sudo umount /efs"),
         ("shared_storage", "sudo sed -i '/ \\/efs /d' /etc/fstab"),
         ("shared_storage", "sudo chown root /efs"),
@@ -222,18 +227,18 @@ def test_hosts_that_trust_the_known_authority_need_no_private_key(cluster: Proje
 
 def test_check_mode_predicts_and_changes_nothing(cluster: Project) -> None:
     host = cluster.hosts[0]
-    host.ssh("sudo rm /etc/ssh/ssh_known_hosts /opt/deeplearning/workers ~/.ssh/id_ed25519-cert.pub")
+    host.ssh("sudo rm /etc/ssh/ssh_known_hosts /opt/deeplearning/workers /etc/ssh/deeplearning/user_ed25519-cert.pub")
     done = cluster.play(*ROLES, arguments=("--check", "--diff"))
     assert changes(done) == {cluster.name(1): 2, cluster.name(2): 0}, done.stdout
     assert "+@cert-authority deeplearning-*" in done.stdout
     assert "+deeplearning-worker2" in done.stdout
     assert "+signed by the authority" in done.stdout
-    assert host.ssh("test -e /opt/deeplearning/workers || test -e ~/.ssh/id_ed25519-cert.pub", check=False).returncode != 0
+    assert host.ssh("test -e /opt/deeplearning/workers || test -e /etc/ssh/deeplearning/user_ed25519-cert.pub", check=False).returncode != 0
     assert changes(cluster.play(*ROLES)) == {cluster.name(1): 2, cluster.name(2): 0}
 
 
 def test_no_private_key_leaves_its_place(cluster: Project) -> None:
-    first, second = (host.ssh("cat ~/.ssh/id_ed25519.pub").stdout for host in cluster.hosts[:2])
+    first, second = (host.ssh("cat /etc/ssh/deeplearning/user_ed25519.pub").stdout for host in cluster.hosts[:2])
     assert first != second
     secret = shlex.quote(cluster.private_key.splitlines()[3])
     # From a file, because sudo logs its arguments.
@@ -305,7 +310,8 @@ def test_lost_controller_files_come_back(cluster: Project) -> None:
 def test_stolen_address_is_refused(cluster: Project) -> None:
     """Worker 2's address is answered by a machine with other keys than the console showed."""
     host = cluster.hosts[1]
-    impostor = "sudo cp -a /etc/ssh /etc/ssh.saved; sudo rm -rf /etc/ssh/ssh_host_* /etc/ssh/deeplearning; sudo ssh-keygen -qA"
+    ours = "/etc/ssh/deeplearning /etc/ssh/sshd_config.d/40-deeplearning.conf"
+    impostor = f"sudo cp -a /etc/ssh /etc/ssh.saved; sudo rm -rf /etc/ssh/ssh_host_* {ours}; sudo ssh-keygen -qA"
     host.ssh(f"{impostor}; sudo systemctl restart ssh")
     try:
         done = cluster.play(
@@ -347,7 +353,7 @@ def test_a_client_that_installing_does_not_bring_is_asked_for_once(cluster: Proj
 
 
 def test_certificates_that_would_always_be_renewed_are_refused(cluster: Project) -> None:
-    done = cluster.play("ssh_trust", arguments=("-e", '{"ssh_trust_validity_days": 30}'), check=False)
+    done = cluster.play("ssh_trust", arguments=("-e", '{"ssh_trust_validity_days": 5}'), check=False)
     assert "validity_days must be greater than renew_days" in done.stdout
 
 

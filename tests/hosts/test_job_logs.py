@@ -151,7 +151,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     terminal.read("rank 1 | line 4 of 1")
     terminal.type("\x03")
     terminal.read("asked: type s and Enter to stop the job, l and Enter to leave it running, or only Enter to go on watching:")
-    cluster.hosts[1].ssh("echo still there >> /efs/jobs/asked/logs/rank1.log")
+    cluster.hosts[1].ssh("echo still there | sudo tee -a /efs/jobs/asked/logs/rank1.log")
     terminal.read("rank 1 | still there", typing="\r")
     terminal.type("\x03")
     terminal.read("asked: type s and Enter to stop the job")
@@ -202,7 +202,7 @@ def test_code_from_git_is_copied_to_the_hosts_own_disks(cluster):
     for rank in (0, 1):
         assert "working in" in cluster.read(f"/efs/jobs/cloned/logs/rank{rank}.log")
         assert cluster.read(f"/efs/jobs/cloned/logs/rank{rank}.log").splitlines()[0].endswith("/home/ubuntu/work")
-        assert "ubuntu" in cluster.hosts[rank].ssh("stat -c %U /home/ubuntu/work/train.py").stdout
+        assert "deeplearning" in cluster.hosts[rank].ssh("stat -c %U /home/ubuntu/work/train.py").stdout
     assert f"commit {commit[:12]} of {repository}" in cluster.play("deeplearning.cluster.status").stdout
 
     arguments, others = talker("beside", sync_directory="/home/ubuntu/work")

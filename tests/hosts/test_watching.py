@@ -136,7 +136,12 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
 
     host = cluster.hosts[0]
     assert re.findall(r"(\S+):6006\b", host.ssh("ss -Hltn").stdout) == ["127.0.0.1"]
-    assert host.ssh("ps -o user= -p $(systemctl show --property=MainPID --value deeplearning-tensorboard)").stdout.split() == ["ubuntu"]
+    process = "$(systemctl show --property=MainPID --value deeplearning-tensorboard)"
+    # Jobs name files that TensorBoard reads and shows to who asks on this host
+    assert host.ssh(f"ps -o user= -p {process}").stdout.split()[0] not in ("ubuntu", "root", "deeplearning")
+    for secret in ("/etc/ssh/deeplearning/x", "/home/ubuntu/.bashrc"):
+        host.ssh(f"sudo mkdir -p $(dirname {secret}) && sudo touch {secret}")
+        assert host.ssh(f"sudo test -e /proc/{process}/root{secret}", check=False).returncode == 1
 
     cluster.runtime.stop(host.name)
     cluster.runtime.start(host.spec())

@@ -66,6 +66,10 @@ def test_exact_or_nothing(cloud, run, definition, name):
     assert not groups(cloud, name)
     assert not instances(cloud, name)
     assert ("create", "vpc main") in steps(error.value.result), "what was done is told"
+    costs = "These stay and cost money: elastic IP address nat, EFS file system main, NAT gateway main. Run again"
+    assert costs in str(error.value)
+    with pytest.raises(ModuleFailed, match=costs):
+        run("cluster", **definition)
     cloud.control.set_capacity({P4D: {"us-east-1a": 5}})
     assert run("cluster", **definition)["degraded"] is None
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
@@ -277,8 +281,27 @@ def test_a_capacity_block(cloud, run, definition, types):
     with pytest.raises(ModuleFailed, match=r"placement: cluster is not possible in a Capacity Block"):
         run("cluster", **definition, placement="cluster")
     result = run("cluster", **definition)
+    assert re.search(r"Capacity Block cr-\w+ ends at .* UTC, and EC2 ends its nodes from .* UTC on", str(result["warnings"]))
     assert types() == [(P4D, "us-east-1a", "capacity-block")] * 5
     assert "placement_group" not in result["resources"], "AWS refuses one for a Capacity Block"
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ({"start": 7200}, r"cr-\w+ is scheduled, and starts at 20\d\d-\d\d-\d\d \d\d:\d\d UTC\. Run again then"),
+        ({"duration": 1500}, r"cr-\w+ ends at .* UTC, and EC2 launches no more nodes in it so shortly before\. Give one that lasts longer"),
+    ],
+)
+def test_a_capacity_block_that_is_not_there_now(cloud, run, definition, times, message):
+    definition |= {
+        "market": "capacity-block",
+        "capacity_reservation_id": cloud.control.reserve_capacity_block(P4D, "us-east-1a", 5, **times),
+    }
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster", **definition)
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
 
 @pytest.mark.parametrize(
@@ -289,6 +312,7 @@ def test_a_capacity_block(cloud, run, definition, types):
         ({"market": "capacity-block"}, "capacity_reservation_id: missing. A Capacity Block"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "cr-0123456789abcdef0"}, "cr-0123456789abcdef0 does not exist"),
         ({"market": "spot", "spot_max_price": "cheap"}, "spot_max_price: 'cheap' is not a price"),
+        ({"market": "capacity-reservation", "capacity_reservation_id": "my-block"}, "my-block does not exist"),
         ({"capacity_reservation_id": "cr-0123456789abcdef0"}, "market: on-demand does not use capacity_reservation_id"),
         ({"alternatives": [{"zone": "us-east-1z"}], "zones": ZONES}, "number 1 names the zone us-east-1z.*us-east-1 has us-east-1a"),
         ({"alternatives": [{"zone": "us-east-1c"}], "zones": ZONES}, "names the zone us-east-1c.*Add it to zones"),

@@ -146,7 +146,7 @@ def test_a_lost_worker_is_replaced_and_gets_the_free_number(cloud, run, definiti
 def test_the_highest_number_goes_also_where_a_lower_one_is_still_to_be_given(cloud, run, definition, name):
     run("cluster", **definition)
     by_number = {number: instance_id for instance_id, number in numbers(cloud, name).items()}
-    cloud.client("ec2").terminate_instances(InstanceIds=[by_number[2]])
+    cloud.client("autoscaling").terminate_instance_in_auto_scaling_group(InstanceId=by_number[2], ShouldDecrementDesiredCapacity=False)
 
     def successor():
         return [key for key, tags in instances(cloud, name, "running").items() if "deeplearning:number" not in tags]
@@ -166,19 +166,62 @@ def test_a_group_that_has_not_noticed_a_loss_is_waited_for(cloud, run, definitio
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
 
 
-def test_two_nodes_with_the_same_number(cloud, run, definition, name):
+def group(cloud, name, key="workers"):
+    return cloud.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[f"{name}-{key}"])["AutoScalingGroups"][0]
+
+
+def suspended(cloud, name):
+    return {process["ProcessName"] for process in group(cloud, name)["SuspendedProcesses"]}
+
+
+def test_processes_that_others_suspended_stay_so_and_are_told(cloud, run, definition, name):
     run("cluster", **definition)
-    third = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 3)
-    cloud.client("ec2").create_tags(Resources=[third], Tags=[{"Key": "deeplearning:number", "Value": "2"}])
-    assert steps(run("cluster", **definition)) == {("update", "nodes workers")}
-    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+    autoscaling = cloud.client("autoscaling")
+    autoscaling.suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
+    unchanged = run("cluster", **definition)
+    assert not unchanged["changed"]
+    assert f"{name}-workers: somebody has suspended Launch, which stays so. Resume it" in str(unchanged["warnings"])
+    autoscaling.resume_processes(AutoScalingGroupName=f"{name}-workers")
+    cloud.control.suspend(f"{name}-workers", "Launch")
+    assert steps(run("cluster", **definition)) == {("update", "auto_scaling_group workers")}
+    assert suspended(cloud, name) == {"AZRebalance", "ReplaceUnhealthy"}
+
+
+def test_a_group_does_not_end_nodes_by_itself(cloud, run, definition, name):
+    run("cluster", **definition)
+    assert group(cloud, name)["HealthCheckGracePeriod"] == 900
+    cloud.client("autoscaling").update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", HealthCheckGracePeriod=0)
+    assert steps(run("cluster", **definition)) == {("update", "auto_scaling_group workers")}
+    assert group(cloud, name)["HealthCheckGracePeriod"] == 900
+
+    before = numbers(cloud, name)
+    ill = next(instance_id for instance_id, number in before.items() if number == 3)
+    cloud.client("autoscaling").set_instance_health(InstanceId=ill, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False)
+    result = run("cluster", **definition)
+    assert (result["changed"], [(item["kind"], item["key"]) for item in result["deferred"]]) == (False, [("nodes", "workers")])
+    assert "Status checks of EC2 have failed on nodes 3, which are to be replaced. That waits until" in str(result["warnings"])
+    assert numbers(cloud, name) == before, "a job may run on it"
+    # Neither is it in the way of a change
+    run("cluster", **{**definition, "worker_count": 3})
+    run("cluster", **definition)
+    assert numbers(cloud, name) == before
+
+    assert steps(run("cluster", **definition, replace_nodes=True)) == {("update", "nodes workers")}
+    after = numbers(cloud, name)
+    assert sorted(after.values()) == [1, 2, 3]
+    assert set(before) - set(after) == {ill}
     assert not run("cluster", **definition)["changed"]
 
 
-def test_processes_that_others_suspended_are_resumed(cloud, run, definition, name):
+def test_a_node_that_has_died_is_replaced_by_the_next_run(cloud, run, definition, name):
     run("cluster", **definition)
-    cloud.client("autoscaling").suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
-    assert steps(run("cluster", **definition)) == {("update", "auto_scaling_group workers")}
+    dead = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 2)
+    cloud.control.kill(dead)
+    wait_until(lambda: {item["HealthStatus"] for item in group(cloud, name)["Instances"]} == {"Healthy", "Unhealthy"}, 10)
+    assert len(numbers(cloud, name)) == 2, "the group launches no node that the job cannot use"
+    assert steps(run("cluster", **definition)) == {("update", "nodes workers")}
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+    assert dead not in numbers(cloud, name)
     assert not run("cluster", **definition)["changed"]
 
 
@@ -262,9 +305,10 @@ def test_a_region_that_is_not_enabled(cloud, run, definition):
         run("cluster", **definition)
 
 
-def test_a_profile_gives_credentials_once(run, definition, monkeypatch, tmp_path):
+def test_a_profile_gives_credentials_once(cloud, run, definition, monkeypatch, tmp_path):
     asked, script, config = tmp_path / "asked", tmp_path / "credentials", tmp_path / "config"
-    answer = json.dumps({"Version": 1, "AccessKeyId": "AKIAIOSFODNN7EXAMPLE", "SecretAccessKey": "a-secret-of-some-length"})
+    keys = {"AccessKeyId": cloud.environment["AWS_ACCESS_KEY_ID"], "SecretAccessKey": cloud.environment["AWS_SECRET_ACCESS_KEY"]}
+    answer = json.dumps({"Version": 1, **keys})
     script.write_text(f"#!/bin/sh\necho once >> {asked}\necho '{answer}'\n")
     script.chmod(0o755)
     config.write_text(f"[profile slow]\ncredential_process = {script}\n")

@@ -16,6 +16,7 @@ WANTED = {
     "LICENSE",
     "MANIFEST.json",
     "README.md",
+    "SECURITY.md",
     "changelogs",
     "docs",
     "examples",

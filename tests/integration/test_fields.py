@@ -96,6 +96,15 @@ class Account:
         return self.once("profile", make)
 
     @property
+    def boundary(self) -> str:
+        def make() -> str:
+            document = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]})
+            create = self.cloud.client("iam").create_policy
+            return str(create(PolicyName=f"{self.name}-boundary", PolicyDocument=document)["Policy"]["Arn"])
+
+        return self.once("boundary", make)
+
+    @property
     def file_system(self) -> str:
         token = f"{self.name}-theirs"
         return self.once("efs", lambda: self.cloud.client("efs").create_file_system(CreationToken=token)["FileSystemId"])
@@ -222,6 +231,11 @@ FIELDS = {
     ),
     "read_buckets": Field(IN_PLACE, second=["to-read"], shows="update role nodes policy: .*s3:::to-read/"),
     "write_buckets": Field(IN_PLACE, second=["to-write"], shows="update role nodes policy: .*s3:PutObject"),
+    "permissions_boundary": Field(
+        IN_PLACE,
+        second=lambda account: account.boundary,
+        shows="update role nodes permissions_boundary: .*-boundary",
+    ),
     "session_manager": Field(IN_PLACE, second=True, shows="update role nodes policy: .*ssmmessages"),
     # Nodes
     "instance_type": Field(
@@ -268,6 +282,7 @@ FIELDS = {
     "root_volume_kms_key": Field(
         REPLACE, "adopted network", second=lambda account: account.kms_key, shows="update launch_template workers root_volume_kms_key"
     ),
+    "metadata_hop_limit": Field(REPLACE, second=2, shows="update launch_template workers metadata_hop_limit: 2"),
     "efa": Field(REPLACE, "adapters", second=True, shows="update launch_template workers interfaces: .*efa"),
     "placement": Field(REPLACE, "reserved", second="cluster", shows="update launch_template workers placement_group"),
     "placement_group": Field(

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils import provisioning
 
+from . import test_networks
 from .conftest import IMAGE_PARAMETER, ModuleFailed
 from .test_cluster import EXPECTED, steps
 from .test_units import inventory
+
+landlord = test_networks.landlord
 
 MANY_CARDS = "p4d.24xlarge"  # four network cards
 ONE_CARD = "c5n.18xlarge"
@@ -51,7 +55,7 @@ def test_adapters_on_every_card_in_one_placement_group(cloud, run, fast, name):
     assert not run("cluster", **fast)["changed"]
     assert writes(cloud) == []
 
-    types = {(0, 0): "efa", (1, 1): "efa-only", (2, 1): "efa-only", (3, 1): "efa-only"}
+    types = {(0, 0): "interface", (0, 1): "efa-only", (1, 0): "efa-only", (2, 0): "efa-only", (3, 0): "efa-only"}
     group = applied["resources"]["security_group"]["nodes"]
     for instance in described(cloud, name):
         interfaces = instance["NetworkInterfaces"]
@@ -158,16 +162,36 @@ def test_an_image_is_looked_up_once(cloud, run, definition, name):
 @pytest.mark.parametrize(
     ("instance_type", "framework", "parameter"),
     [
-        ("c5.large", "pytorch", "x86_64/oss-nvidia-driver-gpu-pytorch-2.7"),
-        ("c5.large", "base", "x86_64/base-oss-nvidia-driver-gpu"),
-        ("c6g.large", "pytorch-2.7", "arm64/oss-nvidia-driver-gpu-pytorch-2.7"),
+        ("c5.large", "pytorch", "x86_64/oss-nvidia-driver-gpu-pytorch-2.9-ubuntu-24.04"),
+        ("c5.large", "base", "x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04"),
+        ("c5.large", "tensorflow", "x86_64/oss-nvidia-driver-gpu-tensorflow-2.18-ubuntu-22.04"),
+        ("c6g.large", "pytorch-2.7", "arm64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04"),
     ],
 )
-def test_images_by_framework(cloud, run, definition, instance_type, framework, parameter):
-    expected = cloud.client("ssm").get_parameter(Name=f"/aws/service/deeplearning/ami/{parameter}-ubuntu-22.04/latest/ami-id")
+def test_images_by_framework(cloud, run, definition, tmp_path, instance_type, framework, parameter):
+    expected = cloud.client("ssm").get_parameter(Name=f"/aws/service/deeplearning/ami/{parameter}/latest/ami-id")["Parameter"]["Value"]
+    told = tmp_path / "progress"
     options = {**definition, "instance_type": instance_type, "image_parameter": None, "image_framework": framework}
-    template = next(item for item in run("cluster", **options, check=True)["changes"] if item["kind"] == "launch_template")
-    assert template["after"]["image_id"] == expected["Parameter"]["Value"]
+    result = run("cluster", **options, progress_file=str(told), check=True)
+    template = next(item for item in result["changes"] if item["kind"] == "launch_template")
+    assert template["after"]["image_id"] == expected
+    (line,) = [line for line in told.read_text().splitlines() if line.startswith(f"Newest deep learning AMI for {framework}: ")]
+    assert line.endswith(f"for {'-'.join(parameter.rsplit('-', 2)[1:])}, {expected}")
+
+
+def test_an_image_of_another_default_stays(cloud, run, definition, name):
+    """Before, Ubuntu 22.04 was meant where no system is named."""
+    options = {**definition, "image_parameter": None, "image_framework": "pytorch"}
+    run("cluster", **options, image_os="ubuntu-22.04")
+    unchanged = run("cluster", **options)
+    assert (unchanged["changed"], unchanged["deferred"]) == (False, [])
+    grown = run("cluster", **{**options, "worker_count": 3})
+    assert not grown["deferred"]
+    assert len({instance["ImageId"] for instance in described(cloud, name)}) == 1
+    (change, *_others) = run("cluster", **options, image_update=True, check=True)["deferred"]
+    assert "image_id" in change["after"]
+    (change, *_others) = run("cluster", **options, image_os="ubuntu-24.04", check=True)["deferred"]
+    assert "image_id" in change["after"]
 
 
 def test_an_image_by_framework_stays(cloud, run, definition):
@@ -191,8 +215,67 @@ def test_root_volumes_as_described(cloud, run, definition, name):
     template = ec2.describe_launch_template_versions(LaunchTemplateName=f"{name}-workers", Versions=["$Latest"])["LaunchTemplateVersions"][
         0
     ]
-    (specification,) = template["LaunchTemplateData"]["TagSpecifications"]
-    assert {"Key": "team", "Value": "speech"} in specification["Tags"]
+    specifications = {item["ResourceType"]: item["Tags"] for item in template["LaunchTemplateData"]["TagSpecifications"]}
+    assert specifications.keys() == {"volume", "network-interface"}
+    assert all({"Key": "team", "Value": "speech"} in tags for tags in specifications.values())
+
+
+def test_network_interfaces_are_found_by_their_tags(cloud, run, definition, name, landlord, monkeypatch):
+    """What is left of a node has its own tags: a group gives its tags to instances alone."""
+    owner = landlord()
+    run("cluster", **definition, **owner.options(), tags={"team": "speech"}, market="spot")
+    ec2, own = cloud.client("ec2"), [{"Name": "tag:deeplearning:cluster", "Values": [name]}]
+    interfaces = ec2.describe_network_interfaces(Filters=own)["NetworkInterfaces"]
+    nodes = {instance["InstanceId"] for instance in described(cloud, name)}
+    assert {item["Attachment"]["InstanceId"] for item in interfaces if "Attachment" in item} == nodes
+    requests = ec2.describe_spot_instance_requests(Filters=own)["SpotInstanceRequests"]
+    assert {item["InstanceId"] for item in requests} == nodes
+    assert all({"Key": "team", "Value": "speech"} in item["Tags"] for item in requests)
+
+    # EC2 leaves an interface behind when its node is told to keep it, or fails at the wrong moment
+    kept = next(item for item in interfaces if "Attachment" in item)
+    ec2.modify_network_interface_attribute(
+        NetworkInterfaceId=kept["NetworkInterfaceId"],
+        Attachment={"AttachmentId": kept["Attachment"]["AttachmentId"], "DeleteOnTermination": False},
+    )
+    in_default = [{"Name": "vpc-id", "Values": [owner.vpc]}, {"Name": "group-name", "Values": ["default"]}]
+    default = ec2.describe_security_groups(Filters=in_default)["SecurityGroups"][0]["GroupId"]
+    ec2.modify_network_interface_attribute(NetworkInterfaceId=kept["NetworkInterfaceId"], Groups=[default])
+    monkeypatch.setattr(provisioning, "SWEEP_TIMEOUT", 1)
+    gone = run("cluster", cluster=name, state="absent", delete_data=True)
+    assert gone["leftovers"] == [f"network interface {kept['NetworkInterfaceId']}"]
+
+
+def test_new_tags_wait_for_no_new_nodes(cloud, run, definition, name):
+    """What waits until nodes are replaced goes on waiting."""
+    run("cluster", **definition)
+    before = {instance["InstanceId"] for instance in described(cloud, name)}
+    changed = {**definition, "tags": {"team": "speech"}, "root_volume_size": 120}
+    result = run("cluster", **changed)
+    assert ("update", "launch_template workers") in steps(result)
+    assert {change["kind"] for change in result["deferred"]} == {"launch_template", "nodes"}
+    template = cloud.client("ec2").describe_launch_template_versions(LaunchTemplateName=f"{name}-workers", Versions=["$Latest"])
+    data = template["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+    assert data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == definition.get("root_volume_size", 100)
+    assert all({"Key": "team", "Value": "speech"} in item["Tags"] for item in data["TagSpecifications"])
+    assert not run("cluster", **{**changed, "root_volume_size": None})["deferred"], "no node is outdated for its tags"
+    assert {instance["InstanceId"] for instance in described(cloud, name)} == before
+
+
+@pytest.mark.parametrize("placement", ["auto", "none"])
+def test_nodes_with_adapters_lie_in_one_zone(cloud, run, fast, name, placement):
+    run("cluster", **fast, placement=placement, zones=["us-east-1a", "us-east-1b"])
+    assert len({instance["Placement"]["AvailabilityZone"] for instance in described(cloud, name)}) == 1
+    (workers,) = cloud.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[f"{name}-workers"])["AutoScalingGroups"]
+    assert len(workers["AvailabilityZones"]) == 1, "also for the nodes that come later"
+
+
+def test_the_metadata_service_answers_containers_on_request(cloud, run, definition, name):
+    run("cluster", **definition)
+    options = [instance["MetadataOptions"] for instance in described(cloud, name)]
+    assert {(item["HttpTokens"], item["HttpPutResponseHopLimit"]) for item in options} == {("required", 1)}
+    run("cluster", **definition, metadata_hop_limit=2, replace_nodes=True)
+    assert {instance["MetadataOptions"]["HttpPutResponseHopLimit"] for instance in described(cloud, name)} == {2}
 
 
 def test_a_fast_network_that_is_not_used_is_told(run, definition):
@@ -218,7 +301,7 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
         ({"instance_type": "c6g.large"}, r"image_parameter: ami-\w+ is for x86_64, and c6g.large is arm64"),
         (
             {"image_parameter": None, "image_framework": "mxnet"},
-            r"image_framework: there is no .* 'mxnet' for image_os 'ubuntu-22.04' on x86_64 in us-east-1\. There is base for",
+            r"image_framework: there is no .* 'mxnet' for Ubuntu on x86_64 in us-east-1\. There is base for",
         ),
         (
             {"image_parameter": None, "image_framework": "pytorch", "image_os": "plan-9"},
@@ -226,6 +309,7 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
         ),
         ({"image_framework": "pytorch"}, "mutually exclusive: image_id|image_parameter|image_framework"),
         ({"root_volume_type": "io2"}, "root_volume_iops: missing"),
+        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible, give a number from 1 to 64"),
         ({"root_volume_kms_key": "alias/none"}, "root_volume_kms_key: there is no key 'alias/none' in us-east-1"),
     ],
 )

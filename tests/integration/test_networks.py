@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-import jinja2
 import pytest
 import yaml
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files import Node, config_file
 
 from .conftest import KEY_NAME, ModuleFailed
 from .test_cluster import instances, steps
@@ -227,14 +227,25 @@ def test_security_groups_of_somebody_else_are_used_and_left_alone(cloud, run, de
     assert owner.state(*groups.values()) == before
 
 
-def test_lustre_is_let_in_from_all_ranges_of_a_vpc(run, definition, landlord, name):
+def test_lustre_is_let_in_where_there_is_one_and_from_its_subnets(cloud, run, definition, landlord, name):
     """Its servers connect to the nodes, also from a subnet that the cluster does not use."""
-    owner = landlord()
-    owner.ec2.associate_vpc_cidr_block(VpcId=owner.vpc, CidrBlock="10.21.0.0/16")
-    groups = run("network", cluster=name, **owner.options(), ssh_cidrs=definition["ssh_cidrs"])["resources"]["security_group"]
-    rules = owner.ec2.describe_security_groups(GroupIds=[groups["nodes"]])["SecurityGroups"][0]["IpPermissions"]
-    lustre = next(rule for rule in rules if rule.get("FromPort") == 988)
-    assert {item["CidrIp"] for item in lustre["IpRanges"]} == {"10.20.0.0/16", "10.21.0.0/16"}
+    owner = landlord(zones=("us-east-1a", "us-east-1b"))
+    adopted = owner.options(private_subnet_ids=owner.private[:1], public_subnet_ids=owner.public[:1])
+    options = {"cluster": name, **adopted, "ssh_cidrs": definition["ssh_cidrs"]}
+
+    def let_in(**more):
+        groups = run("network", **options, **more)["resources"]["security_group"]
+        assert not run("network", **options, **more)["changed"]
+        rules = owner.ec2.describe_security_groups(GroupIds=[groups["nodes"]])["SecurityGroups"][0]["IpPermissions"]
+        return {item["CidrIp"] for rule in rules if rule.get("FromPort") in (988, 1018) for item in rule["IpRanges"]}
+
+    private, elsewhere = (owner.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["CidrBlock"] for subnet in owner.private)
+    assert let_in() == set()
+    assert let_in(lustre=True) == {private}
+    place = {"StorageCapacity": 1200, "SubnetIds": owner.private[1:], "LustreConfiguration": {"DeploymentType": "SCRATCH_2"}}
+    theirs = cloud.client("fsx").create_file_system(FileSystemType="LUSTRE", **place)["FileSystem"]["FileSystemId"]
+    assert let_in(lustre_file_system_id=theirs) == {elsewhere}
+    assert let_in() == set()
 
 
 def test_units_one_by_one_in_a_network_of_somebody_else(run, definition, landlord, name):
@@ -251,7 +262,7 @@ def test_units_one_by_one_in_a_network_of_somebody_else(run, definition, landlor
         run("node_group", cluster=name, **nodes, group="workers")
 
 
-def test_a_private_cluster_has_no_public_address(cloud, run, definition, name, repository, tmp_path):
+def test_a_private_cluster_has_no_public_address(cloud, run, definition, name, tmp_path):
     definition |= {"master_public_address": False, "session_manager": True}
     del definition["ssh_cidrs"]
     result = run("cluster", **definition)
@@ -276,9 +287,11 @@ def test_a_private_cluster_has_no_public_address(cloud, run, definition, name, r
         assert host["deeplearning_proxy_command"] in host["ansible_ssh_common_args"]
         assert "StrictHostKeyChecking=yes" in host["ansible_ssh_common_args"]
 
-    template = jinja2.Template((repository / "roles" / "ssh_trust" / "templates" / "config.j2").read_text(), trim_blocks=True)
     hosts = listed["_meta"]["hostvars"]
-    config = template.render(ssh_trust_hosts=sorted(hosts), hostvars=hosts, ssh_trust_jump_host=f"{name}-master")
+    table = {host: hosts[host]["deeplearning_nodes"][host] for host in sorted(hosts)}
+    keys = ("instance_id", "address", "user", "proxy_command", "jump")
+    nodes = [Node(host, **{key: entry[key] for key in keys}) for host, entry in table.items()]
+    config = config_file(nodes, f"{name}-master", "/known_hosts", "/revoked_keys")
     assert [line.strip() for line in config.splitlines() if "Proxy" in line] == [
         f"ProxyCommand {hosts[host]['deeplearning_proxy_command']}" for host in sorted(hosts)
     ]

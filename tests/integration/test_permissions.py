@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import importlib
 import itertools
 import json
 import re
@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import botocore.session
+import permissions
 import pytest
 from botocore import xform_name
 
@@ -23,10 +24,7 @@ from .conftest import REGION, ModuleFailed
 ROOT = Path(__file__).resolve().parents[2]
 EFA_TYPE = "p4d.24xlarge"  # with several network cards, so that the master gets an elastic IP address
 ELSEWHERE = {"CidrIp": "198.51.100.0/24"}
-OTHER_TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
-}
+OTHER_RIGHTS = {"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "*", "Resource": "*"}]}
 # Calls whose names the code puts together, so that only those that are made tell of them
 COMPUTED = {f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")}
 # Where the names of botocore, of IAM and of the local cloud's records differ
@@ -44,12 +42,7 @@ RENAMED = {
 
 @pytest.fixture(scope="module")
 def tool():
-    """tools/iam_policies.py as a module."""
-    specification = importlib.util.spec_from_file_location("iam_policies", ROOT / "tools/iam_policies.py")
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["iam_policies"] = module
-    specification.loader.exec_module(module)
-    return module
+    return permissions.tool()
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +61,8 @@ def renamed(action):
 
 
 def called_in(source, actions):
-    """The IAM actions of the calls that a file's text names: C(client.method), C(("service", "method")) or a lone C("method")."""
+    """The IAM actions of the calls that a file's text names: C(client.method), C(("service", "method")),
+    C(client.get_paginator("method")) or a lone C("method")."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         names = []
@@ -78,6 +72,8 @@ def called_in(source, actions):
             names.append((getattr(node.value.args[0], "value", None), node.attr))
         elif isinstance(node, ast.Call):
             words = [getattr(argument, "value", None) for argument in node.args]
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "get_paginator":
+                words.insert(0, getattr(node.func.value, "attr", None))
             names += itertools.pairwise(words)
             if not set(words) & set(SERVICES):
                 names += [("ec2", word) for word in words]
@@ -97,7 +93,13 @@ def declared(tool, path):
         module = f"ansible_collections.deeplearning.cluster.plugins.module_utils.{path.parent.name}.calls"
         calls = [importlib.import_module(module).CALLS]
     else:
-        calls = {"host_keys_info": [tool.HOST_KEYS], "ssh_authority": [tool.AUTHORITY], "nodes": [tool.INVENTORY]}.get(path.stem, [])
+        calls = {
+            "former_nodes_info": [tool.FORMER_NODES],
+            "host_keys_info": [tool.HOST_KEYS],
+            "ssh_authority": [tool.AUTHORITY],
+            "ssh_authority_info": [tool.AUTHORITY_INFO],
+            "nodes": [tool.INVENTORY],
+        }.get(path.stem, [])
     return {action for item in calls for action in (*item.reads, *item.present, *item.absent)}
 
 
@@ -122,7 +124,8 @@ def test_every_call_that_is_declared_is_in_the_code(tool, actions):
 
 def test_a_call_that_is_not_declared_is_noticed(actions):
     named = 'cloud.ec2.delete_volume(VolumeId=id)\ncloud.retrieve("iam", "list_users", "Users")\nlook(cloud, "describe_hosts")'
-    assert called_in(named, actions) == {"ec2:DeleteVolume", "iam:ListUsers", "ec2:DescribeHosts"}
+    named += '\ncloud.autoscaling.get_paginator("describe_tags").paginate()'
+    assert called_in(named, actions) == {"ec2:DeleteVolume", "iam:ListUsers", "ec2:DescribeHosts", "autoscaling:DescribeTags"}
 
 
 def test_the_files_are_those_that_the_declarations_give(tool):
@@ -140,21 +143,142 @@ def test_only_reading_is_allowed_everywhere(tool):
                 assert [each for each in statement["Action"] if not re.search(r":(Describe|Get|List)", each)] == [], name
 
 
-def test_policies_can_be_narrowed_to_a_cluster(tool):
+def test_policies_are_for_the_clusters_that_are_named(tool):
     text = json.dumps(list(tool.policies(tool.Account("bert-*", "aws-cn")).values()))
     assert '"aws:ResourceTag/deeplearning:cluster": "bert-*"' in text
-    assert "arn:aws-cn:iam::*:role/bert-*-nodes-*" in text
+    assert "arn:aws-cn:iam::*:role/deeplearning/bert-*-nodes-*" in text
     assert "arn:aws:" not in text
+    assert "example" not in text
+
+
+def statements(tool, playbook, action, account=None):
+    """What a playbook's policy says about an action, by statement."""
+    found = tool.statements(tool.playbooks()[playbook], account or tool.Account())
+    return {each["Sid"]: each for each in found if action in each["Action"]}
+
+
+def test_reading_mount_targets_reads_their_interfaces(tool):
+    """EFS asks for it in the caller's name (aws.md, B2): DescribeMountTargetSecurityGroups in the EFS API Reference."""
+    for playbook in ("validate", "provision", "train", "destroy"):
+        assert statements(tool, playbook, "ec2:DescribeNetworkInterfaceAttribute").keys() == {"Read"}, playbook
+
+
+def test_session_manager_opens_ssh_and_no_shell(tool):
+    """Without the check a session without a document is a shell, allowed or not: Systems Manager User Guide."""
+    opened = statements(tool, "session_manager", "ssm:StartSession")
+    assert opened.keys() == {"ConnectToNodes", "ConnectBySsh"}
+    for statement in opened.values():
+        assert statement["Condition"]["BoolIfExists"] == {"ssm:SessionDocumentAccessCheck": "true"}
+    (used,) = statements(tool, "session_manager", "ssmmessages:OpenDataChannel").values()
+    assert "arn:aws:ssm:*:*:session/${aws:userid}-*" in used["Resource"]
+
+
+IAM_CHANGES = re.compile(r"iam:(Add|Attach|Create|Delete|Detach|Pass|Put|Remove|Tag|Update)")
+
+
+@pytest.mark.parametrize("playbook", ["provision", "train", "destroy"])
+def test_roles_of_others_are_out_of_reach(tool, playbook):
+    """By path and by tag, so that the name alone opens nothing (security.md, H5)."""
+    for statement in tool.statements(tool.playbooks()[playbook], tool.Account()):
+        changes = [each for each in statement["Action"] if IAM_CHANGES.match(each)]
+        resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+        if not changes or all("aws-service-role" in each for each in resources):
+            continue
+        assert all("/deeplearning/example-*-nodes-*" in each for each in resources), statement["Sid"]
+        tags = json.dumps(statement["Condition"])
+        assert "Tag/deeplearning:cluster" in tags or changes == ["iam:PassRole"], statement["Sid"]
+    actions = tool.playbooks()[playbook]
+    assert not actions & {"iam:UpdateAssumeRolePolicy", "iam:CreatePolicyVersion", "iam:DeleteRolePermissionsBoundary"}
+
+
+def test_roles_can_be_bound(tool):
+    boundary = "arn:aws:iam::123456789012:policy/nodes-boundary"
+    account = tool.Account(permissions_boundary=boundary)
+    for action in ("iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary"):
+        (statement,) = (each for name, each in statements(tool, "provision", action, account).items() if name != "LustreRole")
+        assert statement["Condition"]["ArnEquals"] == {"iam:PermissionsBoundary": boundary}
+        assert "StringLike" in statement["Condition"]
+    assert not statements(tool, "provision", "iam:PutRolePermissionsBoundary")
+
+
+def test_interfaces_of_others_are_out_of_reach(tool):
+    """The caller changes those of Lustre alone, EFS and FSx theirs in the caller's name (security.md, M7; aws.md, S2)."""
+    for action in tool.INTERFACES:
+        conditions = {name: each["Condition"] for name, each in statements(tool, "train", action).items()}
+        assert conditions.pop("InterfacesOfFileSystems") == {"Bool": {"aws:ViaAWSService": "true"}}
+        if action == "ec2:ModifyNetworkInterfaceAttribute":
+            assert conditions.pop("InterfacesOfLustre") == {"Null": {"aws:ResourceTag/AmazonFSx.FileSystemId": "false"}}
+            assert conditions.pop("GroupsOfLustre") == tool.Account().own
+        assert conditions == {}
+
+
+def test_addresses_go_to_nodes_alone(tool):
+    (statement,) = statements(tool, "provision", "ec2:AssociateAddress").values()
+    assert statement["Condition"] == tool.Account().own
+
+
+def test_what_a_template_names_cannot_be_overridden(tool):
+    launched = statements(tool, "provision", "ec2:RunInstances")
+    named = launched["LaunchWhatTemplateNames"]
+    assert named["Condition"]["Bool"] == {"ec2:IsLaunchTemplateResource": "true"}
+    kinds = {each.split(":")[-1].removesuffix("/*") for each in named["Resource"]}
+    assert kinds == {"capacity-reservation", "image", "key-pair", "placement-group", "security-group"}
+
+
+def test_buckets_of_other_accounts_are_out_of_reach(tool):
+    (statement,) = statements(tool, "dataset", "s3:PutBucketPolicy").values()
+    assert statement["Resource"] == "arn:aws:s3:::example-*-*"
+    assert statement["Condition"] == {"StringEquals": {"s3:ResourceAccount": "${aws:PrincipalAccount}"}}
+
+
+def test_what_is_adopted_is_named(tool):
+    file_system = "arn:aws:elasticfilesystem:us-east-1:123456789012:file-system/fs-0123"
+    role, bucket = "arn:aws:iam::123456789012:role/theirs", "arn:aws:s3:::pictures"
+    parameter = "arn:aws:ssm:us-east-1:123456789012:parameter/images/ours"
+    account = tool.Account(adopted=(file_system, role, bucket, parameter))
+    assert statements(tool, "provision", "elasticfilesystem:CreateMountTarget").keys() == {"MountTargets"}
+    targets = statements(tool, "provision", "elasticfilesystem:CreateMountTarget", account)
+    assert targets["AdoptedFileSystems"]["Resource"] == file_system
+    assert role in statements(tool, "provision", "iam:PassRole", account)["PassNodesRole"]["Resource"]
+    assert parameter in statements(tool, "provision", "ssm:GetParameters", account)["PublicParameters"]["Resource"]
+    assert statements(tool, "dataset", "s3:PutObject", account)["AdoptedBuckets"]["Resource"] == [bucket, f"{bucket}/*"]
+    assert "AdoptedBuckets" not in statements(tool, "dataset", "s3:PutBucketPolicy", account)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--cluster", "bert"], ["--output", "elsewhere"], ["--permissions-boundary", "arn:aws:iam::1:policy/x"]]
+)
+def test_policies_are_for_a_cluster_that_somebody_names(arguments):
+    run = subprocess.run([sys.executable, str(ROOT / "tools/iam_policies.py"), *arguments], capture_output=True, text=True, check=False)
+    assert run.returncode == 2
 
 
 def test_spot_instances_may_be_launched(tool):
     """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/concepts-spot-instances-request-tags.html"""
-    allowed = [
-        statement
-        for statement in tool.statements(tool.playbooks()["provision"], tool.Account())
-        if statement["Sid"] == "LaunchFromTemplate"
-    ]
-    assert "arn:aws:ec2:*:*:spot-instances-request/*" in allowed[0]["Resource"]
+    allowed = statements(tool, "provision", "ec2:RunInstances")["LaunchFromTemplate"]
+    assert "arn:aws:ec2:*:*:spot-instances-request/*" in allowed["Resource"]
+
+
+class Operators:
+    """Users who have the policies of one playbook, for the clusters of one test."""
+
+    def __init__(self, cloud, cluster, monkeypatch):
+        self._cloud, self._cluster, self._patch = cloud, cluster, monkeypatch
+
+    def environment(self, playbook):
+        return permissions.operator(self._cloud, playbook, f"{self._cluster}*")
+
+    def be(self, playbook):
+        """Let what follows in this process run as the operator of a playbook."""
+        for name, value in self.environment(playbook).items():
+            if name.startswith("AWS_"):
+                self._patch.setenv(name, value)
+        recorded(self._cloud)
+
+
+@pytest.fixture
+def operators(cloud, name, monkeypatch):
+    return Operators(cloud, name, monkeypatch)
 
 
 def recorded(cloud):
@@ -164,7 +288,8 @@ def recorded(cloud):
     return calls
 
 
-def test_policies_allow_the_calls_that_are_made(cloud, run, definition, name, tool, tmp_path):
+def test_policies_allow_the_calls_that_are_made(cloud, run, definition, name, tool, tmp_path, operators):
+    """Each step runs as somebody who has the policy of its playbook and nothing else."""
     allowed, seen = tool.playbooks(), set()
 
     def check(playbook):
@@ -173,12 +298,13 @@ def test_policies_allow_the_calls_that_are_made(cloud, run, definition, name, to
         assert calls - allowed[playbook] == set()
         seen.update(calls)
 
-    recorded(cloud)
     ec2, autoscaling, iam = cloud.client("ec2"), cloud.client("autoscaling"), cloud.client("iam")
+    operators.be("validate")
     run("cluster_validation", **definition)
     check("validate")
 
     # A cluster with everything in it, which then loses it again
+    operators.be("provision")
     first = {**definition, "zones": ["us-east-1a", "us-east-1b"], "nat": "per_zone", "interface_endpoints": ["ssm"], "lustre": True}
     made = run("cluster", **first)["resources"]
     check("provision")
@@ -194,8 +320,9 @@ def test_policies_allow_the_calls_that_are_made(cloud, run, definition, name, to
         DestinationCidrBlock="0.0.0.0/0",
         GatewayId=made["internet_gateway"]["main"],
     )
-    autoscaling.suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
-    iam.update_assume_role_policy(RoleName=made["role"]["nodes"], PolicyDocument=json.dumps(OTHER_TRUST))
+    cloud.control.suspend(f"{name}-workers", "Launch")
+    autoscaling.resume_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["ReplaceUnhealthy"])
+    iam.put_role_policy(RoleName=made["role"]["nodes"], PolicyName="nodes", PolicyDocument=json.dumps(OTHER_RIGHTS))
     recorded(cloud)
     run("cluster", **first, tags={"team": "speech"})
     check("provision")
@@ -205,22 +332,37 @@ def test_policies_allow_the_calls_that_are_made(cloud, run, definition, name, to
     run("cluster", **{**second, "worker_count": 1})
     check("provision")
 
+    operators.be("validate")
     nodes = run("cluster_info", cluster=name)["nodes"]
     check("validate")
+    operators.be("configure")
     with pytest.raises(ModuleFailed, match="has not printed its SSH host keys"):
         run("host_keys_info", instance_ids=[nodes[0]["instance_id"]], wait_timeout=1)
     run("ssh_authority", cluster=name)
+    run("ssh_authority", cluster=name, rotate=True)
+    run("ssh_authority", cluster=name, create_kms_key=True)
+    run("ssh_authority", cluster=name, rotate=True)
+    run("former_nodes_info", cluster=name, days=10)
     (tmp_path / "nodes.yml").write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
     listing = [sys.executable, "-m", "ansible", "inventory", "-i", str(tmp_path / "nodes.yml"), "--list"]
-    subprocess.run(listing, env=cloud.environment, check=True, capture_output=True, cwd=tmp_path)
     check("configure")
+    environment = operators.environment("status")
+    recorded(cloud)
+    subprocess.run(listing, env=environment, check=True, capture_output=True, cwd=tmp_path)
+    check("status")
+    operators.be("dataset")
     run("dataset_bucket", cluster=name, bucket=f"{name}-data", kms_key_id="alias/data")
     check("dataset")
+    operators.be("destroy")
     run("ssh_authority", cluster=name, state="absent")
     run("cluster", cluster=name, state="absent", delete_data=True)
     check("destroy")
+    keys = cloud.client("kms")
+    states = {keys.describe_key(KeyId=key["KeyId"])["KeyMetadata"]["KeyState"] for key in keys.list_keys()["Keys"]}
+    assert "PendingDeletion" in states
 
     # A run that AWS has no nodes for takes away what it made for them
+    operators.be("provision")
     cloud.control.set_capacity({definition["instance_type"]: {"us-east-1a": 0}})
     with pytest.raises(ModuleFailed, match="AWS does not have the nodes"):
         run("cluster", **{**definition, "cluster": f"{name}-none", "capacity_timeout": 1})
@@ -231,7 +373,25 @@ def test_policies_allow_the_calls_that_are_made(cloud, run, definition, name, to
     efa = {**definition, "instance_type": EFA_TYPE, "efa": True, "nat": "none", "cluster": f"{name}-efa"}
     run("cluster", **efa)
     check("provision")
+    operators.be("destroy")
     run("cluster", cluster=f"{name}-efa", state="absent", delete_data=True)
     check("destroy")
 
     assert seen >= COMPUTED
+
+
+def test_policies_may_be_for_one_region(tool):
+    for name, policy in tool.policies(tool.Account(region="eu-west-1")).items():
+        assert len(json.dumps(policy, separators=(",", ":"))) <= tool.LONGEST, name
+        sids = [statement["Sid"] for statement in policy["Statement"]]
+        assert len(sids) == len(set(sids))
+        for statement in policy["Statement"]:
+            regions = statement.get("Condition", {}).get("StringEquals", {}).get("aws:RequestedRegion")
+            without = {action.startswith(("iam:", "route53:", "sts:")) for action in statement["Action"]}
+            assert (regions, without) in (("eu-west-1", {False}), (None, {True})), statement["Sid"]
+
+
+def test_uploads_may_be_encrypted_with_a_key(tool):
+    for action in ("kms:GenerateDataKey", "kms:Decrypt"):
+        statement = statements(tool, "dataset", action)["KeysOfBuckets"]
+        assert statement["Condition"] == {"StringLike": {"kms:ViaService": "s3.*.amazonaws.com*"}}

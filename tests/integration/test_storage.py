@@ -57,7 +57,7 @@ def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
     lustre = made["resources"]["lustre_file_system"]["main"]
     described = cloud.client("fsx").describe_file_systems(FileSystemIds=[lustre])["FileSystems"][0]
     source = f"{described['DNSName']}@tcp:/{described['LustreConfiguration']['MountName']}"
-    assert f"{source} /fsx lustre noatime,flock,_netdev,nofail 0 0" in boot_script(cloud, name)
+    assert f"{source} /fsx lustre noatime,flock,nosuid,nodev,_netdev,nofail 0 0" in boot_script(cloud, name)
     assert ".efs.us-east-1.amazonaws.com:/ /efs nfs4 " in boot_script(cloud, name)
     for tags in instances(cloud, name).values():
         assert (tags["deeplearning:lustre-file-system"], tags["deeplearning:lustre-source"]) == (lustre, source)
@@ -113,7 +113,7 @@ def test_a_file_system_that_is_still_growing(cloud, run, definition):
 
 def test_units_one_by_one(run, definition, name):
     own = {"cluster": name, "wait_timeout": 30}
-    run("network", **own, ssh_cidrs=definition["ssh_cidrs"])
+    run("network", **own, ssh_cidrs=definition["ssh_cidrs"], lustre=True)
     run("file_system", **own)
     assert steps(run("lustre_file_system", **own, lustre=True)) == {("create", "lustre_file_system main")}
     run("instance_role", **own)
@@ -185,7 +185,7 @@ def test_without_rights_for_lustre_all_else_works(cloud, run, definition):
 
 def test_tls_is_for_new_nodes(cloud, run, definition, name):
     made = run("cluster", **definition, encrypt_in_transit=True)["resources"]["file_system"]["main"]
-    assert f"{made}:/ /efs efs tls,noresvport,_netdev,nofail 0 0" in boot_script(cloud, name)
+    assert f"{made}:/ /efs efs tls,noresvport,nosuid,nodev,_netdev,nofail 0 0" in boot_script(cloud, name)
 
     def mounts():
         return {node["number"]: node["file_system_tls"] for node in run("cluster_info", cluster=name)["nodes"]}

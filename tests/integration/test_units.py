@@ -11,11 +11,16 @@ import subprocess
 import sys
 
 import pytest
+from local_cloud.testing import wait_until
 
 from .conftest import REGION, ModuleFailed
 from .test_cluster import EXPECTED, instances, numbers, steps
 
 ANY_POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}]}
+LAMBDA_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
 UNITS = {
     "network": ("network_cidr", "zones", "ssh_cidrs"),
     "file_system": ("file_system_id", "encrypted"),
@@ -118,6 +123,31 @@ def test_a_role_of_somebody_else_is_not_taken_over(cloud, run, name):
         run("instance_role", cluster=name)
 
 
+def test_a_role_has_a_path_that_policies_can_name(cloud, run, name):
+    run("instance_role", cluster=name)
+    role = cloud.client("iam").get_role(RoleName=f"{name}-nodes-{REGION}")["Role"]
+    profile = cloud.client("iam").get_instance_profile(InstanceProfileName=f"{name}-nodes-{REGION}")["InstanceProfile"]
+    assert role["Path"] == profile["Path"] == "/deeplearning/"
+
+
+def test_a_role_is_bound_from_its_beginning_and_stays_so(cloud, run, name):
+    iam = cloud.client("iam")
+    policy = iam.create_policy(PolicyName=f"{name}-bound", PolicyDocument=json.dumps(ANY_POLICY))["Policy"]["Arn"]
+    cloud.control.forget_calls()
+    run("instance_role", cluster=name, permissions_boundary=policy)
+    assert "PutRolePermissionsBoundary" not in {call["action"] for call in cloud.control.calls()}
+    assert not run("instance_role", cluster=name)["changed"]
+    assert iam.get_role(RoleName=f"{name}-nodes-{REGION}")["Role"]["PermissionsBoundary"]["PermissionsBoundaryArn"] == policy
+
+
+def test_a_trust_policy_that_somebody_changed_is_told_and_left(cloud, run, name):
+    run("instance_role", cluster=name)
+    cloud.client("iam").update_assume_role_policy(RoleName=f"{name}-nodes-{REGION}", PolicyDocument=json.dumps(LAMBDA_TRUST))
+    with pytest.raises(ModuleFailed, match=r"role nodes: trust is .*lambda.* The collection never changes a trust policy"):
+        run("instance_role", cluster=name)
+    run("instance_role", cluster=name, state="absent")
+
+
 def test_a_role_goes_with_policies_that_others_have_attached(cloud, run, name):
     iam, role = cloud.client("iam"), f"{name}-nodes-{REGION}"
     run("instance_role", cluster=name)
@@ -168,6 +198,115 @@ def test_the_authority_is_made_once(cloud, run, name):
     assert parameter["Type"] == "SecureString"
     assert run("ssh_authority", cluster=name, state="absent")["changed"]
     assert not run("ssh_authority", cluster=name, state="absent")["changed"]
+
+
+def test_the_authority_is_replaced(cloud, run, name):
+    first = run("ssh_authority", cluster=name, rotate=True)
+    assert run("ssh_authority", cluster=name, rotate=True, check=True)["changed"]
+    assert run("ssh_authority", cluster=name)["private_key"] == first["private_key"]
+    second = run("ssh_authority", cluster=name, rotate=True)
+    assert second["changed"]
+    assert second["private_key"] != first["private_key"]
+    assert run("ssh_authority", cluster=name)["public_key"] == second["public_key"]
+    tags = cloud.client("ssm").list_tags_for_resource(ResourceType="Parameter", ResourceId=f"/deeplearning/{name}/ssh-authority")["TagList"]
+    assert {"Key": "deeplearning:cluster", "Value": name} in tags
+
+
+def test_instances_that_have_left_are_listed(cloud, run, definition, name):
+    assert run("former_nodes_info", cluster=name, days=10)["instance_ids"] == [], "there are no groups yet"
+    run("cluster", **definition)
+    assert run("former_nodes_info", cluster=name, days=10)["instance_ids"] == []
+    lost = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 2)
+    cloud.client("ec2").terminate_instances(InstanceIds=[lost])
+    # The group replaces none by itself, so that no activity tells of it
+    groups = cloud.client("autoscaling")
+    wait_until(lambda: run("former_nodes_info", cluster=name, days=10)["instance_ids"] == [lost], 30)
+    activities = groups.describe_scaling_activities(AutoScalingGroupName=f"{name}-workers")["Activities"]
+    assert not [each for each in activities if each["Description"].startswith("Terminating")]
+    run("cluster", **definition)
+    assert run("former_nodes_info", cluster=name, days=10)["instance_ids"] == [lost]
+    assert run("former_nodes_info", cluster=name, days=10, instance_ids=[lost])["instance_ids"] == []
+    shrunk = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 3)
+    run("cluster", **{**definition, "worker_count": 1})
+    assert run("former_nodes_info", cluster=name, days=10)["instance_ids"] == sorted([lost, shrunk])
+    run("cluster", cluster=name, state="absent", delete_data=True)
+    assert {lost, shrunk} < set(run("former_nodes_info", cluster=name, days=10)["instance_ids"]), "deleted groups count too"
+
+
+def authority(cloud, name):
+    """The parameter as SSM describes it."""
+    names = {"Key": "Name", "Values": [f"/deeplearning/{name}/ssh-authority"]}
+    return cloud.client("ssm").describe_parameters(ParameterFilters=[names])["Parameters"][0]
+
+
+def test_the_authority_is_encrypted_with_the_key_that_is_named(cloud, run, name):
+    """Also one that exists: the private key stays, and so does what it has signed."""
+    first = run("ssh_authority", cluster=name)
+    assert authority(cloud, name)["KeyId"] == "alias/aws/ssm"
+    keys = [cloud.client("kms").create_key()["KeyMetadata"] for _number in range(2)]
+    cloud.client("kms").create_alias(AliasName=f"alias/{name}", TargetKeyId=keys[1]["KeyId"])
+    for wanted, key in ((keys[0]["KeyId"], keys[0]), (f"alias/{name}", keys[1])):
+        assert run("ssh_authority", cluster=name, kms_key_id=wanted, check=True)["changed"]
+        before = authority(cloud, name)
+        changed = run("ssh_authority", cluster=name, kms_key_id=wanted)
+        assert (changed["changed"], changed["private_key"]) == (True, first["private_key"])
+        assert f"was encrypted with {before['KeyId']}" in str(changed["warnings"])
+        assert authority(cloud, name)["KeyId"] == key["Arn"]
+        for same in (wanted, key["KeyId"], key["Arn"], None):
+            assert not run("ssh_authority", cluster=name, kms_key_id=same)["changed"]
+    run("ssh_authority", cluster=name, state="absent")
+    described = [cloud.client("kms").describe_key(KeyId=key["KeyId"])["KeyMetadata"]["KeyState"] for key in keys]
+    assert described == ["Enabled", "Enabled"], "a key of somebody else's is left alone"
+    made = run("ssh_authority", cluster=name, kms_key_id=keys[0]["Arn"])
+    assert made["private_key"] != first["private_key"]
+    assert authority(cloud, name)["KeyId"] == keys[0]["Arn"]
+
+
+def test_a_key_that_cannot_encrypt_is_refused_before_anything_is_stored(cloud, run, name):
+    disabled = cloud.client("kms").create_key()["KeyMetadata"]
+    cloud.client("kms").disable_key(KeyId=disabled["KeyId"])
+    for key, message in (
+        (disabled["KeyId"], f"{disabled['Arn']} is Disabled"),
+        ("alias/none", "there is no key 'alias/none' in us-east-1"),
+    ):
+        with pytest.raises(ModuleFailed, match=f"kms_key_id: {message}"):
+            run("ssh_authority", cluster=name, kms_key_id=key)
+    assert not run("ssh_authority", cluster=name, state="absent")["changed"]
+
+
+def test_the_authority_has_a_key_of_its_own(cloud, run, name):
+    """Created once, for this parameter alone, and gone with it after a waiting period."""
+    kms, alias = cloud.client("kms"), f"alias/deeplearning/{name}/ssh-authority"
+    assert run("ssh_authority", cluster=name, create_kms_key=True, check=True)["changed"]
+    assert alias not in {item["AliasName"] for item in kms.list_aliases()["Aliases"]}
+    run("ssh_authority", cluster=name, create_kms_key=True)
+    cloud.control.forget_calls()
+    assert not run("ssh_authority", cluster=name, create_kms_key=True)["changed"]
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+    key = kms.describe_key(KeyId=alias)["KeyMetadata"]
+    assert authority(cloud, name)["KeyId"] == key["Arn"]
+    document = json.loads(kms.get_key_policy(KeyId=key["KeyId"], PolicyName="default")["Policy"])
+    (use,) = [each for each in document["Statement"] if "kms:Decrypt" in each["Action"]]
+    arn = key["Arn"].replace(":kms:", ":ssm:").rpartition(":")[0] + f":parameter/deeplearning/{name}/ssh-authority"
+    only = {"kms:ViaService": f"ssm.{REGION}.amazonaws.com", "kms:EncryptionContext:PARAMETER_ARN": arn}
+    assert use["Condition"] == {"StringEquals": only}
+
+    assert run("ssh_authority", cluster=name, state="absent", check=True)["changed"]
+    assert run("ssh_authority", cluster=name, state="absent")["changed"]
+    assert kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"]["KeyState"] == "PendingDeletion"
+    assert not run("ssh_authority", cluster=name, state="absent")["changed"]
+    run("ssh_authority", cluster=name, create_kms_key=True)
+    assert kms.describe_key(KeyId=alias)["KeyMetadata"]["KeyId"] != key["KeyId"]
+
+
+def test_a_key_that_is_not_the_clusters_is_neither_used_nor_deleted(cloud, run, name):
+    kms = cloud.client("kms")
+    key = kms.create_key()["KeyMetadata"]
+    kms.create_alias(AliasName=f"alias/deeplearning/{name}/ssh-authority", TargetKeyId=key["KeyId"])
+    with pytest.raises(ModuleFailed, match=f"create_kms_key: alias/deeplearning/{name}/ssh-authority is the alias of {key['Arn']}"):
+        run("ssh_authority", cluster=name, create_kms_key=True)
+    assert not run("ssh_authority", cluster=name, state="absent")["changed"]
+    assert kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"]["KeyState"] == "Enabled"
 
 
 def test_host_keys_of_an_instance_that_does_not_exist(run):

@@ -69,7 +69,7 @@ def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(training_job, "missing_for_efa", lambda run: "no driver")
     module = SimpleNamespace(params={"generation": "", "efa": True, "gpus": None}, run_command=None)
     with pytest.raises(training_job.RefusalError, match="deeplearning-worker2 has EFA and cannot use it: no driver"):
-        training_job.prepare(module, records.Paths(str(tmp_path)))
+        training_job.examine(module, records.Paths(str(tmp_path)), None)
 
 
 @pytest.mark.parametrize(
@@ -81,4 +81,5 @@ def test_the_inventory_tells_which_hosts_have_efa(monkeypatch, variables, argume
     action = ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
     monkeypatch.setattr(action, "_execute_module", lambda *_, module_args, **__: module_args)
     monkeypatch.setattr("ansible_collections.deeplearning.cluster.plugins.action.training_job.is_first", lambda _: False)
+    monkeypatch.setattr("ansible_collections.deeplearning.cluster.plugins.action.training_job.checked_identity", lambda answer, _: answer)
     assert action.run(task_vars=variables)["efa"] is efa

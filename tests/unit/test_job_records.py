@@ -66,6 +66,10 @@ def test_silence_means_lost_only_while_running(state, age, expected):
     assert records.process_state({"state": state, "heartbeat": 1000.0}, 1000.0 + age, 60) == expected
 
 
+def record(rank):
+    return {"ranks": [rank], "processes": 2, **process(rank, "running"), "heartbeat": 1.0, "finished": None}
+
+
 def process(rank, state, finished=None, **more):
     return {
         "rank": rank,
@@ -111,11 +115,13 @@ def test_records_are_sorted_by_number_and_broken_ones_left_out(tmp_path):
     assert records.read_records(paths) == []
     (tmp_path / "status").mkdir()
     for rank in (10, 2):
-        (tmp_path / f"status/rank{rank}.json").write_text(json.dumps({"rank": rank, "heartbeat": 0.0}))
+        (tmp_path / f"status/rank{rank}.json").write_text(json.dumps(record(rank)))
     (tmp_path / "status/rank3.json").write_text("{")
     (tmp_path / "status/rank4.json.host.17").write_text("{}")
     (tmp_path / "status/over").write_text("{}")
-    assert [record["rank"] for record in records.read_records(paths)] == [2, 10]
+    problems = []
+    assert [found["rank"] for found in records.read_records(paths, problems)] == [2, 10]
+    assert [problem.split(": ")[0] for problem in problems] == [f"record '{tmp_path}/status/rank3.json' is skipped"]
 
 
 @pytest.mark.parametrize("name", ["rank0", "ps12", "scheduler"])
@@ -138,6 +144,6 @@ def test_a_spare_is_no_failure_unless_somebody_stopped_it():
 
 def test_a_record_that_is_only_touched_is_a_heartbeat(tmp_path):
     path = tmp_path / "rank0.json"
-    path.write_text(json.dumps({"rank": 0, "heartbeat": 1.0}))
+    path.write_text(json.dumps(record(0)))
     os.utime(path, (5.0, 5.0))
     assert records.read_record(str(path))["heartbeat"] == 5.0

@@ -6,12 +6,13 @@ import contextlib
 import json
 import os
 import re
-import shlex
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
 import time
+from multiprocessing.connection import Client
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, supervisor, units
@@ -33,8 +34,7 @@ def make_spec(tmp_path):
             "name": "rank1",
             "rank": 1,
             "ranks": [1],
-            "tag": "",
-            "culprit": "",
+            "tagged": False,
             "part": "worker",
             "processes": 2,
             "lead": "rank0",
@@ -48,6 +48,7 @@ def make_spec(tmp_path):
             "programs": "/opt/pytorch/bin",
             "time_limit": 0,
             "stop_timeout": 30,
+            "own_profile": False,
             **changes,
         }
         path = tmp_path / "spec.json"
@@ -145,7 +146,7 @@ def test_arguments_and_environment_arrive_as_given(run, make_spec, tmp_path):
 def test_the_login_shells_environment_is_there_and_the_jobs_goes_first(run, make_spec, tmp_path):
     (tmp_path / ".bash_profile").write_text("echo noise; export FROM_PROFILE=1 OVERRIDDEN=profile\n")
     code = "import os; print(os.environ['FROM_PROFILE'], os.environ['OVERRIDDEN'], os.environ['PATH'])"
-    run(make_spec(code, environment={"OVERRIDDEN": "job"}), HOME=str(tmp_path))
+    run(make_spec(code, environment={"OVERRIDDEN": "job"}, own_profile=True), HOME=str(tmp_path))
     assert re.fullmatch(r"1 job /opt/pytorch/bin:/.+\n", log(tmp_path))
 
 
@@ -188,8 +189,6 @@ def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spe
 
 
 def test_the_last_process_of_a_job_empties_its_shared_memory(make_spec, tmp_path, monkeypatch):
-    monkeypatch.setattr(supervisor, "LOCK", str(tmp_path / "lock"))
-    (tmp_path / "lock").touch()
     monkeypatch.setattr(records, "SHARED_MEMORY", str(tmp_path / "shm"))
     monkeypatch.setattr(records, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
     for job in ("digits", "digits-2"):
@@ -240,8 +239,7 @@ def test_full_storage_does_not_end_the_training_and_it_is_heard_of(make_spec, tm
     monkeypatch.setattr(supervisor, "LOOK_INTERVAL", 0.1)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     path = tmp_path / "status/rank1.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps({"rank": 1, "heartbeat": 1.0}))
+    others_record(tmp_path, "rank1", "running", heartbeat=1.0)
     os.utime(path, (1.0, 1.0))
 
     def full(path, found):
@@ -255,12 +253,14 @@ def test_full_storage_does_not_end_the_training_and_it_is_heard_of(make_spec, tm
 
 def others_record(tmp_path, name, state, **more):
     now = time.time()
-    entry = {"name": name, "rank": int(name[-1]), "host": "deeplearning-worker1", "part": "worker", "processes": 2, "state": state}
+    rank = int(name[-1])
+    entry = {"name": name, "rank": rank, "ranks": [rank], "host": "deeplearning-worker1", "part": "worker", "processes": 2, "state": state}
     (tmp_path / "status").mkdir(exist_ok=True)
     (tmp_path / f"status/{name}.json").write_text(json.dumps({**entry, "started": now, "finished": now, "heartbeat": now, **more}))
 
 
 LEAD = {"name": "rank0", "rank": 0, "host": "deeplearning-worker1"}
+FAILURE = {"rank": 0, "ranks": [], "part": "service", "processes": 3, "state": "failed", "started": 1.0, "finished": 2.0, "heartbeat": 2.0}
 
 
 def verdict(tmp_path):
@@ -334,7 +334,7 @@ def test_a_lead_that_is_stopped_need_not_wait_for_the_others(begin, make_spec, t
     [
         ({"state": "succeeded", "failure": None}, "succeeded", "ended with the job"),
         (
-            {"state": "failed", "failure": {"name": "ps0", "host": "w3", "state": "failed", "signal": "SIGKILL"}},
+            {"state": "failed", "failure": {**FAILURE, "name": "ps0", "host": "w3", "signal": "SIGKILL"}},
             "stopped",
             "was ended because ps 0 on w3 was killed by signal SIGKILL",
         ),
@@ -366,28 +366,62 @@ def test_nobody_is_lost_while_storage_hangs(make_spec, tmp_path, monkeypatch):
         assert watch.look() is None
 
 
-def test_what_serves_runs_commands_in_its_place(begin, program, make_spec, tmp_path):
-    """A process without argv runs, with its environment, what is brought to its socket, with the caller's input and output."""
-    spec = make_spec("", argv=[], environment={"WHERE": "inside"})
-    begin(spec)
-    command = [sys.executable, "-I", str(program), "start", str(spec), 'read line; echo "$line $WHERE"; exit 3']
-    done = subprocess.run(command, input="hello\n", capture_output=True, text=True, timeout=30, check=False)
-    assert (done.stdout, done.returncode) == ("hello inside\n", 3)
+@pytest.fixture
+def rsh(program, make_spec, tmp_path):
+    """Run a command on a host that serves at the port of this machine, with a key."""
+
+    def run_it(port, *words, key="k" * 43):
+        daemons = {"deeplearning-worker2": {"address": "127.0.0.1", "port": port}}
+        spec = tmp_path / "asks.json"
+        spec.write_text(json.dumps({"daemons": daemons, "key": key}))
+        command = [sys.executable, "-I", str(program), "rsh", str(spec), *words]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False)
+
+    return run_it
 
 
-def test_the_remote_shell_asks_the_other_hosts_process_through_ssh(program, make_spec, tmp_path):
-    fake = tmp_path / "ssh"
-    fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    fake.chmod(0o755)
-    spec = make_spec("", daemons={"deeplearning-worker2": "orted1"})
-    command = [sys.executable, "-I", str(program), "rsh", str(spec)]
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        [*command, "deeplearning-worker2", "orted", "-x 'a b'"], env=environment, capture_output=True, text=True, check=True
-    )
-    words = done.stdout.splitlines()
-    assert words[-3:-1] == ["deeplearning-worker2", "--"]
-    assert shlex.split(words[-1]) == ["sh", "/run/deeplearning/jobs/digits-orted1/supervisor", "start", "orted -x 'a b'"]
-    refused = subprocess.run([*command, "elsewhere", "orted"], env=environment, capture_output=True, text=True, check=False)
+@pytest.fixture
+def serving(begin, make_spec):
+    """Start a process without argv, and return its port."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    daemons = {"deeplearning-worker2": {"address": "127.0.0.1", "port": port}}
+    begin(make_spec("", argv=[], environment={"WHERE": "inside"}, daemons=daemons, key="k" * 43))
+    return port
+
+
+def test_what_serves_runs_commands_in_its_place(serving, rsh, tmp_path):
+    """A process without argv runs, with its environment, what those ask for who have the job's key."""
+    done = rsh(serving, "deeplearning-worker2", "echo", "$WHERE;", "echo 'a  b' >&2;", "exit 3")
+    assert (done.stdout, done.stderr, done.returncode) == ("inside\n", "a  b\n", 3)
+    done = rsh(serving, "deeplearning-worker2", "kill -KILL $$")
+    assert done.returncode == 137
+    much = rsh(serving, "deeplearning-worker2", "head -c 3000000 /dev/zero | tr '\\0' x")
+    assert (len(much.stdout), much.returncode) == (3000000, 0)
+    refused = rsh(serving, "elsewhere", "true")
+    assert (refused.stderr, refused.returncode) == ("elsewhere is not a host of this job\n", 1)
+
+
+def test_a_daemon_that_a_command_leaves_is_not_waited_for(serving, rsh):
+    started = time.monotonic()
+    done = rsh(serving, "deeplearning-worker2", "sleep 30 & echo started")
+    assert (done.stdout, done.returncode) == ("started\n", 0)
+    assert time.monotonic() - started < 15
+
+
+def test_who_lacks_the_jobs_key_starts_nothing(serving, rsh, tmp_path):
+    rsh(serving, "deeplearning-worker2", "true")
+    refused = rsh(serving, "deeplearning-worker2", f"touch {tmp_path}/started", key="another")
     assert refused.returncode == 1
-    assert "elsewhere is not a host of this job" in refused.stderr
+    assert "another program answers at the port of this job there" in refused.stderr
+    # One that does not care who answers, and one that sends back what it has heard.
+    for proof in (lambda answer: b"\0" * 32, lambda answer: answer[32:]):
+        with Client(("127.0.0.1", serving)) as connection:
+            connection.send_bytes(b"n" * 32)
+            connection.send_bytes(proof(connection.recv_bytes()) + f"touch {tmp_path}/started".encode())
+            with pytest.raises((EOFError, ConnectionResetError)):
+                connection.recv_bytes()
+    # Those who say nothing keep nobody waiting.
+    with socket.create_connection(("127.0.0.1", serving)):
+        assert rsh(serving, "deeplearning-worker2", "echo", "on").stdout == "on\n"
+    assert not (tmp_path / "started").exists()

@@ -25,7 +25,9 @@ def paths(tmp_path):
 
 def record(paths, rank, state, heartbeat=None, processes=2):
     os.makedirs(paths.status, exist_ok=True)
-    entry = {"rank": rank, "part": "worker", "state": state, "processes": processes, "heartbeat": heartbeat or time.time()}
+    now = time.time()
+    entry = {"name": f"rank{rank}", "rank": rank, "ranks": [rank], "host": "w1", "part": "worker", "state": state, "processes": processes}
+    entry.update(started=now, heartbeat=heartbeat or now, finished=now)
     with open(paths.record(f"rank{rank}"), "w") as file:
         json.dump(entry, file)
 
@@ -58,7 +60,7 @@ def parameters(**changes):
         {"name": f"deeplearning-worker{n}", "address": f"10.0.0.{n}", "number": n, "gpus": [], "interface": "ens5"} for n in (12, 3, 1)
     ]
     defaults = {"name": "digits", "python": "/p", "script": "/home/me/train.py", "source": None, "repository": None, "arguments": ["a b"]}
-    defaults.update(launcher="torchrun", launcher_options={}, command=[], sync_directory=None)
+    defaults.update(launcher="torchrun", launcher_options={}, command=[], sync_directory=None, key="k", sandbox=True)
     limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "heartbeat_timeout": 60}
     return {**defaults, **limits, "hosts": hosts, "environment": {"OMP_NUM_THREADS": 4}, "secrets": {"TOKEN": "t"}, **changes}
 
@@ -100,17 +102,18 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
         asked.release()
         return list(started)
 
-    def start(run, name, place, spec):
+    def start(run, name, place, specs):
         asked.acquire(timeout=5)  # this run's own question
         asked.acquire(timeout=0.3)  # the other's, if it may ask now
-        started.append(spec["rank"])
+        started.extend(spec["rank"] for spec in specs)
 
     monkeypatch.setattr(module.records, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(module.units, "active_units", active_units)
     monkeypatch.setattr(module.units, "start", start)
-    monkeypatch.setattr(module, "read_metadata", lambda generation: {"number": 3})
+    monkeypatch.setattr(module, "read_metadata", lambda generation: {"number": 3, "gpu_count": 0})
+    module.make_directories(paths)
     user = pwd.getpwuid(os.getuid()).pw_name
-    fake = SimpleNamespace(params=parameters(user=user, generation=""), check_mode=False, run_command=None)
+    fake = SimpleNamespace(params=parameters(user=user, generation="", sandbox=True), check_mode=False, run_command=None)
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda _: module.start(fake, paths), range(2)))
     assert started == [1]
@@ -137,10 +140,10 @@ def test_jobs_on_one_host_have_gpus_and_directories_of_their_own(paths, monkeypa
     monkeypatch.setattr(module.units, "other_jobs", lambda name: [beside])
     specs = [{"name": "rank0", "host": "w1", "gpus": [], "cwd": paths.code, **own}]
     if message is None:
-        module.check_place("digits", paths, specs)
+        module.check_place("digits", specs)
     else:
         with pytest.raises(module.RefusalError, match=message):
-            module.check_place("digits", paths, specs)
+            module.check_place("digits", specs)
 
 
 def variables(**changes):

@@ -95,7 +95,7 @@ def test_a_worker_that_fails_does_not_wait_for_the_others(cluster):
 def test_a_killed_server_leaves_nothing_behind(cluster):
     cluster.start("without", ENDLESS, **MXNET)
     wait_until(lambda: is_training(cluster, "without"))
-    cluster.hosts[1].ssh("pkill -KILL -P $(systemctl show --property=MainPID --value deeplearning-without-server1.service)")
+    cluster.hosts[1].ssh("sudo pkill -KILL -P $(systemctl show --property=MainPID --value deeplearning-without-server1.service)")
     wait_until(lambda: cluster.members("without") == [])
     found = cluster.info("without")
     assert (found["state"], found["failure"]["name"], found["failure"]["how"]) == ("failed", "server1", "was killed by signal SIGKILL")

@@ -25,7 +25,7 @@ def test_mpirun_starts_one_rank_per_gpu(count, gpus, ranks):
         *("sh", "-c", RANK, "rank"),
         *("/opt/pytorch/bin/python", "/efs/jobs/digits/code/train.py", "--epochs", "two words", ""),
     ]
-    assert (list(lead.ranks), lead.tag.format(3)) == (list(range(count * ranks)), "[1,3]<")
+    assert (list(lead.ranks), lead.tagged) == (list(range(count * ranks)), True)
     assert {tuple(process.ranks) for process in others} <= {()}
     assert [(process.host, process.rank, process.name, process.part, process.argv) for process in others] == [
         (f"deeplearning-worker{n + 1}", n, f"orted{n}", "service", []) for n in range(1, count)

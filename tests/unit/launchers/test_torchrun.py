@@ -39,8 +39,7 @@ def test_torchrun_starts_one_agent_per_host(count, gpus, workers):
         assert process.environment == {**several, **shown, "GLOO_SOCKET_IFNAME": "ens5", "NCCL_SOCKET_IFNAME": "=ens5"}
         assert process.part == "worker"
         assert list(process.ranks) == list(range(workers * process.rank, workers * (process.rank + 1)))
-        assert (process.name, process.tag) == ((f"agent{process.rank}", "[rank {}] ") if workers > 1 else ("", ""))
-        assert process.culprit, "the log tells how the script ended, torchrun's own exit status does not"
+        assert (process.name, process.tagged) == ((f"agent{process.rank}", True) if workers > 1 else ("", False))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +71,7 @@ def test_agents_that_restart_workers_find_each_other_at_the_first_host(count, op
         assert process.environment["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] == "[rank ${rank}] "
     assert [process.part for process in processes] == parts
     assert {tuple(process.ranks) for process in processes} == {tuple(range(count * (gpus or 1)))}, "any agent may have any rank"
-    assert {process.tag for process in processes} == {"[rank {}] "}
+    assert {process.tagged for process in processes} == {True}
 
 
 def test_all_hosts_are_wanted_unless_one_may_be_lost():

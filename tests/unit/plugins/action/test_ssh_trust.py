@@ -24,6 +24,7 @@ def key_pair():
 AUTHORITY, AUTHORITY_PUBLIC = key_pair()
 _OWN, PUBLIC = key_pair()
 ARGUMENTS = {"authority": AUTHORITY_PUBLIC + " demo", "principals": NAMES, "user": "ubuntu", "validity_days": 100}
+SOURCES = ["10.0.1.5"]
 
 
 def signed(kind, **changes):
@@ -40,7 +41,15 @@ def test_ssh_keygen_agrees(tmp_path, kind, principals):
     listed = text.split("Principals:")[1].split("Critical")[0].split()
     assert listed == principals
     assert ("permit-pty" in text) is (kind == "user")
-    assert "agent-forwarding" not in text
+    assert "forwarding" not in text
+    assert "user-rc" not in text
+
+
+def test_ssh_keygen_reads_the_source_addresses(tmp_path):
+    path = tmp_path / "key-cert.pub"
+    path.write_text(signed("user", source_addresses=["10.0.1.5", "10.1.0.0/16"]))
+    text = subprocess.run(["ssh-keygen", "-L", "-f", path], capture_output=True, text=True, check=True).stdout
+    assert "source-address 10.0.1.5,10.1.0.0/16" in text
 
 
 def test_parse_reads_what_was_signed():
@@ -80,20 +89,33 @@ def test_parse_refuses_a_cut_certificate():
         ({"now": time.time() - 86400}, "not valid yet"),
         ({"now": time.time() + 69 * 86400}, None),
         ({"now": time.time() + 71 * 86400}, "less than 30 days"),
+        ({"validity_days": 98, "renew_days": 10}, "valid for more than 98 days"),
     ],
 )
 def test_renewal(changes, reason):
-    arguments = {
+    given = {
         "certificate": signed("host"),
         "kind": "host",
         "public_key": PUBLIC + " root@ip-10-0-1-5\n",
         "principals": NAMES,
         "authority": AUTHORITY_PUBLIC + " demo",
         "now": time.time(),
+        "validity_days": 100,
         "renew_days": 30,
         **changes,
     }
-    found = ssh_certificates.renewal_reason(**arguments)
+    terms = ssh_certificates.Terms(*(given[name] for name in ("kind", "principals", "authority", "validity_days", "renew_days")))
+    found = ssh_certificates.renewal_reason(given["certificate"], given["public_key"], terms, given["now"])
+    assert found is None if reason is None else reason in found
+
+
+@pytest.mark.parametrize(
+    ("signed_for", "wanted", "reason"),
+    [(SOURCES, SOURCES, None), ([], SOURCES, "other addresses"), (SOURCES, [], "other addresses"), ([], [], None)],
+)
+def test_a_certificate_for_other_addresses_is_replaced(signed_for, wanted, reason):
+    terms = ssh_certificates.Terms("user", ["ubuntu"], AUTHORITY_PUBLIC, 100, 30, wanted)
+    found = ssh_certificates.renewal_reason(signed("user", source_addresses=signed_for), PUBLIC, terms, time.time())
     assert found is None if reason is None else reason in found
 
 
@@ -111,6 +133,47 @@ def test_unusable_authority(private, message):
     with pytest.raises(AnsibleActionFail, match=message) as failure:
         ssh_trust.certificates({"host": {"public_key": PUBLIC}}, ARGUMENTS, private)
     assert not private or private not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        None,
+        7,
+        "",
+        "ssh-rsa AAAA",
+        "ssh-ed25519 AAAA",
+        f"{PUBLIC}\ni-2 {PUBLIC}",
+        f"{PUBLIC} comment\x1b[2J",
+        PUBLIC.replace("ed25519 ", "ed25519  "),
+    ],
+)
+def test_only_one_ed25519_key_is_signed(key):
+    with pytest.raises(AnsibleActionFail, match="cannot be signed"):
+        ssh_trust.certificates({"host": {"public_key": key}}, ARGUMENTS, AUTHORITY)
+
+
+@pytest.mark.parametrize("unsigned", [["host"], "host", {"host": "x"}])
+def test_an_answer_of_another_shape_is_refused(unsigned):
+    with pytest.raises(AnsibleActionFail, match=r"cannot be signed|does not say"):
+        ssh_trust.certificates(unsigned, ARGUMENTS, AUTHORITY)
+
+
+def test_a_revoked_host_gets_no_certificate():
+    with pytest.raises(AnsibleActionFail, match="i-1 is revoked"):
+        signed("host", revoked=["i-1"])
+
+
+def test_ssh_keygen_finds_revoked_certificates(tmp_path):
+    (tmp_path / "krl").write_bytes(ssh_certificates.revocation_list(AUTHORITY_PUBLIC, ["i-1", "ubuntu@i-1"]))
+    (tmp_path / "nothing").write_bytes(ssh_certificates.revocation_list(AUTHORITY_PUBLIC, []))
+    for kind in ("host", "user"):
+        for name, key_id in (("revoked", "i-1"), ("other", "i-2")):
+            (tmp_path / name).write_text(signed(kind, principals=[key_id]))
+            asked = ["ssh-keygen", "-Qf", tmp_path / "krl", tmp_path / name]
+            assert subprocess.run(asked, capture_output=True, check=False).returncode == (1 if name == "revoked" else 0)
+            asked[2] = tmp_path / "nothing"
+            assert subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
 
 def test_known_hosts_line_is_there_once():

@@ -45,6 +45,40 @@ def test_a_job_counts_where_it_runs_or_may(found, hosts, words):
     assert jobs_on([found], hosts) == ([{"name": "digits", "words": words}] if words else [])
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        "digits",
+        {"name": "digits"},
+        [None, 3, "digits", [], {}, {"name": None}, {"name": ["x"]}, {"name": "../x"}, {"name": "x\n"}, {"name": "\x1b[2J"}, {"name": "X"}],
+        [{"name": "digits"}, {"name": "digits", "state": ["running"]}, {"name": "digits", "state": {"running": 1}}],
+    ],
+)
+def test_what_is_no_record_of_a_job_is_left_out(answer):
+    assert jobs_on(answer, ["c"]) == []
+    if isinstance(answer, list):
+        assert [found["name"] for found in jobs_on([*answer, {**job(RUNNING), "name": "real"}], ["c"])] == ["real"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"processes": None},
+        {"processes": "abc"},
+        {"processes": [1, None, {"state": "running"}, {"host": ["c"], "state": "running"}]},
+        {"process_count": "3"},
+        {"process_count": None},
+        {"process_count": 4},
+        {"state": "pending", "created": "now"},
+        {"state": "pending", "created": None},
+        {"state": "pending", "created": float("nan")},
+    ],
+)
+def test_a_job_whose_record_is_broken_may_run_anywhere(change):
+    assert jobs_on([{**job(RUNNING), **change}], ["d"]) == [{"name": "digits", "words": "digits is starting"}]
+
+
 def test_every_job_in_the_way_is_named():
     jobs = [{**job(RUNNING), "name": "new"}, job(RUNNING[:1]), {**job(RUNNING[:2]), "name": "old"}]
     assert [found["name"] for found in jobs_on(jobs, ["b", "c"])] == ["new", "old"]

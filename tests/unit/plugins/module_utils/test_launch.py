@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import CloudError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import images, instance_types, launch_templates, volumes
 
 BOTH = ("interface", "efa", "efa-only")
@@ -34,21 +35,40 @@ def described(cards, most, **network):
     ("cards", "most", "expected"),
     [
         ([(15, BOTH)], 1, [(0, 0, "efa")]),
-        ([(15, BOTH)] * 4, 4, [(0, 0, "efa"), (1, 1, "efa-only"), (2, 1, "efa-only"), (3, 1, "efa-only")]),
+        ([(15, None)], 1, [(0, 0, "efa")]),
+        ([(15, BOTH)] * 4, 4, [(0, 0, "interface"), (0, 1, "efa-only"), (1, 0, "efa-only"), (2, 0, "efa-only"), (3, 0, "efa-only")]),
         # The first card may be for ENA alone, as that of P6-B300 is
-        ([(4, ["interface"]), (4, BOTH), (4, BOTH)], 2, [(0, 0, "interface"), (1, 1, "efa-only"), (2, 1, "efa-only")]),
-        # A card that takes one interface has it as device 0, as those of P6e-GB200 do
-        ([(2, BOTH), (1, BOTH)], 2, [(0, 0, "efa"), (1, 0, "efa-only")]),
+        ([(4, ["interface"]), (4, BOTH), (4, BOTH)], 2, [(0, 0, "interface"), (1, 0, "efa-only"), (2, 0, "efa-only")]),
+        # A card that takes one interface cannot have the adapter beside the primary interface
+        ([(1, BOTH), (1, BOTH)], 2, [(0, 0, "efa"), (1, 0, "efa-only")]),
         # Two cards and one adapter, as I7ie has it
         ([(15, BOTH), (15, BOTH)], 1, [(0, 0, "efa")]),
-        ([(2, BOTH), (2, ["interface", "efa"])], 2, [(0, 0, "efa"), (1, 1, "efa")]),
-        ([(2, None), (2, None)], 2, [(0, 0, "efa"), (1, 1, "efa-only")]),
+        ([(15, ["interface"]), (15, BOTH)], 1, [(0, 0, "interface"), (1, 0, "efa-only")]),
+        ([(2, BOTH), (2, ["interface", "efa"])], 2, [(0, 0, "interface"), (0, 1, "efa-only"), (1, 1, "efa")]),
+        ([(2, ["interface", "efa"]), (1, ["interface", "efa"])], 2, [(0, 0, "efa"), (1, 0, "efa")]),
     ],
-    ids=["one card", "four cards", "ENA first", "single device", "fewer adapters", "no efa-only", "old botocore"],
+    ids=[
+        "one card",
+        "one card of types unknown",
+        "four cards",
+        "ENA first",
+        "single device",
+        "one of two",
+        "second of two",
+        "efa",
+        "no efa-only",
+    ],
 )
 def test_an_adapter_on_every_card_that_takes_one(cards, most, expected):
     instance_type = instance_types.parse(described(cards, most))
     assert list(instance_types.interfaces(instance_type, efa=True)) == expected
+    assert list(instance_types.interfaces(instance_type, efa=False)) == [(0, 0, "interface")]
+
+
+def test_cards_of_unknown_types_are_not_guessed():
+    instance_type = instance_types.parse(described([(2, BOTH), (2, None)], 2))
+    with pytest.raises(CloudError, match=r"efa: EC2 does not say which of the 2 network cards of x\.large take an Elastic Fabric Adapter"):
+        instance_types.interfaces(instance_type, efa=True)
     assert list(instance_types.interfaces(instance_type, efa=False)) == [(0, 0, "interface")]
 
 
@@ -66,12 +86,12 @@ def test_images_by_framework_and_system():
         "base-oss-nvidia-driver-gpu-ubuntu-22.04": ("base", "ubuntu-22.04"),
         "oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04": ("pytorch-2.7", "ubuntu-22.04"),
         "oss-nvidia-driver-gpu-tensorflow-2.18-amazon-linux-2023": ("tensorflow-2.18", "amazon-linux-2023"),
-        "multi-framework-oss-nvidia-driver-amazon-linux-2": ("multi-framework", "amazon-linux-2"),
         "base-with-single-cuda-ubuntu-24.04": ("base-with-single-cuda", "ubuntu-24.04"),
-        "proprietary-nvidia-driver-gpu-pytorch-1.13-amazon-linux-2": ("proprietary-nvidia-driver-gpu-pytorch-1.13", "amazon-linux-2"),
     }
+    of_amazon_linux_2 = "oss-nvidia-driver-gpu-pytorch-1.13-amazon-linux-2"
     parameters = [{"Name": f"/aws/service/deeplearning/ami/x86_64/{name}/latest/ami-id", "Value": name} for name in names]
-    others = [{"Name": parameters[0]["Name"].replace("ami-id", "release-notes"), "Value": "x"}]
+    others = [{"Name": f"/aws/service/deeplearning/ami/x86_64/{of_amazon_linux_2}/latest/ami-id", "Value": "x"}]
+    others += [{"Name": parameters[0]["Name"].replace("ami-id", "release-notes"), "Value": "x"}]
     assert images.catalog([*parameters, *others]) == {place: name for name, place in names.items()}
 
 
@@ -124,7 +144,8 @@ PROPERTIES = {
     "spot_max_price": "",
     "capacity_reservation": "",
     "user_data": "#cloud-config\n{}\n",
-    "volume_tags": {"Name": "bert-master"},
+    "metadata_hop_limit": 1,
+    "launched_tags": {"volume": {"Name": "bert-master"}, "network-interface": {"Name": "bert-master"}},
 }
 
 
@@ -139,12 +160,12 @@ PROPERTIES = {
             "root_volume_kms_key": "alias/x",
             "ebs_optimized": True,
         },
-        {"interfaces": ((0, 0, "efa"), (1, 1, "efa-only")), "public_address": False, "placement_group": "bert"},
+        {"interfaces": ((0, 0, "interface"), (0, 1, "efa-only"), (1, 0, "efa-only")), "public_address": False, "placement_group": "bert"},
+        {"metadata_hop_limit": 2},
         {"market": "spot"},
         {"market": "spot", "spot_max_price": "0.5"},
         {"market": "capacity-reservation"},
         {"market": "capacity-reservation", "capacity_reservation": "cr-1"},
-        {"market": "capacity-reservation", "capacity_reservation": "arn:aws:resource-groups:us-east-1:1:group/g"},
         {"market": "capacity-block", "capacity_reservation": "cr-1"},
     ],
 )
@@ -152,7 +173,17 @@ def test_a_launch_template_reads_as_it_was_written(changes):
     properties = {**PROPERTIES, **changes}
     data = launch_templates._template_data(properties)
     assert launch_templates._template_properties(data) == properties
-    assert properties.keys() == launch_templates.KIND.replacing
+    assert properties.keys() == launch_templates.KIND.replacing | {"launched_tags"}
+
+
+def test_the_order_of_interfaces_does_not_matter():
+    interfaces = ((0, 0, "interface"), (0, 1, "efa-only"), (1, 0, "efa-only"), (2, 0, "efa-only"))
+    data = launch_templates._template_data({**PROPERTIES, "interfaces": interfaces, "public_address": False})
+    secondary = data["NetworkInterfaces"].pop()
+    data["NetworkInterfaces"] = [{**secondary, "Groups": ["sg-3"]}, *data["NetworkInterfaces"][::-1]]
+    found = launch_templates._template_properties(data)
+    assert found["interfaces"] == interfaces
+    assert found["security_groups"] == {"sg-1", "sg-2"}, "those of the primary interface"
 
 
 def test_on_demand_leaves_the_market_and_reservations_to_aws():

@@ -24,8 +24,8 @@ def own_network(subnets=None, **more):
     return {item.address: item for item in definition.own_network("10.0.0.0/16", subnets or SUBNETS, "us-east-1", tags, **more)}
 
 
-def access(endpoints=None):
-    items = definition.access(["a", "b"], ["10.0.0.0/16"], ["203.0.113.0/24"], endpoints or {}, tags)
+def access(endpoints=None, lustre_cidrs=()):
+    items = definition.access(["a", "b"], lustre_cidrs, ["203.0.113.0/24"], endpoints or {}, tags)
     return {item.address: item.properties for item in items}
 
 
@@ -48,7 +48,8 @@ def test_nodes_reach_each_other_on_all_protocols_both_ways_as_efa_needs():
 def test_only_named_ranges_reach_the_master_and_only_nodes_the_storage():
     nodes = Ref(definition.NODES_GROUP)
     assert access()[definition.SSH_GROUP]["ingress"] == {("tcp", 22, 22, "203.0.113.0/24")}
-    assert access()[definition.STORAGE_GROUP]["ingress"] == {
+    assert access()[definition.STORAGE_GROUP]["ingress"] == {("tcp", 2049, 2049, nodes)}
+    assert access(lustre_cidrs=["10.0.0.0/19"])[definition.STORAGE_GROUP]["ingress"] == {
         ("tcp", 2049, 2049, nodes),
         ("tcp", 988, 988, nodes),
         ("tcp", 988, 988, "self"),
@@ -57,8 +58,10 @@ def test_only_named_ranges_reach_the_master_and_only_nodes_the_storage():
     }
 
 
-def test_lustre_servers_reach_the_nodes():
-    assert {("tcp", 988, 988, "10.0.0.0/16"), ("tcp", 1018, 1023, "10.0.0.0/16")} < access()[definition.NODES_GROUP]["ingress"]
+def test_lustre_servers_reach_the_nodes_where_there_are_any():
+    nodes = access(lustre_cidrs=["10.0.0.0/19"])[definition.NODES_GROUP]["ingress"]
+    assert nodes == {("-1", -1, -1, "self"), ("tcp", 988, 988, "10.0.0.0/19"), ("tcp", 1018, 1023, "10.0.0.0/19")}
+    assert access()[definition.NODES_GROUP]["ingress"] == {("-1", -1, -1, "self")}
 
 
 def test_only_nodes_reach_the_interface_endpoints_of_every_zone():

@@ -10,15 +10,19 @@ from types import SimpleNamespace
 import botocore.session
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils import storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import CloudError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._file_system import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._file_system import resources as file_system_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._lustre import resources as lustre_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._lustre.definition import EVENTS, data_repository
+from ansible_collections.deeplearning.cluster.plugins.module_utils._network import adopted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._network import resources as network_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils.unit import Request
 from botocore.stub import Stubber
 
 SOURCE = "fs-1.efs.us-east-1.amazonaws.com:/"
-ENTRY = f"{SOURCE} /efs nfs4 nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,_netdev,nofail 0 0"
+ENTRY = f"{SOURCE} /efs nfs4 nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,nosuid,nodev,_netdev,nofail 0 0"
 LUSTRE_SOURCE = "fs-2.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh"
 PLAIN = storage.efs("fs-1", "us-east-1", "/efs")
 TLS = storage.efs("fs-1", "us-east-1", "/efs", encrypted=True)
@@ -30,13 +34,16 @@ LUSTRE = storage.lustre(LUSTRE_SOURCE, "/fsx")
     [
         (PLAIN, ENTRY),
         (storage.efs("fs-1", "us-east-1", "/efs", address="10.1.0.4"), ENTRY.replace(SOURCE, "10.1.0.4:/")),
-        (storage.efs("fs-1", "cn-north-1", "/efs"), ENTRY.replace("us-east-1.amazonaws.com", "cn-north-1.amazonaws.com.cn")),
-        (TLS, "fs-1:/ /efs efs tls,noresvport,_netdev,nofail 0 0"),
+        (
+            storage.efs("fs-1", "cn-north-1", "/efs", dns_suffix="amazonaws.com.cn"),
+            ENTRY.replace("us-east-1.amazonaws.com", "cn-north-1.amazonaws.com.cn"),
+        ),
+        (TLS, "fs-1:/ /efs efs tls,noresvport,nosuid,nodev,_netdev,nofail 0 0"),
         (
             storage.efs("fs-1", "us-east-1", "/efs", address="10.1.0.4", encrypted=True),
-            "fs-1:/ /efs efs tls,noresvport,mounttargetip=10.1.0.4,_netdev,nofail 0 0",
+            "fs-1:/ /efs efs tls,noresvport,nosuid,nodev,mounttargetip=10.1.0.4,_netdev,nofail 0 0",
         ),
-        (LUSTRE, f"{LUSTRE_SOURCE} /fsx lustre noatime,flock,_netdev,nofail 0 0"),
+        (LUSTRE, f"{LUSTRE_SOURCE} /fsx lustre noatime,flock,nosuid,nodev,_netdev,nofail 0 0"),
     ],
 )
 def test_fstab_entry(described, entry):
@@ -72,6 +79,15 @@ def test_replace_entry_respects_others():
     assert storage.replace_entry(f"proc /proc proc\n{ENTRY}\n", "/efs", "") == "proc /proc proc\n"
 
 
+@pytest.mark.parametrize("described", [PLAIN, TLS, LUSTRE])
+def test_the_script_of_a_host_gets_the_entry_of_today(described):
+    """A host that was launched with other options would add their entry again at each boot."""
+    script = storage.boot_script([storage.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu")
+    old = script.replace(",nosuid,nodev", "")
+    assert storage.replace_in_script(old, described) == script.replace(",nosuid,nodev", "", 1)
+    assert storage.replace_in_script(script, described) == script
+
+
 MOUNTINFO = f"""\
 22 1 259:1 / / rw,relatime - ext4 /dev/root rw
 90 22 0:45 / /efs rw,relatime shared:50 - nfs4 {SOURCE} rw,vers=4.1
@@ -100,6 +116,12 @@ MOUNTINFO = f"""\
 )
 def test_is_mount_of(path, expected, right):
     assert storage.is_mount_of(storage.mounted_at(MOUNTINFO, path), expected) is right
+
+
+@pytest.mark.parametrize(("options", "safe"), [("rw,nosuid,nodev,relatime", True), ("rw,nosuid,relatime", False), ("rw", False)])
+def test_a_mount_is_safe_without_setuid_files_and_devices(options, safe):
+    mount = storage.mounted_at(f"90 22 0:45 / /efs {options} shared:50 - nfs4 {SOURCE} rw,nosuid,nodev,vers=4.1\n", "/efs")
+    assert mount.is_safe is safe
 
 
 def test_the_helper_of_efs_remembers_the_file_system():
@@ -203,6 +225,16 @@ def test_boot_goes_on_without_a_client_that_the_distribution_lacks(host):
     assert "no Lustre client" in done.stderr
 
 
+def test_boot_leaves_the_owner_of_an_adopted_file_system_alone(host):
+    """It is somebody else's, and where root is squashed it could not be changed at all."""
+    host.tool("mount", host.mounted())
+    host.tool("mount.nfs4", "")
+    host.tool("mount.lustre", "")
+    done, calls = host.boot(PLAIN._replace(adopted=True), LUSTRE)
+    assert done.returncode == 0
+    assert calls == ["mount /efs", "mount /fsx", "chown ubuntu: /fsx"]
+
+
 def test_boot_installs_what_amazon_linux_has(host):
     host.tool("dnf", f"ln {host.tools}/mount {host.tools}/mount.lustre; ln {host.tools}/mount {host.tools}/mount.efs")
     host.tool("mount", host.mounted())
@@ -269,3 +301,73 @@ def test_the_policies_of_a_link_change_in_place():
         stub.add_response("update_data_repository_association", {}, {"AssociationId": found.id, "S3": policies})
         lustre_resources.KINDS[1].update(SimpleNamespace(client=lambda _service: client), found, properties, frozenset({"exports"}))
         stub.assert_no_pending_responses()
+
+
+@pytest.mark.parametrize(
+    ("imports", "exports", "sent"),
+    [
+        (EVENTS, frozenset(), {"S3": {"AutoImportPolicy": {"Events": sorted(EVENTS)}}}),
+        (frozenset(), frozenset(), {}),
+    ],
+)
+def test_a_new_link_names_only_what_it_carries_over(imports, exports, sent):
+    assert lustre_resources._created_policies({"imports": imports, "exports": exports}) == sent
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        (file_system_resources.KINDS[0], {"FileSystems": [{"LifeCycleState": "error"}]}),
+        (file_system_resources.KINDS[1], {"MountTargets": [{"LifeCycleState": "error"}]}),
+    ],
+)
+def test_a_state_that_never_passes_is_not_waited_for(kind, answer):
+    class Cloud:
+        efs = SimpleNamespace(describe_file_systems=None, describe_mount_targets=None)
+
+        def once_visible(self, *_call, **_arguments):
+            return answer
+
+        def wait_until(self, _what, probe):
+            return probe()
+
+    with pytest.raises(CloudError, match=r"fs-1 is in the state 'error', which does not pass. Delete it, and run again"):
+        kind.settle(Cloud(), Found(definition.FILE_SYSTEM, "fs-1"))
+
+
+@pytest.mark.parametrize(("state", "same"), [("Available", "available"), ("partial", "available"), ("Failed", "failed")])
+def test_an_endpoint_that_works_in_part_counts_as_available(state, same):
+    assert network_resources._endpoint_state({"State": state}) == same
+
+
+@pytest.mark.parametrize("state", ["Partial", "partial", "available", "Pending", "pendingAcceptance"])
+def test_an_endpoint_that_works_in_part_is_found_again(state):
+    """Else the next run makes a second one, and a deletion leaves it."""
+    tags = [{"Key": "deeplearning:component", "Value": "network"}, {"Key": "deeplearning:key", "Value": "ssm"}]
+    shared = {"VpcEndpointType": "Interface", "VpcId": "vpc-1", "ServiceName": "ssm", "Tags": tags}
+    described = [
+        {**shared, "VpcEndpointId": f"vpce-{each}", "State": each} for each in (state, "Deleting", "deleted", "Failed", "Rejected")
+    ]
+
+    class Cloud:
+        def filters(self, *more):
+            return list(more)
+
+        def comparable_tags(self, tags):
+            return tags
+
+        def retrieve(self, _service, _operation, _key, **arguments):
+            return [item for item in described if all(item["State"].lower() in each["Values"] for each in arguments["Filters"])]
+
+        def facts(self, _service, _operation, _key, **_arguments):
+            return described
+
+    assert [found.id for found in network_resources._vpc_endpoints(Cloud())] == [f"vpce-{state}"]
+    assert [item["State"] for item in adopted.endpoints(Cloud(), "vpc-1")] == [state]
+
+
+def test_another_run_has_another_token():
+    """FSx may answer the token of something deleted with the thing that is gone."""
+    runs = [SimpleNamespace(cluster="bert", run_id=run_id) for run_id in ("a", "a", "b")]
+    first, again, other = (lustre_resources._token(run, {"FileSystemPath": "/train"}) for run in runs)
+    assert first == again != other

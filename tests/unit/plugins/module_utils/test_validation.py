@@ -14,6 +14,7 @@ NODES = {
     "image_id": "ami-1",
     "key_name": "k",
     "root_volume_size": 100,
+    "metadata_hop_limit": 1,
     "mount_point": "/efs",
 }
 
@@ -36,7 +37,14 @@ def test_bad_names(name):
         (["10.0.0.1/8"], False, "has host bits set"),
         (["0.0.0.0/0"], False, "opens SSH to the whole internet"),
         (["203.0.113.0/24", "::/0"], False, "::/0 opens SSH"),
+        (["0.0.0.0/1", "128.0.0.0/1"], False, "0.0.0.0/1, 128.0.0.0/1 opens SSH to the whole internet"),
+        (["::/1", "8000::/1"], False, "opens SSH to the whole internet"),
+        (["8.0.0.0/7"], False, "8.0.0.0/7 opens SSH to more than a /8 of the internet"),
+        (["11.0.0.0/8", "198.51.100.0/24"], False, "opens SSH to more than a /8"),
+        (["2001:db8::/31"], False, "opens SSH to more than a /32"),
+        (["0.0.0.0/1", "128.0.0.0/1"], True, ""),
         (["0.0.0.0/0"], True, ""),
+        (["11.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "2001:db8::/32", "fd00::/8"], False, ""),
         (["203.0.113.7", "2001:db8::/64"], False, ""),
     ],
 )
@@ -58,6 +66,7 @@ def test_addresses_are_written_as_aws_does():
         ({"worker_count": None}, "worker_count: missing"),
         ({"worker_count": 0}, "worker_count: 0 is not possible"),
         ({"image_id": None}, "image_id: missing"),
+        ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not possible, give a number from 1 to 64"),
         ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small"),
         ({"mount_point": "efs"}, "mount_point: mount point 'efs': must be an absolute path"),
         ({"mount_point": "/efs/"}, "mount_point: mount point '/efs/': must be an absolute path"),
@@ -79,7 +88,7 @@ def test_nodes(change, message):
         ({"deeplearning:number": "1"}, "must not start with aws: or deeplearning:"),
         ({"name": "x"}, "'name' is there already"),
         ({"Team": "a", "team": "b"}, "'team' is there already"),
-        ({f"k{number}": "v" for number in range(41)}, "41 are too many"),
+        ({f"k{number}": "v" for number in range(40)}, "40 are too many, 39 are possible"),
     ],
 )
 def test_tags(wanted, message):

@@ -1,0 +1,41 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""An SDK that does not know what the collection asks AWS is refused, before anything is asked."""
+
+from __future__ import annotations
+
+import boto3
+import botocore
+import pytest
+from ansible.errors import AnsibleParserError
+from ansible_collections.deeplearning.cluster.plugins.inventory import nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils import _aws
+
+from .conftest import ModuleFailed
+
+
+@pytest.mark.parametrize(("sdk", "version", "refused"), [(botocore, "1.43.40", True), (boto3, "1.34.46", True), (boto3, "1.44.0", False)])
+def test_an_old_sdk_is_refused(cloud, run, name, monkeypatch, sdk, version, refused):
+    monkeypatch.setattr(sdk, "__version__", version)
+    assert bool(_aws.sdk_problem()) == refused
+    if not refused:
+        return
+    cloud.control.forget_calls()
+    message = rf"{sdk.__name__} {version} .*are too old, .* needs 1\.44\.0 or newer of both\. Upgrade them: .* 'boto3>=1\.44\.0'"
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster_info", cluster=name)
+    with pytest.raises(ModuleFailed, match=message):
+        run("host_keys_info", instance_ids=["i-0123456789abcdef0"])
+    assert cloud.control.calls() == []
+
+
+def test_the_inventory_refuses_an_old_sdk(monkeypatch):
+    monkeypatch.setattr(botocore, "__version__", "1.43.40")
+    monkeypatch.setattr(nodes.AWSInventoryBase, "parse", lambda *_arguments, **_options: None)
+    with pytest.raises(AnsibleParserError, match=r"botocore 1\.43\.40 .*are too old"):
+        nodes.InventoryModule().parse(None, None, "nodes.yml")
+
+
+def test_the_needed_sdk_is_documented(repository):
+    assert f"boto3>={_aws.LEAST_SDK.rsplit('.', 1)[0]}'" in (repository / "README.md").read_text()

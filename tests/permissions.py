@@ -1,0 +1,48 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Operators: users of a local cloud who have the policies of one playbook, as tools/iam_policies.py makes them, and nothing else."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from local_cloud.testing import LocalCloud
+
+TOOL = Path(__file__).resolve().parents[1] / "tools" / "iam_policies.py"
+# By playbook, where the policy has another name. Those that only look for the nodes and log in need what status needs
+POLICY = {"rotate_authority": "configure", **dict.fromkeys(("check_job", "check_nodes", "logs", "report", "tensorboard"), "status")}
+
+
+@functools.cache
+def tool() -> ModuleType:
+    """tools/iam_policies.py as a module."""
+    specification = importlib.util.spec_from_file_location("iam_policies", TOOL)
+    assert specification
+    assert specification.loader
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["iam_policies"] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def policies(playbook: str, cluster: str, adopted: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The policies of a playbook for a cluster, or for those that a pattern names."""
+    account = tool().Account(cluster, adopted=tuple(adopted))
+    policy = POLICY.get(playbook, playbook)
+    found = [each for name, each in tool().policies(account).items() if re.fullmatch(rf"{policy}(-\d+)?", name)]
+    assert found, playbook
+    return found
+
+
+def operator(cloud: LocalCloud, playbook: str, cluster: str, adopted: Sequence[str] = ()) -> dict[str, str]:
+    """This process's environment with what makes AWS tools use a cloud as the operator of a playbook and a cluster."""
+    name = f"{cluster.rstrip('*')}-{POLICY.get(playbook, playbook)}"
+    return cloud.operator(name, *policies(playbook, cluster, adopted))

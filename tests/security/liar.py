@@ -1,0 +1,36 @@
+"""The Python of a hostile node: runs what it is asked to with the real one and adds to every module's answer what /etc/lies.json says."""
+
+import json
+import subprocess
+import sys
+
+REAL = "/usr/bin/python3.real"
+
+
+def merged(honest, lies):
+    """Return an answer with the lies in it; those about members of a list are for each of them."""
+    if isinstance(honest, dict) and isinstance(lies, dict):
+        return {**honest, **{key: merged(honest.get(key), lie) for key, lie in lies.items()}}
+    if isinstance(honest, list) and isinstance(lies, dict):
+        return [merged(each, lies) for each in honest]
+    return lies
+
+
+def main():
+    done = subprocess.run([REAL, *sys.argv[1:]], stdin=sys.stdin, stdout=subprocess.PIPE, check=False)
+    text = done.stdout
+    try:
+        answer = json.loads(text)
+        with open("/etc/lies.json", encoding="utf-8") as file:
+            lies = json.load(file)
+    except ValueError:
+        lies = None
+    if lies is not None and isinstance(answer, dict) and "invocation" in answer:
+        text = json.dumps(merged(answer, lies)).encode() + lies.get("after", "").encode()
+    sys.stdout.buffer.write(text)
+    sys.stdout.flush()
+    sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()

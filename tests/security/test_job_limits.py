@@ -1,0 +1,162 @@
+"""What a job writes, holds and leaves behind keeps nobody else from working: sizes, times, memory, processes, profiles."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, supervisor, units, users
+from ansible_collections.deeplearning.cluster.plugins.modules import training_job, training_job_info
+
+from .test_job_records import DESCRIPTION, RECORD, Jobs
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNING = {key: value for key, value in RECORD.items() if key not in ("finished", "exit_code")} | {"state": "running"}
+YEAR_2106 = float((1 << 32) - 1)
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    found = Jobs(tmp_path / "jobs")
+    found.add("honest", rank0=RECORD)
+    return found
+
+
+def crowd(count, **changes):
+    return {f"rank{number}": {**RECORD, "name": f"rank{number}", "rank": number, **changes} for number in range(count)}
+
+
+@pytest.mark.parametrize("ranks", [1 << 17, records.RANKS_LIMIT])
+def test_a_job_with_long_records_is_named_and_hides_no_other(jobs, ranks):
+    count = 3 * records.JOB_LIMIT // (2 * 3 * ranks)
+    folder = jobs.add("long", **crowd(count, ranks=[0] * ranks))
+    start = time.monotonic()
+    found, problems = jobs.list()
+    assert time.monotonic() - start < 10
+    assert set(found) == {"honest", "long"}
+    assert found["honest"]["processes"][0]["state"] == "failed"
+    assert len(json.dumps(list(found.values()))) < 1 << 20
+    assert any(problem.startswith(f"job 'long' has more than 8388608 bytes of records in '{folder}/status': ") for problem in problems)
+
+
+def test_records_that_are_not_valid_count_too(jobs, monkeypatch):
+    monkeypatch.setattr(records, "JOB_LIMIT", 10_000)
+    jobs.add("bad", **dict.fromkeys((f"rank{number}" for number in range(20)), "x" * 1000))
+    found, problems = jobs.list()
+    assert set(found) == {"honest", "bad"}
+    assert len(problems) == 11
+    assert "job 'bad' has more than 10000 bytes of records" in problems[-1]
+
+
+def test_a_list_of_jobs_is_bounded_and_drops_the_oldest(jobs, monkeypatch):
+    for age, name in enumerate(("new", "middle", "old")):
+        folder = jobs.add(name, {**DESCRIPTION, "created": 1790000000.0 - age}, **crowd(10))
+        os.utime(folder / "job.json", times=(time.time() + 10 - age,) * 2)
+    monkeypatch.setattr(training_job_info, "LISTING_LIMIT", 10_000)
+    found, problems = jobs.list()
+    assert "new" in found
+    assert "old" not in found
+    assert f"job 'old' in {jobs.directory} is skipped: it and newer jobs have more than 10000 bytes of records" in problems
+
+
+@pytest.mark.parametrize("place", ["heartbeat", "mtime"])
+def test_a_heartbeat_of_the_future_is_none(jobs, place):
+    ahead = time.time() + records.CLOCK_LIMIT + 60
+    for name, moment in {"forged": YEAR_2106, "ahead": ahead, "running": time.time() + 60}.items():
+        folder = jobs.add(name, rank0={**RUNNING, "heartbeat": moment if place == "heartbeat" else time.time()})
+        os.utime(folder / "status/rank0.json", times=(moment, moment))
+    found, _problems = jobs.list()
+    assert {name: job["state"] for name, job in found.items()} == {
+        "honest": "failed",
+        "forged": "lost",
+        "ahead": "lost",
+        "running": "running",
+    }
+    assert found["forged"]["failure"]["how"].startswith("has a heartbeat in the future, 2106-02-07")
+
+
+def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
+    play = yaml.safe_load((ROOT / "playbooks/provision.yml").read_text())[0]
+    task = next(task for task in play["tasks"] if task["name"] == "Check that none loses a node")
+    assert task["when"].endswith("and not provision_end_unasked_nodes | default(false) | bool")
+    assert "add -e provision_end_unasked_nodes=true" in task["ansible.builtin.assert"]["fail_msg"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root does it")
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGSTOP), "has not ended in 0 s, and was killed. Look whether storage hangs, or a job"),
+        (lambda: "x" * (2 << 20), "has answered more than 1048576 bytes"),
+    ],
+    ids=["stopped", "long"],
+)
+def test_a_user_cannot_keep_root_waiting(monkeypatch, work, words):
+    """A job's user may stop what root has left to a child process with that uid."""
+    monkeypatch.setattr(users, "PATIENCE", 0.4)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(20)
+    try:
+        with pytest.raises(users.UserError, match=f"user 'nobody': what this task does as that user {words}"):
+            users.as_user(pwd.getpwnam("nobody"), work)
+    finally:
+        signal.alarm(0)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "SHARED_MEMORY", str(tmp_path / "shm"))
+    monkeypatch.setattr(records, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
+    return tmp_path
+
+
+def test_memory_files_and_processes_are_left_for_root(memory):
+    commands = []
+    units._shared_memory(lambda command: (commands.append(command), (0, "", ""))[1], "digits", pwd.getpwuid(os.geteuid()))
+    options = commands[0][commands[0].index("-o") + 1].split(",")
+    assert {"size=90%", "nr_inodes=1048576"} < set(options)
+    assert "TasksMax=65536" in units.PROPERTIES
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_stop_deletes_what_the_job_holds_in_memory(memory, monkeypatch, is_running):
+    for job in ("digits", "digits-2"):
+        (memory / "shm" / job / "folder").mkdir(parents=True)
+        (memory / "shm" / job / "folder/file").write_text("x")
+    (memory / "jobs/digits-2-rank0").mkdir(parents=True)
+    for name, answer in {"active_units": ["x"] * is_running, "processes": [], "stop": None, "running_jobs": []}.items():
+        monkeypatch.setattr(units, name, lambda *_arguments, answer=answer: answer)
+
+    class Module:
+        params = {"name": "digits"}
+        check_mode = True
+        run_command = None
+
+    training_job.stop(Module)
+    assert sorted(os.listdir(memory / "shm")) == ["digits", "digits-2"]
+    Module.check_mode = False
+    assert training_job.stop(Module)["changed"] is is_running
+    assert os.listdir(memory / "shm") == ["digits-2"]
+    Module.params = {"name": "digits-2"}
+    training_job.stop(Module)
+    assert os.listdir(memory / "shm") == ["digits-2"], "its processes have not ended"
+
+
+def test_no_job_finds_the_profile_that_another_has_written(tmp_path, monkeypatch):
+    (tmp_path / ".bash_profile").write_text("export FROM_HOME=1\n")
+    (tmp_path / "profile").write_text("echo hello; export FROM_SYSTEM=1\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(supervisor, "PROFILE", str(tmp_path / "profile"), raising=False)
+    found = supervisor.login_environment(own_profile=False)
+    assert (found.get("FROM_HOME"), found.get("FROM_SYSTEM")) == (None, "1")
+    assert supervisor.login_environment(own_profile=True)["FROM_HOME"] == "1"
+    monkeypatch.setattr(supervisor, "PROFILE", str(tmp_path / "none"))
+    assert supervisor.login_environment(own_profile=False)["HOME"] == str(tmp_path)

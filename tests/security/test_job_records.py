@@ -1,0 +1,205 @@
+"""M4: a job's files are data. A bad one is skipped and named, and the honest rest is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import look, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import torchrun
+from ansible_collections.deeplearning.cluster.plugins.module_utils._report import files, progress
+from ansible_collections.deeplearning.cluster.plugins.modules import training_job_info as module
+
+DESCRIPTION = {"name": "honest", "script": "train.py", "launcher": "torchrun", "created": 1790000000.0}
+RECORD = {
+    "name": "rank0",
+    "rank": 0,
+    "ranks": [0],
+    "tagged": False,
+    "part": "worker",
+    "host": "deeplearning-worker1",
+    "processes": 1,
+    "state": "failed",
+    "started": 1790000000.0,
+    "heartbeat": 1790000009.0,
+    "finished": 1790000009.0,
+    "exit_code": 1,
+}
+
+
+class Jobs:
+    """A directory of jobs as the module training_job_info sees it."""
+
+    def __init__(self, directory):
+        self.directory = directory
+
+    def add(self, name, description=None, **found):
+        description = DESCRIPTION if description is None else description
+        folder = self.directory / name
+        (folder / "status").mkdir(parents=True)
+        (folder / "logs").mkdir()
+        (folder / "job.json").write_text(description if isinstance(description, str) else json.dumps(description))
+        for process, record in found.items():
+            (folder / f"status/{process}.json").write_text(record if isinstance(record, str) else json.dumps(record))
+        return folder
+
+    def list(self):
+        jobs, problems = module.list_jobs({"directory": str(self.directory), "heartbeat_timeout": 60})
+        return {job["name"]: job for job in jobs}, problems
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    found = Jobs(tmp_path / "jobs")
+    found.add("honest", rank0=RECORD)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def in_time():
+    """Whatever the files hold, nothing takes long."""
+    start = time.monotonic()
+    yield
+    assert time.monotonic() - start < 5
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("description", "reason"),
+    [
+        ("{}", "it has no launcher"),
+        ("[]", "it is not a JSON object"),
+        ("{", "Expecting property name"),
+        ('{"code": ' + DEEP, "nested too deeply"),
+        ({**DESCRIPTION, "created": "now"}, "its created is 'now', not a number of seconds"),
+        ('{"launcher": "mpi", "created": 1e999}', "its created is inf, not a number of seconds"),
+        ('{"launcher": "mpi", "created": ' + "9" * 900_000 + "}", "its created is inf"),
+        ({**DESCRIPTION, "created": 1e300}, "not a number of seconds"),
+        ({**DESCRIPTION, "launcher": ["mpi"]}, "its launcher is a list, not the name of a launcher"),
+        ({**DESCRIPTION, "script": 7}, "its script is 7"),
+        ({**DESCRIPTION, "command": "rm -rf"}, "its command is 'rm -rf', not a list"),
+        ({**DESCRIPTION, "code": {"commit": "\x1b[2J"}}, "its code is an object, not an object with the right values"),
+        ('{"launcher": "' + "x" * (2 << 20) + '"}', "it has more than 1048576 bytes"),
+    ],
+)
+def test_a_bad_description_is_skipped_and_named(jobs, description, reason):
+    jobs.add("bad", description)
+    found, problems = jobs.list()
+    assert list(found) == ["honest"]
+    assert len(problems) == 1
+    assert problems[0].startswith(f"job 'bad' in {jobs.directory} is skipped: ")
+    assert reason in problems[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rank": "1"},
+        {"rank": True},
+        {"rank": 1e300},
+        {"ranks": None},
+        {"part": None},
+        {"heartbeat": None},
+        {"started": float("nan")},
+        {"state": "fine"},
+        {"host": "w1\nfatal: [master]"},
+        {"name": "../../../other/logs/rank0"},
+        {"name": "rank7"},
+        {"processes": 0},
+        {"finished": None},
+        {"signal": "\x1b]0;x\x07"},
+        {"reason": ["x"]},
+        {"exit_code": -1 << 70},
+    ],
+    ids=str,
+)
+def test_a_bad_record_is_skipped_and_named(jobs, change):
+    folder = jobs.add("bad", rank0={**RECORD, **change}, rank1={**RECORD, "name": "rank1", "rank": 1})
+    found, problems = jobs.list()
+    assert set(found) == {"honest", "bad"}
+    assert [process["name"] for process in found["bad"]["processes"]] == ["rank1"]
+    assert [problem.split(": ")[0] for problem in problems] == [f"record '{folder}/status/rank0.json' is skipped"]
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    ['{"state": "failed"}', '{"state": "failed", "failure": {}}', '{"state": "?"}', "[]", "{", '{"state": "failed", "failure": 7}'],
+)
+def test_a_bad_verdict_is_skipped_and_named(jobs, verdict):
+    folder = jobs.add("bad", rank0=RECORD)
+    (folder / "status/over").write_text(verdict)
+    found, problems = jobs.list()
+    assert found["bad"]["failure"]["how"] == "ended with exit status 1"
+    assert [problem.split(": ")[0] for problem in problems] == [f"verdict '{folder}/status/over' is skipped"]
+
+
+def test_a_job_is_called_what_its_directory_is_called(jobs):
+    jobs.add("mine", {**DESCRIPTION, "name": "another"})
+    assert set(jobs.list()[0]) == {"honest", "mine"}
+
+
+def test_what_is_no_file_hangs_nobody(jobs):
+    for name in ("job.json", "status/rank1.json", "status/over", "progress.jsonl", "logs/rank0.log", "status/progress"):
+        folder = jobs.add(name.translate(str.maketrans("/.", "--")), rank0=RECORD)
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+        progress.read(str(folder / "progress.jsonl"), progress.read_notes(str(folder / "status/progress")), 0.0, 1.0)
+    found, problems = jobs.list()
+    assert len(found) == 6
+    assert sum("is not a regular file" in problem for problem in problems) == 3
+
+
+def test_no_link_leads_a_reader_to_files_that_are_not_the_jobs(jobs, tmp_path):
+    (tmp_path / "secrets").mkdir()
+    for name in ("rank0.log", "progress.jsonl", "over"):
+        (tmp_path / "secrets" / name).write_text('{"secret": "key"}\n')
+    folder = jobs.add("links", rank0=RECORD)
+    (folder / "progress.jsonl").symlink_to(tmp_path / "secrets/progress.jsonl")
+    (folder / "logs/rank0.log").symlink_to(tmp_path / "secrets/rank0.log")
+    (folder / "code").symlink_to(tmp_path / "secrets")
+    other = jobs.add("folder", rank0=RECORD)
+    (other / "logs").rmdir()
+    (other / "logs").symlink_to(tmp_path / "secrets")
+    (jobs.directory / "whole").symlink_to(folder)
+    found, problems = jobs.list()
+    assert set(found) == {"honest", "links", "folder"}
+    assert "key" not in json.dumps(found)
+    assert problems == [f"job 'whole' in {jobs.directory} is skipped: the job's directory is a link"]
+    assert files.code(str(folder / "code"))["count"] == 0
+
+
+def test_no_pattern_comes_out_of_a_record(jobs):
+    folder = jobs.add("slow", rank0={**RECORD, "culprit": "(a+)+$", "tag": "{0.__class__}{:>999999999}", "tagged": True})
+    (folder / "logs/rank0.log").write_text("a" * 40 + "!\n")
+    assert jobs.list()[0]["slow"]["failure"]["lines"] == ["a" * 40 + "!"]
+
+
+def test_a_log_that_is_made_to_be_searched_for_ever_is_not():
+    begin = "E1 torch/distributed/elastic/multiprocessing/api.py:1] failed (exitcode: 1)\n"
+    log = begin * 800 + "Root Cause\n" * 8000 + "  rank      : 1\n" * 6000
+    assert torchrun.culprit(log.splitlines()) is None
+    assert torchrun.culprit([*log.splitlines(), "  rank : 1", "  exitcode : -9 (pid: 3)"]).rank == "1"
+
+
+def test_the_supervisor_goes_on_beside_bad_records(tmp_path):
+    (tmp_path / "status").mkdir()
+    paths = records.Paths(str(tmp_path))
+    for name, content in {"rank0.json": json.dumps(RECORD), "rank1.json": "[]", "rank2.json": '{"name": "rank2"}', "over": "{}"}.items():
+        (tmp_path / "status" / name).write_text(content)
+    assert [record["name"] for record in records.read_records(paths)] == ["rank0"]
+    assert records.read_record(paths.record("rank2")) is None
+    assert records.read_verdict(paths) is None
+
+
+def test_one_job_tells_of_its_bad_files_too(jobs):
+    jobs.add("bad", rank0="{")
+    found = look.look(records.Paths(str(jobs.directory / "bad")), 60)
+    assert (found["state"], len(found["problems"])) == ("pending", 1)
+
+
+def test_no_more_problems_are_told_than_people_read():
+    assert module.some([f"{number}\x1b[2J\n" for number in range(100)])[-2:] == ["19 ", "80 more files of jobs are skipped"]

@@ -1,0 +1,191 @@
+"""M6 and L4: git on the controller does nothing that a source says, and shows nobody a password."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import subprocess
+import threading
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_code
+
+
+@pytest.fixture
+def git(tmp_path, monkeypatch):
+    """Run git in a work tree with one commit."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "Somebody")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "somebody@example.com")
+
+    def run(*arguments, cwd=folder):
+        return subprocess.run(["git", *arguments], cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+
+    run("init", "--quiet", "--initial-branch=main")
+    (folder / "train.py").write_text("print(1)\n")
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "data").mkdir()
+    (folder / "data/ünsual name").write_text("x")
+    (folder / "link").symlink_to("train.py")
+    run("add", ".")
+    run("commit", "--quiet", "--message", "first")
+    run.folder = folder
+    return run
+
+
+def origin(git):
+    with job_code.job_code({"script": "train.py", "source": str(git.folder)}, ["/"]) as code:
+        return code.origin
+
+
+@pytest.mark.parametrize("setting", ["core.fsmonitor", "filter.evil.clean", "filter.evil.process", "core.sshCommand", "core.pager"])
+def test_nothing_runs_that_the_configuration_of_a_source_names(git, tmp_path, setting):
+    proof = tmp_path / "proof"
+    (git.folder / ".gitattributes").write_text("*.py filter=evil\n")
+    git("add", ".gitattributes")
+    git("commit", "--quiet", "--message", "attributes")
+    git("config", setting, f"touch {proof}; cat #")
+    for hook in ("post-index-change", "fsmonitor-watchman", "post-checkout"):
+        (git.folder / ".git/hooks" / hook).write_text(f"#!/bin/sh\ntouch {proof}\n")
+        (git.folder / ".git/hooks" / hook).chmod(0o755)
+    (git.folder / "train.py").write_text("print(2)\n")
+    assert origin(git) == {"commit": git("rev-parse", "HEAD"), "changed": True}
+    assert not proof.exists()
+
+
+def test_nothing_is_fetched_for_a_source(git, tmp_path):
+    """A partial clone asks its remote for what it lacks, by a program that its configuration names."""
+    proof = tmp_path / "proof"
+    digest = git("rev-parse", "HEAD^{tree}")
+    git("config", "remote.origin.url", f"ext::touch {proof}")
+    git("config", "remote.origin.promisor", "true")
+    git("config", "remote.origin.uploadpack", f"touch {proof};")
+    git("config", "protocol.ext.allow", "always")
+    git("config", "extensions.partialClone", "origin")
+    git("config", "core.repositoryFormatVersion", "1")
+    (git.folder / f".git/objects/{digest[:2]}/{digest[2:]}").unlink()
+    assert origin(git) == {}
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "train.py").write_text("print(2)\n"),
+        lambda folder: (folder / "train.py").chmod(0o755),
+        lambda folder: (folder / "data/ünsual name").unlink(),
+        lambda folder: (folder / "new.py").touch(),
+        lambda folder: [(folder / "link").unlink(), (folder / "link").symlink_to("run.sh")],
+        lambda folder: (folder / "data/ünsual name").write_text("y"),
+    ],
+)
+def test_every_change_counts_without_git_status(git, change):
+    assert origin(git)["changed"] is False
+    change(git.folder)
+    assert origin(git)["changed"] is True
+
+
+def test_ignored_files_are_no_change(git):
+    (git.folder / ".gitignore").write_text("*.log\n")
+    git("add", ".gitignore")
+    git("commit", "--quiet", "--message", "ignore")
+    (git.folder / "a.log").touch()
+    assert origin(git)["changed"] is False
+
+
+def test_the_commit_of_a_submodule_counts(git, tmp_path):
+    (git.folder / "sub").mkdir()
+    git("init", "--quiet", cwd=git.folder / "sub")
+    git("commit", "--quiet", "--allow-empty", "--message", "one", cwd=git.folder / "sub")
+    git("add", "sub")
+    git("commit", "--quiet", "--message", "sub")
+    assert origin(git)["changed"] is False
+    git("commit", "--quiet", "--allow-empty", "--message", "two", cwd=git.folder / "sub")
+    assert origin(git)["changed"] is True
+
+
+def test_git_reads_a_source_without_the_credentials_of_the_controller(git, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    seen = []
+    run = vars(subprocess)["run"]
+    monkeypatch.setattr(job_code.subprocess, "run", lambda *arguments, **options: seen.append(options["env"]) or run(*arguments, **options))
+    origin(git)
+    assert seen
+    assert not any("AWS_SECRET_ACCESS_KEY" in environment for environment in seen)
+
+
+@pytest.mark.parametrize("repository", ["ext::sh -c 'touch {}'", "--upload-pack=touch {}", "fd::17"])
+def test_no_transport_runs_a_program(git, tmp_path, monkeypatch, repository):
+    monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "ext:file")
+    proof = tmp_path / "proof"
+    code = job_code.job_code({"repository": repository.format(proof)}, [str(tmp_path)])
+    with pytest.raises(AnsibleActionFail, match="cannot be used on the controller"), code:
+        pass
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize(
+    ("repository", "shown"),
+    [
+        ("https://me:p@ss@host/x.git", "https://host/x.git"),
+        ("https://me:a/b@host/x.git", "https://host/x.git"),
+        ("https://host:8443/x.git?private_token=secret", "https://host:8443/x.git"),
+        ("https://token@host/x@y.git", "https://host/x@y.git"),
+        ("https://host:8443/x@y.git#secret", "https://host:8443/x@y.git"),
+        ("ssh://git@host/x.git", "ssh://host/x.git"),
+        ("git@host:x.git", "git@host:x.git"),
+        ("/srv/x.git", "/srv/x.git"),
+    ],
+)
+def test_what_is_shown_of_an_address_has_no_credentials(repository, shown):
+    assert job_code.without_credentials(repository) == shown
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Asks for a password and notes which it is given."""
+
+    def do_GET(self):
+        self.server.given.append(self.headers.get("Authorization"))
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="x"')
+        self.end_headers()
+
+    def log_message(self, *_arguments):
+        pass
+
+
+def test_a_password_reaches_the_server_and_no_command_line(git, monkeypatch):
+    server = http.server.HTTPServer(("127.0.0.1", 0), Server)
+    server.given = []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    commands = []
+    run = vars(subprocess)["run"]
+    monkeypatch.setattr(job_code.subprocess, "run", lambda command, **options: commands.append(command) or run(command, **options))
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    repository = f"http://me:p%40ss@127.0.0.1:{server.server_port}/x.git"
+    with pytest.raises(AnsibleActionFail) as failure, job_code.job_code({"repository": repository}, ["/"]):
+        pass
+    server.shutdown()
+    server.server_close()
+    assert "Basic bWU6cEBzcw==" in server.given  # me:p@ss
+    assert "p@ss" not in str(failure.value)
+    assert "p%40ss" not in str(failure.value)
+    assert not any("p@ss" in word or "p%40ss" in word for command in commands for word in command)
+
+
+def test_a_submodule_names_no_file_of_the_controller(git, tmp_path):
+    secret = tmp_path / "secret"
+    subprocess.run(["git", "init", "--quiet", str(secret)], check=True)
+    git("commit", "--quiet", "--allow-empty", "--message", "secret", cwd=secret)
+    git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(secret), "secret")
+    git("commit", "--quiet", "--message", "submodule")
+    with pytest.raises(AnsibleActionFail, match="not allowed"), job_code.job_code({"repository": str(git.folder)}, ["/"]):
+        pass
+    assert os.path.isdir(secret)

@@ -1,0 +1,223 @@
+"""What a training script can do on its hosts, and what it cannot (H2 of the security review)."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+from hosts.cluster import job_cluster, wait_until
+
+USER = {"launcher": "command", "python": "/usr/bin/python3"}
+
+# Tries what a job must not do, each attempt by itself, and writes down which ones worked.
+HOSTILE = """
+    import json, os, pathlib, subprocess, sys
+
+    def runs(*command, **options):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, **options)
+        return done.returncode == 0
+
+    def works(action):
+        try:
+            return action() is not False
+        except (OSError, subprocess.SubprocessError):
+            return False
+
+    def replace(path, text="mine"):
+        pathlib.Path(path + ".mine").write_text(text)
+        os.replace(path + ".mine", path)
+
+    job = os.environ["DEEPLEARNING_JOB_DIRECTORY"]
+    code = os.path.dirname(os.path.abspath(__file__))
+    attempts = {
+        "sudo": lambda: runs("sudo", "-n", "true"),
+        "su": lambda: runs("su", "ubuntu", "-c", "true"),
+        "see the login user's home": lambda: os.listdir("/home/ubuntu"),
+        "see root's home": lambda: os.listdir("/root") or False,
+        "read the SSH key": lambda: open("/home/ubuntu/.ssh/id_ed25519").read(),
+        "read the cluster's SSH key": lambda: open("/etc/ssh/deeplearning/user_ed25519").read(),
+        "reach the next host by SSH": lambda: runs("ssh", "-o", "BatchMode=yes", "ubuntu@deeplearning-worker2", "true"),
+        "write environments": lambda: pathlib.Path("/efs/environments/pytorch/bin/python").write_text("#!/bin/sh"),
+        "make an environment": lambda: os.mkdir("/efs/environments/mine"),
+        "write another user's job": lambda: pathlib.Path("/efs/jobs/theirs/status/rank0.json").write_text("{}"),
+        "make a job": lambda: os.mkdir("/efs/jobs/next"),
+        "change the code": lambda: pathlib.Path(__file__).write_text("mine"),
+        "replace the code": lambda: replace(os.path.abspath(__file__)),
+        "move the code": lambda: os.rename(code, job + "/old"),
+        "replace the description": lambda: replace(job + "/job.json"),
+        "change the unit": lambda: runs("systemctl", "set-property", "--runtime", "ssh.service", "CPUWeight=1"),
+        "start a unit": lambda: runs("systemd-run", "true"),
+        "hold the lock": lambda: open("/run/deeplearning.lock"),
+        "write a trusted folder": lambda: pathlib.Path("/usr/local/bin/mine").touch(),
+        "write results beside the code": lambda: pathlib.Path("results.txt").touch(),
+        "write results into the job's directory": lambda: pathlib.Path(job, "results").mkdir(exist_ok=True),
+        "write checkpoints": lambda: pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"], "1").touch(),
+        "write at home": lambda: pathlib.Path.home().joinpath("cache").touch(),
+        "write to /tmp": lambda: pathlib.Path("/tmp/mine").touch(),
+    }
+    seen = {name: works(action) for name, action in attempts.items()}
+    status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
+    seen.update(uid=os.getuid(), groups=os.getgroups(), home=str(pathlib.Path.home()), privileges=status["NoNewPrivs"] == "0")
+    print(json.dumps(seen))
+"""
+
+ALLOWED = {
+    "write results beside the code",
+    "write results into the job's directory",
+    "write checkpoints",
+    "write at home",
+    "write to /tmp",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with job_cluster(tmp_path_factory.mktemp("user"), [], count=2) as result:
+        first = result.hosts[0]
+        first.ssh("mkdir -p /efs/environments/pytorch/bin && touch /efs/environments/pytorch/bin/python")
+        public = ""
+        for host in result.hosts:
+            public += host.ssh("ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519 && cat ~/.ssh/id_ed25519.pub").stdout
+            host.ssh("sudo install -D -m 600 -o ubuntu -g ubuntu ~/.ssh/id_ed25519 /etc/ssh/deeplearning/user_ed25519")
+            host.ssh("sudo useradd --create-home --uid 2001 researcher")
+        for host in result.hosts:
+            host.ssh(f"cat >> ~/.ssh/authorized_keys <<'END'\n{public}END\n")
+        first.ssh("ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new deeplearning-worker2 true")  # what the login user can do
+        done = result.train("theirs", "print('hello')\n", user="researcher", **USER)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert first.ssh("stat -c %U /efs/jobs/theirs/status/rank0.json").stdout == "researcher\n"
+        yield result
+
+
+def test_a_script_can_do_its_work_and_nothing_else(cluster):
+    result = cluster.train("hostile", HOSTILE, **USER)
+    assert result.returncode == 0, result.stdout + result.stderr
+    for rank in (0, 1):
+        seen = json.loads(cluster.read(f"/efs/jobs/hostile/logs/rank{rank}.log"))
+        assert (seen.pop("uid"), seen.pop("groups"), seen.pop("home")) == (61000, [61000], "/var/lib/deeplearning-jobs")
+        assert {name for name, worked in seen.items() if worked} == ALLOWED
+    assert cluster.read("/efs/jobs/hostile/code/hostile.py").startswith("\nimport json")
+
+
+def test_the_login_user_reads_and_writes_what_belongs_to_a_job(cluster):
+    cluster.train("read", "print('hello')\n", **USER)
+    first = cluster.hosts[0]
+    first.ssh("touch /efs/jobs/read/report.html && cat /efs/jobs/read/status/rank0.json /efs/jobs/read/logs/rank0.log")
+    owners = first.ssh("cd /efs/jobs/read && stat -c '%n %U:%G %a' . code code/read.py job.json logs status checkpoints tensorboard").stdout
+    assert owners.splitlines() == [
+        ". ubuntu:deeplearning 1775",
+        "code ubuntu:deeplearning 1775",
+        "code/read.py ubuntu:deeplearning 644",
+        "job.json ubuntu:deeplearning 644",
+        "logs deeplearning:deeplearning 755",
+        "status deeplearning:deeplearning 755",
+        "checkpoints deeplearning:deeplearning 755",
+        "tensorboard deeplearning:deeplearning 755",
+    ]
+
+
+def test_nobody_logs_in_as_the_jobs_user(cluster):
+    """Neither with a key that a script has put there, nor from the outside."""
+    public = cluster.hosts[0].key_file.with_suffix(".pub").read_text().strip()
+    script = f"""
+        import os, pathlib
+        folder = pathlib.Path.home() / ".ssh"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / "authorized_keys").write_text("{public}\\n")
+        (folder / "authorized_keys").chmod(0o600)
+    """
+    assert cluster.train("door", script, **USER).returncode == 0
+    host = cluster.hosts[0]
+    command = ["ssh", "-i", str(host.key_file), "-oBatchMode=yes", "-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null"]
+    done = subprocess.run([*command, f"deeplearning@{host.private_ip}", "true"], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert host.ssh("sudo passwd -S deeplearning").stdout.split()[1] == "L"
+
+
+def test_the_login_user_can_run_jobs_as_before(cluster):
+    script = """
+        import os, pathlib, subprocess
+        subprocess.run(["sudo", "-n", "true"], check=True)
+        print(sorted(os.listdir(pathlib.Path.home() / ".ssh"))[0], os.environ["USER"])
+    """
+    result = cluster.train("as-before", script, user="{{ ansible_user }}", **USER)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert cluster.read("/efs/jobs/as-before/logs/rank0.log") == "authorized_keys ubuntu\n"
+    assert cluster.hosts[0].ssh("stat -c '%U %a' /efs/jobs/as-before /efs/jobs/as-before/code").stdout == "ubuntu 755\n" * 2
+
+
+def test_an_environment_in_the_login_users_home_is_found(cluster):
+    """Where images have theirs, and the role python_environment its local ones. Homes are for their users alone on most distributions."""
+    for host in cluster.hosts:
+        host.ssh("chmod 0700 ~ && test -x ~/environments/mine/bin/python || python3 -m venv ~/environments/mine")
+    python = "/home/ubuntu/environments/mine/bin/python"
+    script = """
+        import os, sys
+        print(sys.prefix, os.listdir("/home/ubuntu"), os.access(sys.prefix, os.W_OK))
+    """
+    result = cluster.train("at-home", script, **{**USER, "python": python})
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert cluster.read("/efs/jobs/at-home/logs/rank1.log") == "/home/ubuntu/environments/mine ['environments'] False\n"
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        ("nobody-here", "user 'nobody-here': does not exist on this host. Name a user that all hosts have with the same id"),
+        (
+            "{{ 'researcher' if inventory_hostname.endswith('1') else 'nobody' }}",
+            "has uid 65534 on this host and uid 2001 on the first one",
+        ),
+    ],
+)
+def test_a_user_that_cannot_be_used_is_refused(cluster, user, message):
+    result = cluster.train("nobodys", "print('hello')\n", user=user, **USER)
+    assert result.returncode != 0
+    assert message in result.stdout.replace("\\", "")
+    cluster.hosts[0].ssh("sudo rm -rf /efs/jobs/nobodys")
+
+
+def test_files_that_are_the_jobs_users_cannot_end_the_next_start(cluster):
+    """L2 and L3: a lock that is held, and what root reads of a job that runs."""
+    script = """
+        import fcntl, glob, os, pathlib, time
+        spec, = glob.glob("/run/deeplearning/jobs/breaks-*/spec.json")
+        os.unlink(spec)
+        pathlib.Path(spec).write_text('{"job": 7}')
+        (pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"]) / ("ready" + os.environ["DEEPLEARNING_RANK"])).touch()
+        time.sleep(600)
+    """
+    cluster.start("breaks", script, gpus=[], **USER)
+    wait_until(lambda: cluster.hosts[0].ssh("ls /efs/jobs/breaks").stdout.count("ready") == 2)
+    result = cluster.train("next", "print('hello')\n", **USER)
+    assert result.returncode == 0, result.stdout + result.stderr
+    cluster.stop("breaks")
+    for host in cluster.hosts:
+        assert host.ssh("sudo stat -c %a /run/deeplearning.lock /run/deeplearning/started").stdout == "600\n700\n"
+
+
+def test_mpi_reaches_other_hosts_without_a_key(cluster):
+    """The system's own Open MPI, started by a user who cannot log in anywhere. What it leaves on other hosts ends with the job."""
+    host = "echo $OMPI_COMM_WORLD_RANK $DEEPLEARNING_HOST $(id -un) $TOKEN"
+    variables = {"launcher": "mpi", "python": "/usr/bin/python3", "processes_per_host": 2, "secrets": {"TOKEN": "t0ken"}}
+    result = cluster.train("ranks", "", command=["sh", "-c", host], **variables)
+    assert result.returncode == 0, result.stdout + result.stderr
+    said = sorted(line.split(">:", 1)[1] for line in cluster.read("/efs/jobs/ranks/logs/mpirun.log").splitlines() if ">:" in line)
+    assert said == [f"{rank} deeplearning-worker{1 + rank // 2} deeplearning t0ken" for rank in range(4)]
+
+    cluster.start("waits", "", command=["sleep", "900"], **variables)
+    wait_until(lambda: len([line for line in cluster.members("waits") if re.search(r": +\d+ sleep 900$", line)]) == 4)
+    second = cluster.hosts[1]
+    groups = second.ssh("cat /proc/$(pgrep -o sleep)/cgroup; ss -Htlnp 'sport >= 20000 and sport < 32000'").stdout
+    assert "deeplearning-waits-orted1.service" in groups
+    assert second.private_ip + ":" in groups
+    # No secret and no key where others see them.
+    key = json.loads(second.ssh("sudo cat /run/deeplearning/jobs/waits-orted1/spec.json").stdout)["key"]
+    for each in cluster.hosts:
+        visible = each.ssh("ps -eo args; systemctl show 'deeplearning-waits-*'; journalctl --no-pager").stdout
+        assert key not in visible
+    assert cluster.hosts[0].ssh(f"sudo grep -r {key} /efs/jobs", check=False).stdout == ""
+    cluster.stop("waits")
+    assert cluster.members("waits") == []

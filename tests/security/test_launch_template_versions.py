@@ -1,0 +1,85 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whoever may make a version of a cluster's launch template cannot have nodes launched from it with rights that are not theirs."""
+
+from __future__ import annotations
+
+import json
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from integration.conftest import FAST
+from integration.test_cluster import steps
+from integration.test_permissions import operators, tool
+
+__all__ = ["operators", "tool"]
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
+
+
+@pytest.fixture(autouse=True)
+def _fast(cloud):
+    cloud.control.reset()
+    cloud.control.set_delays(**FAST)
+
+
+def _group(cloud, name):
+    return cloud.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[f"{name}-workers"])["AutoScalingGroups"][0]
+
+
+def _profile(cloud, name):
+    """An instance profile of somebody else's, with a role that the operator may not pass."""
+    iam = cloud.client("iam")
+    iam.create_role(RoleName=f"{name}-theirs", AssumeRolePolicyDocument=json.dumps(TRUST))
+    iam.create_instance_profile(InstanceProfileName=f"{name}-theirs")
+    iam.add_role_to_instance_profile(InstanceProfileName=f"{name}-theirs", RoleName=f"{name}-theirs")
+    return f"{name}-theirs"
+
+
+def test_groups_launch_one_version(cloud, run, definition, name):
+    """Also those that an earlier release made, which launch the newest one, and those whose run was killed before they were changed."""
+    run("cluster", **definition)
+    group = _group(cloud, name)
+    assert group["LaunchTemplate"]["Version"] == "1"
+    wider = {**definition, "root_volume_size": 150}
+    assert run("cluster", **wider)["deferred"]
+    assert _group(cloud, name)["LaunchTemplate"]["Version"] == "1"
+    check = run("cluster", **wider, replace_nodes=True, check=True)
+    foreseen = next(item for item in check["changes"] if (item["kind"], item["key"]) == ("auto_scaling_group", "workers"))
+    assert (foreseen["before"], foreseen["after"]) == ({"template_version": "1"}, {"template_version": "(known after apply)"})
+    run("cluster", **wider, replace_nodes=True)
+    group = _group(cloud, name)
+    assert group["LaunchTemplate"]["Version"] == "2"
+    assert {instance["LaunchTemplate"]["Version"] for instance in group["Instances"]} == {"2"}
+    for version in ("$Latest", "1"):
+        cloud.client("autoscaling").update_auto_scaling_group(
+            AutoScalingGroupName=f"{name}-workers",
+            LaunchTemplate={"LaunchTemplateId": group["LaunchTemplate"]["LaunchTemplateId"], "Version": version},
+        )
+        assert steps(run("cluster", **wider)) == {("update", "auto_scaling_group workers")}
+        assert _group(cloud, name)["LaunchTemplate"]["Version"] == "2"
+        assert not run("cluster", **wider)["changed"]
+
+
+def test_operators_cannot_launch_with_the_role_of_others(cloud, run, definition, name, operators):
+    profile = _profile(cloud, name)
+    operators.be("train")
+    run("cluster", **definition)
+    template = _group(cloud, name)["LaunchTemplate"]["LaunchTemplateId"]
+    session = boto3.session.Session()
+    ec2, autoscaling = session.client("ec2"), session.client("autoscaling")
+    version = ec2.create_launch_template_version(
+        LaunchTemplateId=template, SourceVersion="1", LaunchTemplateData={"IamInstanceProfile": {"Name": profile}}
+    )["LaunchTemplateVersion"]["VersionNumber"]
+    for wanted in ("$Latest", "$Default", str(version)):
+        with pytest.raises(ClientError, match="not authorized"):
+            autoscaling.update_auto_scaling_group(
+                AutoScalingGroupName=f"{name}-workers", LaunchTemplate={"LaunchTemplateId": template, "Version": wanted}
+            )
+    assert _group(cloud, name)["LaunchTemplate"]["Version"] == "1"
+    # What a group launches may stay, and its size may change
+    autoscaling.update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", HealthCheckGracePeriod=200)

@@ -1,0 +1,195 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The local cloud is no way to its machine: not for web pages, not for other users, not for what runs on its hosts (H3, L14)."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from local_cloud.cloud import Cloud, CloudError
+from local_cloud.testing import BareHost, LocalCloud, bare_hosts
+
+SIGNED = "AWS4-HMAC-SHA256 Credential=NOBODY/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0"
+DESCRIBE = "Action=DescribeVpcs&Version=2016-11-15"
+FORM = "application/x-www-form-urlencoded"
+PRIVATE = ["administrator.json", "control-token", "id_ed25519", "server.log", "setup.json", "state.pickle"]
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    with LocalCloud(tmp_path_factory.mktemp("machine") / "cloud", hosts=False) as started:
+        yield started
+
+
+def ask(
+    cloud: LocalCloud, method: str = "POST", path: str = "/", body: str = DESCRIBE, **headers: str
+) -> tuple[int, http.client.HTTPMessage, str]:
+    """Status, headers and body of the answer to a request; `headers` replace those of an ordinary one."""
+    usual = {"Authorization": SIGNED, "Content-Type": FORM}
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", cloud.cloud.setup.port, timeout=30)) as connection:
+        connection.request(method, path, body, {**usual, **{name.replace("_", "-"): value for name, value in headers.items()}})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:8000", "http://localhost"])
+def test_a_web_page_gets_no_answer(cloud: LocalCloud, origin: str) -> None:
+    status, headers, body = ask(cloud, Origin=origin)
+    assert (status, "<Vpcs>" in body) == (403, False)
+    assert [name for name in headers if name.lower().startswith("access-control")] == []
+
+
+def test_a_browser_is_told_that_no_page_may_ask(cloud: LocalCloud) -> None:
+    asked = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "authorization"}
+    status, headers, _body = ask(cloud, "OPTIONS", body="", Origin="https://evil.example", **asked)
+    assert status == 403
+    assert [name for name in headers if name.lower().startswith("access-control")] == []
+
+
+def test_no_answer_is_meant_for_other_origins(cloud: LocalCloud) -> None:
+    """moto says so with every answer."""
+    for service, call in (("ec2", "describe_vpcs"), ("s3", "list_buckets"), ("iam", "list_roles"), ("ssm", "describe_parameters")):
+        headers = getattr(cloud.client(service), call)()["ResponseMetadata"]["HTTPHeaders"]
+        assert [name for name in headers if name.lower().startswith("access-control")] == []
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin"])
+def test_a_browser_that_leaves_out_the_origin_gets_no_answer(cloud: LocalCloud, site: str) -> None:
+    assert ask(cloud, "GET", "/", "", Sec_Fetch_Site=site)[0] == 403
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", "127.0.0.1", "127.0.0.1:{port}.evil.example", ""])
+def test_a_name_that_leads_here_is_no_name_of_the_cloud(cloud: LocalCloud, host: str) -> None:
+    """Else a page could have its own name changed to this machine's address, and be of one origin with the cloud."""
+    assert ask(cloud, Host=host.format(port=cloud.cloud.setup.port))[0] == 403
+
+
+def test_the_cloud_s_own_names_are_let_in(cloud: LocalCloud) -> None:
+    """As far as the signature, which is of nobody."""
+    for name in ("127.0.0.1", "localhost"):
+        status, _headers, body = ask(cloud, Host=f"{name}:{cloud.cloud.setup.port}")
+        assert (status, "<Code>IncompleteSignature</Code>" in body) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "reset"), ("DELETE", "calls"), ("GET", "calls"), ("GET", "health"), ("PUT", "faults"), ("POST", "no-such-thing")],
+)
+@pytest.mark.parametrize("authorization", ["", SIGNED, "Bearer ", "Bearer made-up", "Basic Og=="])
+def test_control_needs_the_token(cloud: LocalCloud, method: str, path: str, authorization: str) -> None:
+    status, _headers, body = ask(cloud, method, f"/_local_cloud/{path}", "[]", Authorization=authorization, Content_Type="application/json")
+    assert (status, json.loads(body)) == (401, {"error": "The control API needs the token of this cloud: Authorization: Bearer TOKEN."})
+
+
+@pytest.mark.parametrize("content", ["text/plain", FORM, "multipart/form-data; boundary=x", ""])
+def test_control_takes_nothing_that_a_form_can_send(cloud: LocalCloud, content: str) -> None:
+    token = (cloud.cloud.home.folder / "control-token").read_text().strip()
+    for method, path in (("POST", "reset"), ("PUT", "delays")):
+        given = {"Authorization": f"Bearer {token}", "Content_Type": content}
+        status, _headers, _body = ask(cloud, method, f"/_local_cloud/{path}", '{"file_system": 99}', **given)
+        assert status == 415
+    cloud.control.forget_calls()
+
+
+@pytest.mark.parametrize("path", ["/moto-api/reset", "/moto-api/state-manager/get-transition", "/moto-api/", "/latest/meta-data/"])
+def test_what_moto_serves_beside_the_api_is_not_there(cloud: LocalCloud, path: str) -> None:
+    vpcs = len(cloud.client("ec2").describe_vpcs()["Vpcs"])
+    assert ask(cloud, "POST" if path.endswith("reset") else "GET", path, "")[0] == 404
+    assert len(cloud.client("ec2").describe_vpcs()["Vpcs"]) == vpcs > 0
+
+
+def test_each_cloud_has_a_token_of_its_own(cloud: LocalCloud, tmp_path: Path) -> None:
+    with LocalCloud(tmp_path / "other", hosts=False) as other:
+        tokens = {(each.cloud.home.folder / "control-token").read_text().strip() for each in (cloud, other)}
+        assert len(tokens) == 2
+        assert min(len(token) for token in tokens) >= 40
+        other.restart()
+        assert (other.cloud.home.folder / "control-token").read_text().strip() in tokens
+
+
+def test_nobody_else_can_read_what_the_cloud_keeps(tmp_path: Path) -> None:
+    """Whatever the umask says, and from the first moment on: nothing is written and hidden later."""
+    home, before = tmp_path / "home", os.umask(0)
+    try:
+        with LocalCloud(home, hosts=False) as cloud:
+            cloud.client("ec2").create_vpc(CidrBlock="10.0.0.0/16")
+            cloud.restart()
+            assert stat.S_IMODE(home.stat().st_mode) == 0o700
+            modes = {each.name: oct(stat.S_IMODE(each.stat().st_mode)) for each in home.iterdir() if each.is_file()}
+            assert set(PRIVATE) <= modes.keys()
+            assert {name: mode for name, mode in modes.items() if mode != "0o600"} == {"id_ed25519.pub": "0o644"}
+    finally:
+        os.umask(before)
+
+
+def test_a_cloud_of_before_is_closed_up(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    (home / "setup.json").write_text("{}")
+    (home / "server.log").write_text("")
+    with LocalCloud(home, hosts=False):
+        assert stat.S_IMODE(home.stat().st_mode) == 0o700
+        assert [stat.S_IMODE((home / name).stat().st_mode) for name in ("setup.json", "server.log")] == [0o600, 0o600]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("theirs", ["state.pickle", "."])
+def test_state_that_somebody_else_wrote_is_not_loaded(tmp_path: Path, theirs: str) -> None:
+    """Loading it runs what is in it."""
+    home, proof = tmp_path / "home", tmp_path / "proof"
+    home.mkdir()
+    (home / "state.pickle").write_bytes(f"cposix\nsystem\n(S'touch {proof}'\ntR.".encode())
+    os.chown(home / theirs, 65534, 65534)
+    cloud = Cloud(home, progress=lambda _step: None)
+    with pytest.raises(CloudError, match="belongs to nobody, not to root"):
+        cloud.start(hosts=False)
+    assert not proof.exists()
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
+    with bare_hosts(tmp_path_factory.mktemp("hosts")) as (_runtime, (host,)):
+        yield host
+
+
+# Opens for writing and writes nothing. A host that may do this sets what the kernel of the machine runs as root at the next crash.
+KERNEL_SETTINGS = """
+import os, subprocess
+os.makedirs("/mnt/proc", exist_ok=True)
+subprocess.run(["mount", "-t", "proc", "proc", "/mnt/proc"], check=False)
+names = ("kernel/core_pattern", "kernel/modprobe", "kernel/hotplug", "vm/overcommit_memory", "fs/suid_dumpable")
+for name in names:
+    for folder in ("/proc/sys", "/mnt/proc/sys"):
+        try:
+            os.close(os.open(f"{folder}/{name}", os.O_WRONLY))
+        except OSError:
+            continue
+        print(folder, name)
+for name in ("/proc/sysrq-trigger", "/mnt/proc/sysrq-trigger", "/sys/kernel/uevent_helper", "/dev/mem", "/dev/vda", "/dev/sda"):
+    try:
+        os.close(os.open(name, os.O_WRONLY))
+    except OSError:
+        continue
+    print(name)
+"""
+
+
+def test_root_of_a_host_cannot_set_what_the_machine_s_kernel_runs(host: BareHost) -> None:
+    assert host.ssh(f"sudo python3 - <<'END'\n{KERNEL_SETTINGS}\nEND").stdout == ""
+
+
+def test_root_of_a_host_is_not_root_of_the_machine(host: BareHost) -> None:
+    """Not even what can be mounted again, or created as a device, leads out."""
+    inside, outside, _count = map(int, host.ssh("cat /proc/self/uid_map").stdout.splitlines()[0].split())
+    assert inside == 0
+    assert outside != 0
+    made = host.ssh("sudo mknod /root/disk b 254 0 && sudo dd if=/root/disk of=/dev/null bs=512 count=1", check=False)
+    assert made.returncode != 0

@@ -1,0 +1,272 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""H1: whoever may tag instances makes none of them a node, takes no node's place, and writes nothing into fstab."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils import storage
+from integration.conftest import FAST, REGION, ModuleFailed
+from integration.test_cluster import instances, steps
+from local_cloud.testing import wait_until
+
+NUMBER = "deeplearning:number"
+
+
+@pytest.fixture(autouse=True)
+def _fast(cloud):
+    cloud.control.reset()
+    cloud.control.set_delays(**FAST)
+
+
+@pytest.fixture
+def inventory(cloud, name, tmp_path):
+    """Returns what the inventory plugin lists, or the error that it ends with."""
+
+    def read(**more):
+        path = tmp_path / "nodes.yml"
+        path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, **more}))
+        command = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
+        environment = {**cloud.environment, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"}
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return None, " ".join(done.stderr.split())
+        return json.loads(done.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item)), done.stderr
+
+    return read
+
+
+@pytest.fixture
+def outsider(cloud):
+    """Launches an instance that no group of the cluster launched, with the tags of a node, and returns its id."""
+
+    def launch(name, **tags):
+        ec2 = cloud.client("ec2")
+        image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+        tags = {"deeplearning:cluster": name, "deeplearning:component": "nodes", **tags}
+        specification = {"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+        launched = ec2.run_instances(
+            ImageId=image, InstanceType="c5.large", MinCount=1, MaxCount=1, SubnetId=_subnet(ec2), TagSpecifications=[specification]
+        )["Instances"][0]["InstanceId"]
+        wait_until(lambda: _state(ec2, launched) == "running", 30)
+        return launched
+
+    return launch
+
+
+def _subnet(ec2):
+    vpc = ec2.create_vpc(CidrBlock="10.66.0.0/24")["Vpc"]["VpcId"]
+    return ec2.create_subnet(VpcId=vpc, CidrBlock="10.66.0.0/24", AvailabilityZone=f"{REGION}a")["Subnet"]["SubnetId"]
+
+
+def _instance(ec2, instance):
+    return ec2.describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
+
+
+def _state(ec2, instance):
+    return _instance(ec2, instance)["State"]["Name"]
+
+
+def _tag(cloud, instance, key, value):
+    cloud.client("ec2").create_tags(Resources=[instance], Tags=[{"Key": key, "Value": value}])
+
+
+def _node(cloud, name, number):
+    return next(key for key, tags in instances(cloud, name, "running").items() if tags.get(NUMBER) == str(number))
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [{"NodeType": "Worker"}, {"NodeType": "Worker", NUMBER: "2"}, {"NodeType": "Master"}, {"NodeType": "Master", NUMBER: "1"}],
+)
+def test_an_instance_with_the_tags_of_a_node_is_none(cloud, run, definition, name, inventory, outsider, tags):
+    # The first of all, which the oldest instance won
+    theirs = outsider(name, **tags)
+    made = run("cluster", **definition)
+    assert ("create", "nodes master") in steps(made)
+    listed, _errors = inventory()
+    assert theirs not in json.dumps(listed)
+    assert listed["master"]["hosts"] == [f"{name}-master"]
+    assert listed["workers"]["hosts"] == [f"{name}-worker2", f"{name}-worker3"]
+    assert theirs not in json.dumps(run("cluster_info", cluster=name)["nodes"])
+    assert not run("cluster", **definition)["changed"]
+    assert instances(cloud, name)[theirs] == {"deeplearning:cluster": name, "deeplearning:component": "nodes", **tags}
+    # Nor does the end of the cluster wait for it
+    run("cluster", cluster=name, state="absent", delete_data=True)
+    assert _state(cloud.client("ec2"), theirs) == "running"
+
+
+def test_the_masters_address_is_for_the_master(cloud, run, definition, name, outsider):
+    several = {**definition, "instance_type": "p4d.24xlarge", "efa": True}
+    theirs = outsider(name, NodeType="Master")
+    run("cluster", **several)
+    ec2 = cloud.client("ec2")
+    addresses = ec2.describe_addresses(Filters=[{"Name": "tag:deeplearning:cluster", "Values": [name]}])["Addresses"]
+    (address,) = [item for item in addresses if {"Key": "deeplearning:key", "Value": "master"} in item["Tags"]]
+    assert _instance(ec2, _node(cloud, name, 1))["PublicIpAddress"] == address["PublicIp"]
+    assert "PublicIpAddress" not in _instance(ec2, theirs)
+    assert not run("cluster", **several)["changed"]
+
+
+def test_a_group_with_the_clusters_tags_is_left_alone(cloud, run, definition, name):
+    groups = cloud.client("autoscaling")
+    run("cluster", **definition)
+    own = groups.describe_auto_scaling_groups(AutoScalingGroupNames=[f"{name}-workers"])["AutoScalingGroups"][0]
+    tags = [{key: tag[key] for key in ("Key", "Value", "PropagateAtLaunch")} for tag in own["Tags"]]
+    groups.create_auto_scaling_group(
+        AutoScalingGroupName=f"{name}-theirs",
+        LaunchTemplate={"LaunchTemplateId": own["LaunchTemplate"]["LaunchTemplateId"], "Version": "$Latest"},
+        MinSize=1,
+        MaxSize=1,
+        VPCZoneIdentifier=own["VPCZoneIdentifier"],
+        Tags=tags,
+    )
+    wait_until(lambda: len(instances(cloud, name, "running")) == 4, 30)
+    assert not run("cluster", **definition)["changed"]
+    groups.delete_auto_scaling_group(AutoScalingGroupName=f"{name}-theirs", ForceDelete=True)
+
+
+def _refused(run, definition, inventory, *words):
+    """Both the inventory and the next run end with an error that has these words."""
+    listed, error = inventory()
+    assert listed is None
+    with pytest.raises(ModuleFailed) as caught:
+        run("cluster", **definition)
+    for word in words:
+        assert word in error
+        assert word in str(caught.value)
+
+
+def test_a_number_that_two_workers_have(cloud, run, definition, name, inventory):
+    run("cluster", **definition)
+    second, third = _node(cloud, name, 2), _node(cloud, name, 3)
+    _tag(cloud, third, NUMBER, "2")
+    cloud.control.forget_calls()
+    _refused(run, definition, inventory, f"Instances {' and '.join(sorted((second, third)))}: each has the number 2", "delete-tags")
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+    cloud.client("ec2").delete_tags(Resources=[third], Tags=[{"Key": NUMBER}])
+    assert steps(run("cluster", **definition)) == {("update", "nodes workers")}
+    assert _node(cloud, name, 3) == third
+
+
+BAD_NUMBERS = [(2, "1"), (2, "0"), (2, "02"), (2, "2\n"), (2, "٢"), (1, "2"), (2, "9" * 30)]
+
+
+def test_a_number_that_is_none(cloud, run, definition, name, inventory):
+    run("cluster", **definition)
+    for number, value in BAD_NUMBERS:
+        node = _node(cloud, name, number)
+        _tag(cloud, node, NUMBER, value)
+        _refused(run, definition, inventory, f"Instance {node}: the tag {NUMBER} is {value!r}")
+        _tag(cloud, node, NUMBER, str(number))
+
+
+def test_a_node_of_another_cluster(cloud, run, definition, name, inventory):
+    run("cluster", **definition)
+    node = _node(cloud, name, 2)
+    _tag(cloud, node, "deeplearning:cluster", "theirs")
+    _refused(run, definition, inventory, f"Instance {node}: the tag deeplearning:cluster is 'theirs'", f"Set the tag to {name}")
+    # It can be deleted all the same, with its data
+    run("cluster", cluster=name, state="absent", delete_data=True)
+    wait_until(lambda: _state(cloud.client("ec2"), node) == "terminated", 30)
+
+
+def test_a_second_master(cloud, run, definition, name, inventory, outsider):
+    run("cluster", **definition)
+    second, groups = outsider(name, NodeType="Master"), cloud.client("autoscaling")
+    first = _node(cloud, name, 1)
+    groups.update_auto_scaling_group(AutoScalingGroupName=f"{name}-master", MaxSize=2)
+    groups.attach_instances(AutoScalingGroupName=f"{name}-master", InstanceIds=[second])
+    _refused(run, definition, inventory, f"Instances {' and '.join(sorted((first, second)))}: all run in auto scaling group {name}-master")
+
+
+def test_a_master_that_is_being_replaced_is_no_second_one(cloud, run, definition, name, inventory):
+    run("cluster", **definition)
+    first = _node(cloud, name, 1)
+    cloud.client("autoscaling").terminate_instance_in_auto_scaling_group(InstanceId=first, ShouldDecrementDesiredCapacity=False)
+    run("cluster", **definition)
+    assert _node(cloud, name, 1) != first
+    listed, _errors = inventory()
+    assert listed["master"]["hosts"] == [f"{name}-master"]
+
+
+BAD_MOUNT_POINTS = ["/efs\n", "/efs x", "efs", "/"]
+FSTAB = "fs-0123456789abcdef0\n203.0.113.66:/ /etc nfs4 suid 0 0\n#"
+BAD_STORAGE = [
+    ("deeplearning:file-system", FSTAB),
+    ("deeplearning:file-system", "fs-0123456789abcdef0\n"),
+    ("deeplearning:file-system", "fs-0123456789abcdef0 /etc"),
+    ("deeplearning:file-system-address", "nfs.example.com"),
+    ("deeplearning:file-system-address", "10.0.0.4\n"),
+    ("deeplearning:file-system-address", "10.0.0.256"),
+    ("deeplearning:lustre-file-system", "lustre"),
+    ("deeplearning:lustre-source", "203.0.113.66@tcp:/a /etc lustre suid 0 0\n#"),
+    ("deeplearning:lustre-source", "203.0.113.66:/"),
+]
+
+
+def test_storage_that_is_none(cloud, run, definition, name, inventory):
+    run("cluster", **definition)
+    node, ec2 = _node(cloud, name, 3), cloud.client("ec2")
+    before = instances(cloud, name)[node]
+    for key, value in BAD_STORAGE:
+        _tag(cloud, node, key, value)
+        _refused(run, definition, inventory, f"Instance {node}, tag {key}: {value!r} is not", f"{name}-workers has")
+        ec2.delete_tags(Resources=[node], Tags=[{"Key": key}])
+        if key in before:
+            _tag(cloud, node, key, before[key])
+    assert inventory()[0]
+
+
+@pytest.mark.parametrize(
+    ("mount", "value"),
+    [
+        *((lambda text: storage.efs(text, REGION, "/efs"), value) for key, value in BAD_STORAGE if key.endswith("file-system")),
+        *((lambda text: storage.efs("fs-1", REGION, "/efs", address=text), value) for key, value in BAD_STORAGE if key.endswith("address")),
+        *((lambda text: storage.efs("fs-1", REGION, text), value) for value in BAD_MOUNT_POINTS),
+        *((lambda text: storage.lustre(text, "/fsx"), value) for key, value in BAD_STORAGE if key.endswith("source")),
+    ],
+)
+def test_the_module_writes_no_such_storage_into_fstab_either(mount, value):
+    with pytest.raises(ValueError, match=r"is not|must be"):
+        mount(value)
+
+
+def test_the_table_of_nodes_belongs_to_no_node(cloud, run, definition, name, inventory):
+    run("cluster", **definition)
+    listed, _errors = inventory()
+    hostvars = listed["_meta"]["hostvars"]
+    tables = [variables["deeplearning_nodes"] for variables in hostvars.values()]
+    assert tables[0] == tables[1] == tables[2]
+    for host, entry in tables[0].items():
+        own = hostvars[host]
+        assert entry == {
+            "number": own["deeplearning_number"],
+            "hostname": own["deeplearning_hostname"],
+            "group": "master" if host == f"{name}-master" else "workers",
+            "instance_id": own["deeplearning_instance_id"],
+            "instance_type": own["deeplearning_instance_type"],
+            "private_ip": own["deeplearning_private_ip"],
+            "address": own["ansible_host"],
+            "user": "ubuntu",
+            "jump": host != f"{name}-master",
+            **({"public_ip": own["deeplearning_public_ip"]} if host == f"{name}-master" else {}),
+        }
+    direct = inventory(connection_path="direct")[0]["_meta"]["hostvars"][f"{name}-master"]["deeplearning_nodes"]
+    assert {(entry["jump"], entry["address"] == entry["private_ip"]) for entry in direct.values()} == {(False, True)}
+    sessions = inventory(connection_path="session_manager")[0]["_meta"]["hostvars"][f"{name}-master"]["deeplearning_nodes"]
+    assert all(f"--target {entry['instance_id']} " in entry["proxy_command"] for entry in sessions.values())
+
+
+def test_the_table_is_there_for_the_controller_alone(cloud, run, definition, name, tmp_path):
+    run("cluster", **definition)
+    path = tmp_path / "nodes.yml"
+    path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
+    command = ["ansible", "localhost", "-i", str(path), "-m", "debug", "-a", "msg={{ hostvars['localhost'].deeplearning_nodes | length }}"]
+    done = subprocess.run(command, env=cloud.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert '"msg": 3' in done.stdout.replace("'3'", "3").replace('"3"', "3"), done.stdout + done.stderr

@@ -1,0 +1,419 @@
+"""Hundreds of damaged inputs from hosts, tags and AWS: the errors that are meant for them and no others, in time, beside honest ones.
+
+Each input is an honest one with a few mutations. They are the same in each run: a seed makes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import datetime
+import io
+import json
+import random
+import re
+import signal
+import tarfile
+import zipfile
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import jobs_on
+from ansible_collections.deeplearning.cluster.plugins.module_utils import ssh_certificates
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data import tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data.source import DataError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.look import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import activities, console, facts, membership
+from ansible_collections.deeplearning.cluster.plugins.module_utils._report import progress
+from ansible_collections.deeplearning.cluster.plugins.modules import training_job, training_job_info, training_job_report
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, snapshot
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
+
+SEEDS = range(35)
+SECONDS = 5
+
+NASTY = [
+    *(None, True, -1, 0, 1 << 70, -(1 << 70), 1e308, float("inf"), float("nan"), 3.5),
+    *(
+        "",
+        "x",
+        "../../etc",
+        "a\nfatal: [master]: x",
+        "\x1b]52;c;eA==\x07",
+        "\ud800",
+        "\u202e",
+        "{0.__class__}",
+        "(a+)+$",
+        "9" * 5000,
+        "x" * 70000,
+    ),
+    *([], {}, [[]], {"": {}}, [None], {"name": []}),
+]
+BYTES = [
+    b"\x00",
+    b"\xff\xfe",
+    b"\n",
+    b"\r",
+    b"\x1b[2J",
+    b'"',
+    b"{",
+    b"[" * 2000,
+    b"9" * 5000,
+    b"NaN",
+    b"\\ud800",
+    b": ",
+    b"-----",
+    b"/../",
+    b"A" * 3000,
+]
+
+
+@pytest.fixture(autouse=True)
+def in_time():
+    """Nothing that is read hangs."""
+
+    def late(*_unused):
+        raise AssertionError(f"still busy after {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def mutated_bytes(content: bytes, noise: random.Random) -> bytes:
+    """Return bytes with one to six places cut out, doubled, turned or replaced."""
+    result = bytearray(content)
+    for _unused in range(noise.randint(1, 6)):
+        start = noise.randrange(len(result) + 1)
+        end = min(len(result), start + noise.choice((1, 2, 8, 64, 1 << 20)))
+        kind = noise.randrange(5)
+        if kind == 0:
+            del result[start:end]
+        elif kind == 1:
+            result[start:start] = result[start:end] * noise.randint(1, 3)
+        elif kind == 2:
+            result[start:start] = noise.choice(BYTES)
+        elif kind == 3:
+            result[start:end] = bytes(noise.randrange(256) for _unused in range(min(end - start, 64)))
+        else:
+            result[start:end] = bytes(reversed(result[start:end]))
+    return bytes(result)
+
+
+def mutated_text(content: str, noise: random.Random) -> str:
+    return mutated_bytes(content.encode(), noise).decode("utf-8", noise.choice(("replace", "surrogateescape")))
+
+
+def mutated_value(value, noise: random.Random):
+    """Return a JSON value with one to four members replaced, left out, added or moved."""
+    result = json.loads(json.dumps(value))
+    for _unused in range(noise.randint(1, 4)):
+        places = list(containers(result))
+        place = noise.choice(places)
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys or noise.random() < 0.1:
+            if isinstance(place, dict):
+                place[noise.choice(["name", "ansible_facts", "x" * 9000, "\x1b[2J"])] = copy.deepcopy(noise.choice(NASTY))
+            continue
+        key = noise.choice(keys)
+        if noise.random() < 0.25:
+            del place[key]
+        else:
+            place[key] = copy.deepcopy(noise.choice([*NASTY, *places]))
+    return result
+
+
+def containers(value):
+    if isinstance(value, (dict, list)):
+        yield value
+        for each in list(value.values() if isinstance(value, dict) else value):
+            yield from containers(each)
+
+
+def is_harmless(line: str) -> bool:
+    return not re.search("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202e]", line)
+
+
+# The files of jobs
+
+DESCRIPTION = {
+    "name": "bad",
+    "script": "train.py",
+    "command": ["bash", "run.sh"],
+    "arguments": ["--epochs", "2"],
+    "launcher": "torchrun",
+    "launcher_options": {"min_hosts": 0},
+    "python": "/opt/pytorch/bin/python",
+    "time_limit": 60,
+    "created": 1790000000.0,
+    "code": {"commit": "0" * 40, "changed": False, "repository": "https://host/x.git", "version": "main"},
+}
+RECORD = {
+    "name": "agent0",
+    "rank": 0,
+    "ranks": [0, 1],
+    "tagged": True,
+    "part": "worker",
+    "host": "deeplearning-worker1",
+    "processes": 1,
+    "state": "failed",
+    "started": 1790000000.0,
+    "heartbeat": 1790000009.0,
+    "finished": 1790000009.0,
+    "exit_code": 1,
+    "reason": "reached its time limit of 5 s",
+}
+LOG = """[rank 0] step 1
+[rank 1] the disk is full
+E1121 22:10:40.1 210 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: 213)
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_22:10:39
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 213)
+"""
+PROGRESS = "".join(json.dumps({"step": step, "steps": 9, "loss": 1 / (step + 1), "time": 1790000000.0 + step}) + "\n" for step in range(9))
+NOTES = "1790000001.000 100\n1790000005.000 300\n"
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    """A directory with an honest job and one whose files a test damages."""
+    contents = {
+        "job.json": json.dumps(DESCRIPTION),
+        "status/agent0.json": json.dumps(RECORD),
+        "status/over": json.dumps({"state": "failed", "failure": RECORD}),
+        "status/progress": NOTES,
+        "logs/agent0.log": LOG,
+        "progress.jsonl": PROGRESS,
+    }
+    for name in ("honest", "bad"):
+        for path, content in contents.items():
+            place = tmp_path / name / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(content)
+    return tmp_path
+
+
+def see(jobs):
+    """Look at the jobs in all ways there are; the honest one is as it should be, and nothing shown controls a terminal."""
+    found, problems = training_job_info.list_jobs({"directory": str(jobs), "heartbeat_timeout": 60})
+    shown = [*training_job_info.some(problems), *(line for job in found for line in job["lines"])]
+    honest = next(job for job in found if job["name"] == "honest")
+    assert honest["failure"]["how"] == "reached its time limit of 5 s"
+    jobs_on(found, ["deeplearning-worker1"])
+    paths = records.Paths(str(jobs / "bad"))
+    params = {
+        "name": "bad",
+        "wait": 0,
+        "heartbeat_timeout": 60,
+        "progress_offset": 0,
+        "log_lines": 9,
+        "log_process": None,
+        "log_offsets": {},
+    }
+    with contextlib.suppress(OSError, ValueError):
+        job = training_job_info.watch(paths, params)
+        shown += [*job["lines"], *text.log_lines(job["logs"], job["processes"]), *text.summary(job, job["metrics"])]
+        shown += text.failure_message(job).split("\n") if "failure" in job else []
+    with contextlib.suppress(OSError, ValueError):
+        report = training_job_report.collect(paths, 60)
+        assert "<script" not in page.render(json.loads(json.dumps(report)), None)
+    with contextlib.suppress(training_job.RefusalError):
+        training_job.check_job("bad", paths, 60)
+    assert [line for line in shown if not is_harmless(line)] == []
+
+
+@pytest.fixture(autouse=True)
+def no_charts(monkeypatch):
+    """Drawing is matplotlib's, and takes a second."""
+    monkeypatch.setattr(charts, "can_draw", lambda: False)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["job.json", "status/agent0.json", "status/over", "status/progress", "logs/agent0.log", "progress.jsonl"])
+def test_damaged_files_of_a_job(jobs, name, seed):
+    path = jobs / "bad" / name
+    path.write_bytes(mutated_bytes(path.read_bytes(), random.Random(f"{name} {seed}")))
+    see(jobs)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["job.json", "status/agent0.json", "status/over"])
+def test_files_of_a_job_with_other_values(jobs, name, seed):
+    path = jobs / "bad" / name
+    path.write_text(json.dumps(mutated_value(json.loads(path.read_text()), random.Random(f"{name} {seed}"))))
+    see(jobs)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_progress_with_other_values(jobs, seed):
+    noise = random.Random(seed)
+    lines = [json.dumps(mutated_value(json.loads(line), noise)) for line in PROGRESS.splitlines()]
+    (jobs / "bad/progress.jsonl").write_text("\n".join(lines) + "\n")
+    see(jobs)
+    assert progress.read(str(jobs / "honest/progress.jsonl"), [], 1790000000.0, 1790000009.0)["step"] == 8.0
+    assert look(records.Paths(str(jobs / "honest")), 60)["metrics"]["step"] == 8
+
+
+# Archives
+
+
+def archive(kind: str) -> bytes:
+    content = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
+            for number in range(5):
+                packed.writestr(f"folder/{number}.txt", "text " * 50)
+    else:
+        with tarfile.open(fileobj=content, mode=kind) as packed:
+            for number in range(5):
+                member = tarfile.TarInfo(f"folder/{number}.txt")
+                member.size, member.mode = 250, 0o6755
+                packed.addfile(member, io.BytesIO(b"text " * 50))
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(("kind", "name"), [("zip", "set.zip"), ("w", "set.tar"), ("w:gz", "set.tar.gz")])
+def test_damaged_archives_of_data(tmp_path, kind, name, seed):
+    path, folder = tmp_path / name, tmp_path / "unpacked/here"
+    path.write_bytes(mutated_bytes(archive(kind), random.Random(f"{kind} {seed}")))
+    with contextlib.suppress(DataError):
+        tools.unpack(str(path), str(folder))
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted([name, "unpacked"])
+    assert [each for each in folder.rglob("*") if each.is_file() and each.lstat().st_mode & 0o6000] == []
+
+
+# Tags, AWS's texts and the console
+
+
+def instance(number: int) -> dict:
+    tags = {
+        "aws:autoscaling:groupName": "bert-workers" if number > 1 else "bert-master",
+        "deeplearning:cluster": "bert",
+        "deeplearning:number": str(number),
+        "NodeType": "Worker",
+    }
+    return {
+        "InstanceId": f"i-0{number:016x}",
+        "InstanceType": "p4d.24xlarge",
+        "LaunchTime": "2026-11-22T00:00:00Z",
+        "Placement": {"AvailabilityZone": "us-east-1a"},
+        "PrivateIpAddress": f"10.0.0.{number}",
+        "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_instances_with_other_tags(seed):
+    """EC2 gives keys and values of tags as text, whatever is in them; nobody sets those that begin with C(aws:)."""
+    noise = random.Random(seed)
+    instances = [instance(number) for number in (1, 2, 3)]
+    for tag in noise.sample(instances[2]["Tags"][1:], noise.randint(1, 3)):
+        tag[noise.choice(["Key", "Value"])] = noise.choice(["deeplearning:number", "0", "-1", "2" * 300, *(str(each) for each in NASTY)])
+    instances[2]["Tags"].append(
+        {"Key": noise.choice(["deeplearning:file-system", "deeplearning:lustre-source"]), "Value": str(noise.choice(NASTY))}
+    )
+    foreign = {
+        **instance(4),
+        "Tags": [{"Key": "deeplearning:cluster", "Value": "bert"}, {"Key": "deeplearning:number", "Value": str(noise.choice(NASTY))}],
+    }
+    with contextlib.suppress(membership.MembershipError):
+        found = facts.nodes("bert", [*instances, foreign])
+        assert [node.instance_id for node in found if node.number < 3] == [each["InstanceId"] for each in instances[:2]]
+        assert foreign["InstanceId"] not in {node.instance_id for node in found}
+
+
+KEYS = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHJlYWwga2V5IG9mIGFuIGhvbmVzdCBob3N0ICAgIA== root@host"
+CONSOLE = f"[   12.3] cloud-init\n-----BEGIN SSH HOST KEY KEYS-----\n{KEYS}\n-----END SSH HOST KEY KEYS-----\nlogin:"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_damaged_console(seed):
+    noise = random.Random(seed)
+    output = mutated_text(CONSOLE, noise) * noise.randint(1, 3)
+    with contextlib.suppress(ValueError):
+        for key in console.host_keys(output):
+            assert console.KEY.fullmatch(key)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_damaged_public_key(seed):
+    with contextlib.suppress(ValueError):
+        key = ssh_certificates.bare_key(mutated_text(KEYS, random.Random(seed)))
+        assert ssh_certificates.PUBLIC_KEY.fullmatch(key)
+        assert "\n" not in key
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_texts_of_scaling_activities(seed):
+    noise = random.Random(seed)
+    now = datetime.datetime.now(datetime.UTC)
+    launches = activities.Launches(since=now, wanted=3)
+    told = mutated_text("We currently do not have sufficient p4d.24xlarge capacity. Launching EC2 instance failed.", noise)
+    failed = {"StatusCode": "Failed", "StartTime": now, "ActivityId": "a", noise.choice(["StatusMessage", "Description"]): told}
+    honest = {"StatusCode": "Failed", "StartTime": now, "ActivityId": "b", "StatusMessage": "VcpuLimitExceeded: the limit"}
+    launches.observe(1, [failed, honest])
+    message = activities.explain("bert-workers", launches)
+    assert is_harmless(message + launches.newest_reason())
+    assert "Service Quotas" in message
+
+
+# What hosts answer
+
+SNAPSHOT = "root:x:0:0:root:/root:/bin/bash\nubuntu:x:1000:1000::/home/ubuntu:/bin/bash\n644 0 0\ndGV4dA==\n-\n\n0\ncG9ydCAyMg==\n"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_damaged_snapshot(seed):
+    printed = mutated_text(SNAPSHOT, random.Random(seed))
+    action = SimpleNamespace(_low_level_execute_command=lambda command: {"rc": 0, "stdout": printed})
+    found = snapshot.take(action, "ubuntu", ["/etc/hosts", "/etc/none"])
+    if found is not None:
+        assert found.account("ubuntu").home.startswith("/")
+
+
+ANSWER = {
+    "changed": False,
+    "problems": ["record '/efs/jobs/a/status/rank0.json' is skipped"],
+    "jobs": [
+        {
+            "name": "digits",
+            "state": "failed",
+            "directory": "/efs/jobs/digits",
+            "script": "train.py",
+            "command": [],
+            "launcher": "torchrun",
+            "created": 1790000000.0,
+            "code": {},
+            "metrics": {"step": 1, "loss": 0.5},
+            "process_count": 1,
+            "processes": [{**RECORD, "tag": "[rank {}] ", "log": "/efs/jobs/digits/logs/agent0.log"}],
+            "failure": {**RECORD, "how": "ended", "log": "/efs/jobs/digits/logs/agent0.log", "lines": ["the disk is full"], "tag": ""},
+            "lines": ["digits failed"],
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_modules_result_with_other_values(seed):
+    answer = mutated_value(ANSWER, random.Random(seed))
+    result = answers.documented_part(answer if isinstance(answer, dict) else {}, "deeplearning.cluster.training_job_info", "bert-worker2")
+    assert "ansible_facts" not in result
+    for line in (line for job in result.get("jobs") or [] for line in job.get("lines") or []):
+        assert is_harmless(line)
+    jobs_on(result.get("jobs"), ["deeplearning-worker1"])
+
+
+def test_there_are_three_hundred_of_them(request):
+    mutated = [
+        item
+        for item in request.session.items
+        if item.path == request.node.path and "seed" in getattr(item, "callspec", SimpleNamespace(params={})).params
+    ]
+    assert len(mutated) >= 300

@@ -1,0 +1,56 @@
+"""M4: a job is stopped by asking each host's systemd, whatever its files say and whether the shared storage answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import units
+
+from .test_answers import Nodes
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_running_jobs_are_those_that_have_a_slice():
+    listing = """\
+deeplearning-digits.slice loaded active active deeplearning-digits.slice
+deeplearning-digits_2.slice loaded active active deeplearning-digits_2.slice
+deeplearning-\x1b[2J.slice loaded active active x
+"""
+    assert units.running_jobs(lambda command: (0, listing, "")) == ["digits", "digits-2"]
+    with pytest.raises(units.UnitError, match="list-units failed: no bus"):
+        units.running_jobs(lambda command: (1, "", "no bus"))
+
+
+def test_stopping_asks_no_storage():
+    (play,) = [play for play in yaml.safe_load((ROOT / "playbooks/stop.yml").read_text()) if "tasks" in play]
+    asked = [name for task in play["tasks"] for name in task if "." in name]
+    assert asked == ["ansible.builtin.assert", "deeplearning.cluster.training_job", "ansible.builtin.assert"]
+    (stop,) = [task["deeplearning.cluster.training_job"] for task in play["tasks"] if "deeplearning.cluster.training_job" in task]
+    assert stop == {"name": "{{ training_job_name }}", "state": "stopped"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "name", "told"),
+    [
+        ([{"changed": False, "running": ["other"]}, {"changed": True, "running": []}], "mine", None),
+        (
+            [{"changed": False, "running": ["other", "third"]}, {"changed": False, "running": []}],
+            "mine",
+            'no process of job "mine" runs on any host. It has ended, or its name is another. Running jobs: bert-worker2: other, third.',
+        ),
+        ([{"changed": False, "running": []}] * 2, "mine", "Running jobs: none."),
+        ([{"changed": False, "running": []}] * 2, "", "training_job_name is empty"),
+    ],
+)
+def test_a_job_that_runs_nowhere_is_told_of_with_those_that_run(tmp_path, answers, name, told):
+    nodes = Nodes(tmp_path)
+    tasks = next(play["tasks"] for play in yaml.safe_load((ROOT / "playbooks/stop.yml").read_text()) if "tasks" in play)
+    for task in tasks:
+        task.pop("become", None)  # the node of this test is this host
+    done = nodes.run([{"ansible.builtin.set_fact": {"training_job_name": name}}, *tasks], *answers)
+    shown = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode == 0) == (told is None), shown
+    assert told is None or told in shown

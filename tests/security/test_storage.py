@@ -1,0 +1,139 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Shared storage as a way from one host to another, and the network around it."""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils import storage, validation
+from ansible_collections.deeplearning.cluster.plugins.module_utils._network import definition as network
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import facts
+from hosts.cluster import Cluster
+from local_cloud.testing import bare_hosts
+
+FILE_SYSTEM = "fs-0123456789abcdef0"
+REGION = "us-east-1"
+PLAIN = storage.efs(FILE_SYSTEM, REGION, "/efs")
+#: What the collection wrote before it had any thought of this.
+OLD = PLAIN.entry.replace(",nosuid,nodev", "")
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    """Two hosts whose mounts, fstab and boot scripts are as an earlier version of the collection left them."""
+    folder = tmp_path_factory.mktemp("storage")
+    script = storage.boot_script([PLAIN], "ubuntu").replace(PLAIN.entry, OLD)
+    with bare_hosts(folder, count=2) as (runtime, booted):
+        runtime.export(FILE_SYSTEM, [PLAIN.source.split(":", maxsplit=1)[0]])
+        for host in booted:
+            # Hosts without the client of EFS: the connection stays the plain one
+            host.ssh(
+                "sudo rm -f /sbin/mount.efs /usr/local/sbin/mount.efs && sudo mkdir -p /efs"
+                f" && echo {shlex.quote(OLD)} | sudo tee -a /etc/fstab && sudo mount /efs && sudo chown ubuntu: /efs"
+            )
+            host.ssh(f"printf %s {shlex.quote(script)} | sudo install -m 755 /dev/stdin {storage.SCRIPT_PATH}")
+        yield Cluster(folder, runtime, booted)
+
+
+def configure(cluster, *arguments, fails=False):
+    playbook = cluster.folder / "storage.yml"
+    variables = {"deeplearning_region": REGION, "deeplearning_file_system_id": FILE_SYSTEM}
+    play = {"hosts": "trainers", "gather_facts": False, "vars": variables, "roles": ["deeplearning.cluster.shared_storage"]}
+    playbook.write_text(yaml.safe_dump([play]))
+    done = cluster.play(str(playbook), *arguments)
+    assert (done.returncode != 0) == fails, done.stdout + done.stderr
+    return done.stdout
+
+
+def becomes_root(host):
+    """Whether a file that another host's root has left on the storage makes an ordinary user root here."""
+    return host.ssh("sudo -u nobody /efs/become-root -u", check=False).stdout.strip() == "0"
+
+
+def test_root_of_one_host_is_not_root_on_the_others_by_a_file(hosts):
+    first, second = hosts.hosts
+    first.ssh("sudo cp /usr/bin/id /efs/become-root && sudo chmod 4755 /efs/become-root && sudo mknod /efs/memory c 1 3")
+    assert becomes_root(second), "the mount of the earlier version lets it"
+    predicted = configure(hosts, "--check", "--diff")
+    assert "nosuid,nodev" in predicted
+    assert becomes_root(second), "check mode changes nothing"
+    # A job that has a file open does not notice
+    second.ssh("nohup sh -c 'exec 3>/efs/held; exec sleep 600' >/dev/null 2>&1 & echo $! >/tmp/job")
+    configure(hosts)
+    assert not becomes_root(second)
+    assert second.ssh("cat /efs/memory", check=False).returncode != 0
+    second.ssh("kill -0 $(cat /tmp/job) && kill $(cat /tmp/job)")
+    assert configure(hosts).count("changed=0") == 2
+    for host in hosts.hosts:
+        assert [line for line in host.ssh("cat /etc/fstab").stdout.splitlines() if "/efs" in line] == [PLAIN.entry]
+
+
+def test_a_boot_mounts_as_safely_as_the_role(hosts):
+    """Also where the host was launched with the boot script of an earlier version."""
+    host = hosts.hosts[1]
+    configure(hosts)
+    host.ssh("sudo umount /efs && sudo timeout 60 " + storage.SCRIPT_PATH)
+    assert [line for line in host.ssh("cat /etc/fstab").stdout.splitlines() if "/efs" in line] == [PLAIN.entry]
+    assert storage.mounted_at(host.ssh("cat /proc/self/mountinfo").stdout, "/efs").is_safe
+    assert configure(hosts).count("changed=0") == 2
+
+
+@pytest.mark.parametrize("described", [PLAIN, storage.efs("fs-1", REGION, "/efs", encrypted=True), storage.lustre("a@tcp:/b", "/fsx")])
+def test_no_kind_of_storage_brings_privileges_or_devices(described):
+    assert {"nosuid", "nodev"} <= set(described.options.split(","))
+    assert ",nosuid,nodev" in storage.boot_script([described], "ubuntu")
+
+
+@pytest.mark.parametrize(
+    "cidrs",
+    [
+        ["0.0.0.0/1", "128.0.0.0/1"],
+        [str(part) for part in ipaddress.ip_network("0.0.0.0/0").subnets(new_prefix=4)],
+        ["8000::/1", "::/1"],
+        ["0.0.0.0/2"],
+    ],
+)
+def test_the_whole_internet_in_parts_is_refused(cidrs):
+    assert any("opens SSH to" in finding for finding in validation.ssh_cidrs(cidrs, False))
+
+
+def test_without_lustre_nothing_outside_reaches_the_nodes():
+    items = network.access(["us-east-1a"], [], ["203.0.113.0/24"], {}, lambda _address: {})
+    nodes = next(item for item in items if item.address == network.NODES_GROUP)
+    assert nodes.properties["ingress"] == {(*network.ALL_TRAFFIC, network.SELF)}
+
+
+def test_an_adopted_file_system_keeps_its_owner(hosts):
+    """The role says where the login user cannot write, in place of taking the folder."""
+    first = hosts.hosts[0]
+    first.ssh("sudo chown root:root /efs && sudo chmod 755 /efs")
+    refused = configure(hosts, "-e", f"deeplearning_file_system={FILE_SYSTEM}", fails=True)
+    assert "ubuntu cannot write to /efs, which belongs to 0:0 with mode 0755, and an adopted file system is not changed" in refused
+    for permitted in ("sudo chmod 777 /efs", "sudo chgrp ubuntu /efs && sudo chmod 775 /efs"):
+        first.ssh(permitted)
+        before = first.ssh("stat -c '%u:%g %a' /efs").stdout
+        assert configure(hosts, "-e", f"deeplearning_file_system={FILE_SYSTEM}").count("changed=0") == 2
+        assert first.ssh("stat -c '%u:%g %a' /efs").stdout == before
+    configure(hosts)
+    assert first.ssh("stat -c %U /efs").stdout == "ubuntu\n", "one of the cluster's own is the login user's"
+
+
+@pytest.mark.parametrize(
+    ("tags", "through_tls"),
+    [({"deeplearning:file-system-tls": "true"}, True), ({"deeplearning:file-system-tls": "false"}, False), ({}, None)],
+)
+def test_a_tag_that_is_gone_does_not_mean_plain_nfs(tags, through_tls):
+    """The inventory says nothing then, and the role goes by the definition."""
+    instance = {
+        "InstanceId": "i-0123456789abcdef0",
+        "InstanceType": "c5.large",
+        "Placement": {"AvailabilityZone": "us-east-1a"},
+        "PrivateIpAddress": "10.0.0.4",
+        "Tags": [{"Key": key, "Value": value} for key, value in {"deeplearning:file-system": FILE_SYSTEM, **tags}.items()],
+    }
+    assert facts._node("bert", "master", 1, instance).file_system_tls is through_tls

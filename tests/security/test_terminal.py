@@ -1,0 +1,117 @@
+"""M5: nothing that a terminal obeys reaches the operator."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import unicodedata
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import text
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+
+from .test_answers import Nodes
+
+BIDIRECTIONAL = {"LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("loss 0.3\n\tb", "loss 0.3\n\tb"),
+        ("\x1b[31mred\x1b[0m and \x9b1mbold", "red and bold"),
+        ("\x1b]52;c;c2VjcmV0\x07clipboard", "clipboard"),
+        ("\x1b]0;title\x1b\\a\x9d0;title\x9cb\x1bPq#0\x1b\\c", "abc"),
+        ("\x1b]52;c;without an end", "52;c;without an end"),
+        ("\x1b\x1b[2J\x1bcreset \x1b(0", "reset "),
+        ("100%\r101%\r\nnext\x85more\u2028last\u2029", "100%\n101%\nnext\nmore\nlast\n"),
+        ("a\x00\x07\x08\x7fb", "ab"),
+        ("user \u202etxt.exe\u202c \u2066x\u2069\u200f", "user txt.exe x"),
+        ("half \ud83d a character", "half \ufffd a character"),
+        ("ü 漢 👩\u200d💻", "ü 漢 👩\u200d💻"),
+    ],
+)
+def test_text_keeps_what_it_says_and_nothing_that_a_terminal_obeys(text, shown):
+    assert clean(text) == shown
+    assert clean(shown) == shown
+
+
+def test_a_line_is_one_line():
+    assert clean_line("a\nfatal: [master]:\r\n\tb\u2028c") == "a fatal: [master]: b c"
+
+
+@pytest.mark.parametrize("function", [clean, clean_line])
+def test_no_character_gets_through_that_controls_anything(function):
+    kept = function("".join(map(chr, range(0x110000))))
+    found = {character for character in kept if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")}
+    assert found <= {"\n", "\t"}
+    assert not {unicodedata.bidirectional(character) for character in kept} & BIDIRECTIONAL
+
+
+@pytest.mark.parametrize("part", ["\x1b[", "\x1b]", "\x1b[0;", "\x1b(", "\r", "\x9d", "\x9b", "\x1b", "\x1bP "])
+def test_a_long_text_takes_no_time(part):
+    start = time.perf_counter()
+    clean_line(part * (1 << 18) + "0" * (1 << 18))
+    assert time.perf_counter() - start < 5
+
+
+HOSTILE = "\x1b]52;c;eA==\x07\x1b[2J\x9b1m\u202e\nfatal: [bert-master]: UNREACHABLE!"
+JOB = {
+    "name": "digits",
+    "state": "failed",
+    "directory": "/efs/jobs/digits",
+    "script": f"{HOSTILE}.py",
+    "command": [],
+    "launcher": "torchrun",
+    "created": 1790000000.0,
+    "code": {"version": HOSTILE},
+    "metrics": {HOSTILE: HOSTILE},
+    "process_count": 1,
+    "processes": [],
+    "failure": {
+        "name": "rank0",
+        "host": HOSTILE,
+        "state": "failed",
+        "how": HOSTILE,
+        "log": "/efs/jobs/digits/logs/rank0.log",
+        "lines": [HOSTILE],
+    },
+    "lines": [f"digits failed {HOSTILE}"],
+}
+
+
+def test_what_a_node_says_of_a_job_does_not_reach_the_terminal_as_it_is(tmp_path):
+    task = {"deeplearning.cluster.training_job_status": {"directory": "/efs/jobs", "name": "digits"}}
+    answer = {"changed": False, "jobs": [JOB], "problems": [HOSTILE], "warnings": [HOSTILE], "stderr": HOSTILE}
+    done = Nodes(tmp_path).run([task], json.dumps(answer) + HOSTILE)
+    shown = done.stdout + done.stderr
+    assert "digits failed" in shown
+    assert "job digits failed: rank 0 on" in shown
+    assert [character for character in "\x1b\x07\x9b\u202e" if character in shown] == []
+    assert not re.search(r"^fatal: \[bert-master\]", shown, re.MULTILINE)
+
+
+def test_messages_of_a_failed_module_are_clean(tmp_path):
+    task = {"deeplearning.cluster.training_job_info": {"directory": "/efs/jobs"}}
+    done = Nodes(tmp_path).run([task], {"failed": True, "msg": HOSTILE})
+    assert done.returncode != 0
+    assert [character for character in "\x1b\x07\x9b\u202e" if character in done.stdout + done.stderr] == []
+
+
+def test_lines_that_are_made_of_a_jobs_fields_are_single_and_clean():
+    process = {"name": "rank0", "host": HOSTILE, "state": HOSTILE, "started": 1.0, "heartbeat": 2.0, "reason": HOSTILE, "signal": HOSTILE}
+    job = {**JOB, "processes": [process]}
+    lines = [
+        text.job_line(job, 2.0),
+        *text.process_table([process]),
+        *text.summary(job, {"loss": HOSTILE}),
+        text.failure_sentence(job),
+        *text.log_lines([{"name": HOSTILE, "path": HOSTILE, "left_out": 3, "lines": [HOSTILE]}], [process]),
+    ]
+    assert [line for line in lines if re.search("[\x00-\x08\n-\x1f\x7f-\x9f\u202e]", line)] == []
+
+
+def test_the_end_of_a_log_is_clean(tmp_path):
+    (tmp_path / "rank0.log").write_text(HOSTILE)
+    assert text.tail(str(tmp_path / "rank0.log"), 1000) == ["", "fatal: [bert-master]: UNREACHABLE!"]

@@ -1,0 +1,44 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Regions and partitions, and what is called by their names."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils import _regions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data import bucket
+from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition
+
+
+@pytest.mark.parametrize(
+    ("region", "partition", "suffix"),
+    [
+        ("us-east-1", "aws", "amazonaws.com"),
+        ("cn-northwest-1", "aws-cn", "amazonaws.com.cn"),
+        ("us-gov-east-1", "aws-us-gov", "amazonaws.com"),
+        ("eusc-de-east-1", "aws-eusc", "amazonaws.eu"),
+        ("us-iso-east-1", "aws-iso", "c2s.ic.gov"),
+    ],
+)
+def test_names_of_a_partition(region, partition, suffix):
+    found = _regions.partition_of(region)
+    assert (found.name, found.dns_suffix) == (partition, suffix)
+    objects = definition.policy(region, ["data"], [])["Statement"][2]["Resource"]
+    assert objects == [f"arn:{partition}:s3:::data/*"]
+    assert bucket._tls_only("data", region)["Resource"] == [f"arn:{partition}:s3:::data", f"arn:{partition}:s3:::data/*"]
+
+
+@pytest.mark.parametrize(
+    ("region", "services"),
+    [("us-east-1", "ec2.amazonaws.com"), ("cn-north-1", ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"])],
+)
+def test_who_may_have_the_role(region, services):
+    (statement,) = definition.trust_policy(region)["Statement"]
+    assert statement["Principal"] == {"Service": services}
+
+
+@pytest.mark.parametrize("region", ["aws-global", "aws-cn-global", "aws-us-gov-global", "us-east-9", "mars"])
+def test_what_is_no_region_is_refused(region):
+    with pytest.raises(ValueError, match=f"region: '{region}' is not an AWS region. Regions that could be meant: "):
+        _regions.valid_region(region)

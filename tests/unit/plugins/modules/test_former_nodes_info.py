@@ -1,0 +1,51 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which instances have left a group, by the descriptions of its scaling activities."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.modules.former_nodes_info import former_instances
+
+SINCE = datetime(2025, 6, 11, tzinfo=UTC)
+
+
+def activity(description, days=0):
+    return {"Description": description, "StartTime": SINCE + timedelta(days=days)}
+
+
+@pytest.mark.parametrize(
+    ("description", "left"),
+    [
+        ("Terminating EC2 instance: i-0123456789abcdef0", {"i-0123456789abcdef0"}),
+        ("Terminating EC2 instance: i-0123456789abcdef0 - Draining ELB connection.", {"i-0123456789abcdef0"}),
+        ("Detaching EC2 instance: i-0123abcd", {"i-0123abcd"}),
+        ("Launching a new EC2 instance: i-0123456789abcdef0", {"i-0123456789abcdef0"}),
+        ("Launching a new EC2 instance.  Status Reason: Terminating EC2 instance: i-0123abcd", set()),
+        ("Terminating EC2 instance: i-0\nevil", set()),
+        ("", set()),
+    ],
+)
+def test_instances_that_left(description, left):
+    assert former_instances([activity(description)], SINCE, ()) == left
+
+
+def test_what_runs_has_not_left():
+    """An instance that ended by itself is known by its launch alone, however long ago that was."""
+    launched = [activity(f"Launching a new EC2 instance: i-0000000{number}", days=-20) for number in (1, 2)]
+    assert former_instances(launched, SINCE, {"i-00000001"}) == {"i-00000002"}
+    terminating = [*launched, activity("Terminating EC2 instance: i-00000001")]
+    assert former_instances(terminating, SINCE, {"i-00000001", "i-00000002"}) == {"i-00000001"}
+
+
+def test_what_left_long_ago_is_not_told():
+    """Activities in progress come first, however old they are, so that one that is too old says nothing of the next."""
+    found = [
+        activity("Terminating EC2 instance: i-00000001", days=-1),
+        activity("Terminating EC2 instance: i-00000002", days=1),
+        activity("Launching a new EC2 instance: i-00000001", days=-2),
+    ]
+    assert former_instances(found, SINCE, ()) == {"i-00000002"}

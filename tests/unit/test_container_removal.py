@@ -1,0 +1,29 @@
+"""The local cloud removes containers whose mounts the kernel still holds for a moment."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from local_cloud.hosts import runtime
+from local_cloud.hosts.podman import PodmanError
+
+
+@pytest.mark.parametrize(("failures", "message", "tries"), [(2, "device or resource busy", 3), (1, "no such image", 1), (99, "busy", 10)])
+def test_a_busy_mount_is_tried_again(monkeypatch, failures, message, tries):
+    """Otherwise the instance would never be terminated, and whoever waits for that would wait for ever."""
+    calls = []
+
+    def podman(*arguments):
+        calls.append(arguments)
+        if len(calls) <= failures:
+            raise PodmanError(f"podman rm: {message}")
+
+    monkeypatch.setattr(runtime.time, "sleep", lambda _seconds: None)
+    hosts = SimpleNamespace(_podman=podman)
+    if tries > failures:
+        runtime.PodmanHosts._remove_containers(hosts, "x")
+    else:
+        with pytest.raises(PodmanError, match=message):
+            runtime.PodmanHosts._remove_containers(hosts, "x")
+    assert len(calls) == tries
