@@ -13,14 +13,21 @@ from .test_answers import Nodes
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_running_jobs_are_those_that_have_a_slice():
-    listing = """\
-deeplearning-digits.slice loaded active active deeplearning-digits.slice
-deeplearning-digits_2.slice loaded active active deeplearning-digits_2.slice
-deeplearning-\x1b[2J.slice loaded active active x
-"""
-    assert units.running_jobs(lambda command: (0, listing, "")) == ["digits", "digits-2"]
-    with pytest.raises(units.UnitError, match="list-units failed: no bus"):
+def test_running_jobs_are_those_with_a_service_that_has_not_ended():
+    """Of a job that has ended, its slice may still be active, and a failed service is still listed."""
+    states = [
+        ("deeplearning-digits.slice", "active"),
+        ("deeplearning-digits.slice", "failed"),
+        ("deeplearning-digits_2.slice", "deactivating"),
+        ("deeplearning-over.slice", "failed"),
+        ("deeplearning-done.slice", "inactive"),
+        ("deeplearning-\x1b[2J.slice", "active"),
+        ("system.slice", "active"),
+    ]
+    shown = "\n".join(f"Slice={slice_}\nActiveState={state}\n" for slice_, state in states)
+    assert units.running_jobs(lambda command: (0, shown, "")) == ["digits", "digits-2"]
+    assert units.running_jobs(lambda command: (0, "\n", "")) == []
+    with pytest.raises(units.UnitError, match="systemctl show failed: no bus"):
         units.running_jobs(lambda command: (1, "", "no bus"))
 
 

@@ -257,13 +257,17 @@ def active_units(run: Run, job: str) -> list[str]:
 
 
 def running_jobs(run: Run) -> list[str]:
-    """Return the jobs that have a slice on this host, which goes with the last of their processes. Raises UnitError."""
-    command = ["systemctl", "list-units", "--plain", "--no-legend", "--full", "--type=slice", "--state=active", "deeplearning-*.slice"]
-    status, output, error = run(command)
+    """Return the jobs with a service on this host that has not ended. Raises UnitError."""
+    # Asked of the services: systemd keeps a slice active after the last of them. Names of jobs come from slices, which have no other part.
+    status, output, error = run(["systemctl", "show", "--property=Slice,ActiveState", "deeplearning-*.service"])
     if status:
-        raise UnitError(f"systemctl list-units failed: {error.strip()}")
-    names = [line.split()[0] for line in output.splitlines() if line.strip()]
-    jobs = [name[len("deeplearning-") : -len(".slice")].replace("_", "-") for name in names]
+        raise UnitError(f"systemctl show failed: {error.strip()}")
+    jobs = set()
+    for unit in output.split("\n\n"):
+        properties = dict(line.partition("=")[::2] for line in unit.splitlines())
+        name = re.fullmatch(r"deeplearning-(.+)\.slice", properties.get("Slice", ""))
+        if name and properties.get("ActiveState") not in ("inactive", "failed"):
+            jobs.add(name[1].replace("_", "-"))
     return sorted(job for job in jobs if JOB_NAME.fullmatch(job))
 
 
