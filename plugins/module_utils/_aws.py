@@ -78,6 +78,9 @@ DONE_BEFORE = (
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
+# What AWS answers to calls that no policy allows, and for a while to calls that name something new, which IAM does not know yet.
+DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+DENIED_TIMEOUT = 30  # seconds
 CREATE_ATTEMPTS = 10
 PROGRESS_INTERVAL = 30  # seconds
 
@@ -115,6 +118,10 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
             self.fail_json(msg=problem)
 
 
+class Interrupted(CloudError):
+    """Ansible is to end before AWS is as described."""
+
+
 class Cloud:
     """One cluster in one region: its clients, its tags, its patience.
 
@@ -131,6 +138,8 @@ class Cloud:
         self._fact_locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._told_once: set[str] = set()
+        self.interruption = threading.Event()
+        self.created: set[str] = set()  # what IAM may not know yet
         self._progress_file, self._told, self._told_at = module.params.get("progress_file"), "", 0.0
         region, self._endpoint, self._connection = get_aws_connection_info(module)
         try:
@@ -240,6 +249,27 @@ class Cloud:
             **arguments
         )
 
+    def once_allowed(self, call: Callable[[], T]) -> T:
+        """Makes a call that names something which this run has made a moment ago, again while AWS denies it, for half a minute.
+
+        IAM learns of new roles, policies and tags that late. A call that names nothing new is denied for good, and is not for this.
+        """
+        denials: list[Exception] = []
+
+        def answer() -> tuple[T] | None:
+            try:
+                return (call(),)
+            except botocore.exceptions.ClientError as error:
+                if error_code(error) not in DENIED:
+                    raise
+                denials.append(error)
+                return None
+
+        try:
+            return self.wait_until("Permission", answer, DENIED_TIMEOUT, pause=1)[0]
+        except WaitTimeout as error:
+            raise denials[-1] from error
+
     def create(self, service: str, operation: str, *more_codes: str, **arguments: Any) -> dict[str, Any]:
         """Makes a create call for which AWS has no client token: again only as long as AWS says that it did not do it.
 
@@ -255,7 +285,7 @@ class Cloud:
             except botocore.exceptions.ClientError as error:
                 if error_code(error) not in not_done:
                     raise
-            time.sleep(min(0.1 * 2**attempt, 10))
+            self.pause(min(0.1 * 2**attempt, 10))
         return dict(call(**arguments))
 
     def once_unused(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
@@ -283,8 +313,13 @@ class Cloud:
                 return result
             if time.monotonic() + pause > deadline:
                 raise WaitTimeout(f"{what}: not ready after {self.wait_timeout if timeout is None else timeout:g} s.")
-            time.sleep(pause)
+            self.pause(pause)
             pause = min(pause * 1.5, 10)
+
+    def pause(self, seconds: float) -> None:
+        """Sleep; raise Interrupted when Ansible is to end."""
+        if self.interruption.wait(seconds):
+            raise Interrupted("Interrupted.")
 
 
 def error_code(error: BaseException) -> str:

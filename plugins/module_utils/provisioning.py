@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from . import validation
-from ._aws import AnsibleAWSModule, Cloud, CloudError, WaitTimeout, error_code, fail, worth_another_look
+from ._aws import AnsibleAWSModule, Cloud, CloudError, Interrupted, WaitTimeout, error_code, fail, worth_another_look
 from ._file_system import definition as file_system_definition
 from ._file_system.unit import UNIT as FILE_SYSTEM
 from ._instance_role.unit import UNIT as INSTANCE_ROLE
@@ -23,7 +25,7 @@ from ._network import addresses, leftovers
 from ._network import definition as network_definition
 from ._network.unit import UNIT as NETWORK
 from ._nodes import capacity, members
-from ._nodes.definition import WORKERS, auto_scaling_group, launch_template, nodes
+from ._nodes.definition import WORKERS, auto_scaling_group, group_name, launch_template, nodes
 from ._nodes.launch_templates import foresee_versions
 from ._nodes.members import Shortage
 from ._nodes.unit import UNIT as NODES
@@ -48,6 +50,7 @@ BILLED = {
     "nat_gateway": "NAT gateway",
     "vpc_endpoint": "interface endpoint",
 }
+DESTROY = "ansible-playbook deeplearning.cluster.destroy, file systems with -e provision_delete_data=true."
 DATA = (file_system_definition.FILE_SYSTEM.kind, lustre_definition.LUSTRE.kind)
 KINDS = {kind.name: kind for unit in ALL_UNITS for kind in unit.kinds}
 LOOKS = 3  # at AWS, when it is not as it seemed
@@ -64,9 +67,12 @@ def run(argument_spec: Mapping[str, Any], units: Sequence[Unit], *, only_validat
     module = AnsibleAWSModule(argument_spec=dict(argument_spec), supports_check_mode=True, mutually_exclusive=_exclusive(argument_spec))
     try:
         provisioning = Provisioning(module, units)
-        if only_validate:
-            provisioning.validate()
-        provisioning.run()
+        with interruptible(provisioning.request.cloud):
+            if only_validate:
+                provisioning.validate()
+            provisioning.run()
+    except Interrupted:
+        provisioning.fail_interrupted()
     except (CloudError, ForbiddenChange, addresses.AddressPlanError, BotoCoreError, ClientError) as error:
         fail(module, error)
 
@@ -74,6 +80,30 @@ def run(argument_spec: Mapping[str, Any], units: Sequence[Unit], *, only_validat
 def _exclusive(argument_spec: Mapping[str, Any]) -> list[tuple[str, ...]]:
     ways = ("image_id", "image_parameter", "image_framework")
     return [ways] if set(ways) <= argument_spec.keys() else []
+
+
+@contextlib.contextmanager
+def interruptible(cloud: Cloud) -> Iterator[None]:
+    """Within this, the first SIGINT or SIGTERM lets calls to AWS end and starts no others. The second one ends the process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+    def interrupt(*_: Any) -> None:
+        restore()
+        cloud.interruption.set()
+
+    for number in handlers:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        restore()
 
 
 def read_all(request: Request) -> list[Found]:
@@ -99,9 +129,10 @@ class Provisioning:
             raise CloudError(" ".join(findings))
         cloud = Cloud(module, options["cluster"], wait_timeout=options["wait_timeout"], tags=options["tags"])
         self.request = Request(cloud, options, frozenset(unit.component for unit in units))
+        self._before, self._applied = list[Found](), list[Change]()
 
     def run(self) -> None:
-        found = read_all(self.request)
+        found = self._before = read_all(self.request)
         if self.request.present:
             self._validate(found)
             self._make(found)
@@ -136,7 +167,10 @@ class Provisioning:
             else:
                 self._exit([*applied, *changes], found=after, deferred=deferred, alternative=way)
         self._step_back(before, shortages)
-        message = f"AWS does not have the nodes. {' '.join(shortages)} The groups of nodes are as they were before.{_bill(before, applied)}"
+        message = f"AWS does not have the nodes. {' '.join(shortages)} The groups of nodes are as they were before."
+        bill = _bill(before, applied)
+        if bill:
+            message += f"{bill} Run again when AWS may have nodes, or delete them with {DESTROY}"
         fail(self.module, CloudError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
     def _plan(self, request: Request, found: Sequence[Found]) -> tuple[list[Change], list[Change]]:
@@ -182,15 +216,24 @@ class Provisioning:
         for looks_left in reversed(range(LOOKS)):
             plan = make(found)
             try:
-                after = apply_plan(self.request.cloud, plan, found, KINDS, wait_for_all=self.request.options["wait"])
+                after = apply_plan(
+                    self.request.cloud,
+                    plan,
+                    found,
+                    KINDS,
+                    wait_for_all=self.request.options["wait"],
+                    before_each=partial(self.request.cloud.pause, 0),
+                )
             except ApplyError as error:
                 applied += error.applied
+                self._applied += error.applied
                 error.applied = applied
                 if not looks_left or not worth_another_look(error.cause):
                     raise
-                time.sleep(LOOK_AGAIN_AFTER)
+                self.request.cloud.pause(LOOK_AGAIN_AFTER)
                 found = read_all(self.request)
             else:
+                self._applied += plan
                 return [*applied, *plan], list(after.values())
         raise AssertionError("the last look returns or raises")
 
@@ -347,25 +390,43 @@ class Provisioning:
             raise CloudError(f"Still in use by {', '.join(sorted(users))} of cluster {self.request.cloud.cluster}. Delete those first.")
 
     def _fail_applying(self, error: ApplyError, applied: Sequence[Change], more: str = "") -> NoReturn:
-        done = ", ".join(f"{change.action.value} {change.address}" for change in applied) or "nothing"
-        message = CloudError(f"{str(error).rstrip('.')}.{more} Applied so far: {done}. The next run carries on from there.")
+        if self.request.cloud.interruption.is_set():
+            raise Interrupted from error
+        message = CloudError(f"{str(error).rstrip('.')}.{more} {_so_far(applied)}")
         fail(self.module, message, changed=bool(applied), changes=[change.describe() for change in applied])
+
+    def fail_interrupted(self) -> NoReturn:
+        """End the module with what is done, what AWS goes on with and what costs money."""
+        cloud, applied = self.request.cloud, self._applied
+        message = f"Interrupted. {_so_far(applied)}"
+        costs = _launching(cloud.cluster, self._before, applied) + _bill(self._before, applied)
+        if self.request.present and costs:
+            message += f"{costs} To end that, delete the cluster with {DESTROY}"
+        cloud.progress(f"Cluster {cloud.cluster}: {message}")
+        fail(self.module, CloudError(message), changed=bool(applied), changes=[change.describe() for change in applied])
+
+
+def _so_far(applied: Iterable[Change]) -> str:
+    done = ", ".join(f"{change.action.value} {change.address}" for change in applied) or "nothing"
+    return f"Applied so far: {done}. The next run carries on from there."
+
+
+def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:
+    """Which groups launch nodes without the run. A sentence, or nothing."""
+    there = {item.address for item in before} | {change.address for change in applied if change.action is Action.CREATE}
+    names = [group_name(cluster, address.key) for address in sorted(there) if address.kind == "auto_scaling_group"]
+    return f" AWS goes on launching the nodes of {' and '.join(names)}, which cost money." if names else ""
 
 
 def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
-    """What stays and costs money though there are no nodes that use it, and how to be rid of it. A sentence, or nothing."""
+    """What stays and costs money though there are no nodes that use it. A sentence, or nothing."""
     made = {change.address for change in applied if change.action is Action.CREATE}
     if not any(item.address.kind == "auto_scaling_group" for item in before):
         made |= {item.address for item in before if not item.adopted}
     billed = [
         f"{BILLED[address.kind]} {address.key}" for address in sorted(made - {network_definition.S3_ENDPOINT}) if address.kind in BILLED
     ]
-    if not billed:
-        return ""
-    return (
-        f" These stay and cost money: {', '.join(billed)}. Run again when AWS may have nodes, or delete them with "
-        "ansible-playbook deeplearning.cluster.destroy, file systems with -e provision_delete_data=true."
-    )
+    return f" These stay and cost money: {', '.join(billed)}." if billed else ""
 
 
 def _referred_to(items: Iterable[Found], found: Sequence[Found]) -> set[str]:

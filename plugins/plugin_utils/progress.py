@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -16,6 +20,20 @@ from ansible.utils.display import Display
 display = Display()
 
 PAUSE_SECONDS = 0.5
+# For the calls to AWS that an interrupted module has made, and its message.
+LAST_SECONDS = 10
+
+
+def keep_errors() -> int | None:
+    """Return a descriptor of Ansible's standard error, which the processes of actions do not have."""
+    try:
+        return os.dup(sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+# Ansible loads actions before it makes processes for them.
+ERRORS = keep_errors()
 
 
 def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None) -> dict[str, Any]:
@@ -26,11 +44,46 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None) -> dic
     with tempfile.NamedTemporaryFile("r", encoding="utf-8", prefix="deeplearning-") as file:
         arguments["progress_file"] = file.name
         watch = Watch(file.fileno())
-        watch.start()
-        try:
-            return dict(action._execute_module(module, module_args=arguments, task_vars=task_vars))
-        finally:
-            watch.stop()
+        with last_words(watch.speak_directly):
+            watch.start()
+            try:
+                return dict(action._execute_module(module, module_args=arguments, task_vars=task_vars))
+            finally:
+                watch.stop()
+
+
+@contextlib.contextmanager
+def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
+    """Within this, a module has some seconds to end by itself when Ansible is interrupted. Then this process ends, too.
+
+    Ansible sends SIGTERM right after SIGINT, and waits for the process all the same.
+    """
+    # Without a process group of its own the module has got the signal of the terminal, too.
+    if threading.current_thread() is not threading.main_thread() or os.getpgrp() != os.getpid():
+        yield
+        return
+    received: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    limit = threading.Timer(LAST_SECONDS, os.killpg, (0, signal.SIGKILL))
+    limit.daemon = True
+
+    def pass_on(number: int, _frame: Any) -> None:
+        for each in handlers:
+            signal.signal(each, signal.SIG_IGN)
+        received.append(number)
+        interrupted()
+        limit.start()
+        os.killpg(0, number)
+
+    for each in handlers:
+        signal.signal(each, pass_on)
+    try:
+        yield
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+        if received:
+            os.kill(os.getpid(), received[0])
 
 
 class Watch(threading.Thread):
@@ -39,7 +92,7 @@ class Watch(threading.Thread):
     def __init__(self, descriptor: int) -> None:
         super().__init__(daemon=True)
         self._descriptor, self._rest = descriptor, b""
-        self._over = threading.Event()
+        self._over, self._is_direct = threading.Event(), False
 
     def run(self) -> None:
         while not self._over.wait(PAUSE_SECONDS):
@@ -51,7 +104,15 @@ class Watch(threading.Thread):
         self._over.set()
         self.join()
 
+    def speak_directly(self) -> None:
+        """From now on write to standard error: an Ansible that is interrupted displays nothing more of its processes."""
+        self._is_direct = True
+
     def _show(self) -> None:
         *lines, self._rest = (self._rest + os.read(self._descriptor, 1 << 16)).split(b"\n")
         for line in lines:
-            display.display(line.decode(errors="replace"))
+            if not self._is_direct:
+                display.display(line.decode(errors="replace"))
+            elif ERRORS is not None:
+                with contextlib.suppress(OSError):
+                    os.write(ERRORS, line + b"\n")

@@ -139,3 +139,66 @@ def test_a_controller_killed_while_it_deletes(cloud, run, every):
         call += every
     assert not {kind: count for kind, count in census(cloud, options["cluster"]).items() if count}
     assert not run("cluster", **absent)["changed"]
+
+
+@pytest.fixture
+def interrupt(cloud, repository):
+    """Runs playbooks/provision.yml, interrupts Ansible when it shows a line with certain words, and returns its status and the rest."""
+
+    def run(options, words, number=signal.SIGINT):
+        variables = {f"deeplearning_{name}": value for name, value in options.items() if name not in ("region", "cluster")}
+        variables |= {"deeplearning_cluster_name": options["cluster"], "deeplearning_region": options["region"]}
+        command = ["ansible-playbook", "-i", "inventory/local", "playbooks/provision.yml", "-e", json.dumps(variables)]
+        environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "deeplearning.cluster.nodes,yaml", "PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen(
+            command, env=environment, cwd=repository, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+        shown = ""
+        for line in process.stdout:
+            shown += line
+            if words in line:
+                break
+        else:
+            raise AssertionError(shown)
+        process.send_signal(number)
+        rest = process.communicate()[0]
+        return process.returncode, rest
+
+    return run
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_tells_what_goes_on_and_costs_money(cloud, run, expected, interrupt, number):
+    name = f"asked-{number.value}"
+    options = dict(DEFINITION, cluster=name, wait_timeout=900, capacity_timeout=900, network_cidr="10.0.0.0/16")
+    cloud.control.set_capacity({"c5.large": {"us-east-1a": 1, "us-east-1b": 0, "us-east-1c": 0}})
+    status, shown = interrupt(options, "0 of 2 nodes in service", number)
+    assert status == (99 if number == signal.SIGINT else -signal.SIGTERM), shown
+    assert f"Cluster {name}: Interrupted. Applied so far: create " in shown
+    assert f"AWS goes on launching the nodes of {name}-master and {name}-workers, which cost money." in shown
+    assert "These stay and cost money: elastic IP address nat, EFS file system main, NAT gateway main." in shown
+    assert "To end that, delete the cluster with ansible-playbook deeplearning.cluster.destroy" in shown
+    cloud.control.reset()
+    cloud.control.set_delays(**FAST)
+    options["capacity_timeout"] = 30
+    run("cluster", **options)
+    assert census(cloud, name) == expected[0]
+    assert not run("cluster", **options)["changed"]
+
+
+def test_an_interrupted_run_lets_a_call_end_and_makes_no_other(cloud, run, expected):
+    options = dict(DEFINITION, cluster="gentle")
+    cloud.control.set_faults([{"action": "CreateSubnet", "nth": 1, "pause": "after"}])
+    process = start(options)
+    while not cloud.control.paused():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    cloud.control.set_faults([])
+    cloud.control.forget_calls()
+    cloud.control.resume()
+    output = process.communicate()[0].decode()
+    result = json.loads(output[output.index("{") :])
+    assert "Interrupted. Applied so far: create " in result["msg"]
+    assert [change["key"] for change in result["changes"] if change["kind"] == "subnet"]
+    run("cluster", **options)
+    assert census(cloud, "gentle") == expected[0]

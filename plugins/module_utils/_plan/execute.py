@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
@@ -29,12 +29,18 @@ class ApplyError(Exception):
 
 
 def apply_plan(
-    cloud: Any, plan: Sequence[Change], found: Iterable[Found], kinds: Mapping[str, Kind], *, wait_for_all: bool = True
+    cloud: Any,
+    plan: Sequence[Change],
+    found: Iterable[Found],
+    kinds: Mapping[str, Kind],
+    *,
+    wait_for_all: bool = True,
+    before_each: Callable[[], None] = lambda: None,
 ) -> dict[Address, Found]:
     """Applies the changes and returns the resources as they are afterwards.
 
     A resource is waited for where another one of the plan needs it, and everywhere if C(wait_for_all). Raises ApplyError;
-    changes that run at that moment are finished first, no further ones are started.
+    changes that run at that moment are finished first, no further ones are started. A change for which C(before_each) raises is not made.
     """
     known = {item.address: item for item in found}
     needed = {address for change in plan for address in change.prerequisites}
@@ -50,7 +56,7 @@ def apply_plan(
                 for change in [item for item in waiting if item.prerequisites <= finished]:
                     waiting.remove(change)
                     settle = wait_for_all or change.address in needed
-                    running[pool.submit(_apply, cloud, change, dict(known), kinds[change.address.kind], settle)] = change
+                    running[pool.submit(_apply, cloud, change, dict(known), kinds[change.address.kind], settle, before_each)] = change
             completed, _pending = wait(running, return_when=FIRST_COMPLETED)
             for future in completed:
                 change = running.pop(future)
@@ -71,7 +77,10 @@ def apply_plan(
     return known
 
 
-def _apply(cloud: Any, change: Change, known: dict[Address, Found], kind: Kind, settle: bool) -> Found | None:
+def _apply(
+    cloud: Any, change: Change, known: dict[Address, Found], kind: Kind, settle: bool, before_each: Callable[[], None]
+) -> Found | None:
+    before_each()
     if change.action is Action.DELETE:
         kind.delete(cloud, change.found)
         return None

@@ -179,3 +179,21 @@ def test_what_is_created_and_not_ready_counts_as_applied():
     with pytest.raises(ApplyError, match="Could not create box main: it is there, and not ready: still pending") as error:
         apply_plan(Shelf(), make_plan([Wanted(BOX, {"colour": "red"})], [], kinds), [], kinds)
     assert [change.address for change in error.value.applied] == [BOX]
+
+
+def test_no_change_is_made_once_the_run_is_to_end():
+    shelf, to_end = Shelf(), threading.Event()
+
+    def check():
+        if to_end.is_set():
+            raise RuntimeError("interrupted")
+
+    def create(shelf, address, properties):
+        to_end.set()
+        return _create(shelf, address, properties)
+
+    kinds = {**KINDS, "box": Kind("box", create, KINDS["box"].delete, settle=_settle)}
+    with pytest.raises(ApplyError, match="interrupted") as error:
+        apply_plan(shelf, make_plan(WANTED, [], kinds), [], kinds, before_each=check)
+    assert [change.address for change in error.value.applied] == [BOX]
+    assert not any("create lid" in text for text in shelf.done)
