@@ -91,13 +91,15 @@ private_key:
   type: str
 """
 
-from typing import NamedTuple, NoReturn
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._authority import parameter_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._authority_key import key as authority_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
     CLUSTER_TAG,
     COMPONENT_TAG,
+    DENIED,
     AnsibleAWSModule,
     Cloud,
     CloudError,
@@ -154,14 +156,14 @@ def create(cloud: Cloud, kms_key: str | None) -> str:
     """Stores a new private key and returns it, or the one that somebody else stored in the same moment."""
     private_key = generate()
     try:
-        cloud.ssm.put_parameter(
-            Name=parameter_name(cloud.cluster),
+        _put(
+            cloud,
+            kms_key,
             Description=f"SSH certificate authority of the training cluster {cloud.cluster}",
             Type="SecureString",
             Tier="Standard",
             Value=private_key,
             Tags=tag_list({CLUSTER_TAG: cloud.cluster, COMPONENT_TAG: "ssh_trust"}),
-            **({"KeyId": kms_key} if kms_key else {}),
         )
     except ClientError as error:
         if error_code(error) != "ParameterAlreadyExists":
@@ -192,10 +194,14 @@ def encrypt_again(cloud: Cloud, stored: Stored, kms_key: str, tier: str) -> str:
 
 def overwrite(cloud: Cloud, private_key: str, kms_key: str | None, tier: str) -> int:
     """Stores a private key in the place of another one and returns the parameter's version. Its tier cannot become a lower one."""
+    return _put(cloud, kms_key, Type="SecureString", Tier=tier, Value=private_key, Overwrite=True)
+
+
+def _put(cloud: Cloud, kms_key: str | None, **arguments: Any) -> int:
+    """Store the parameter and return its version."""
     encryption = {"KeyId": kms_key} if kms_key else {}
-    name = parameter_name(cloud.cluster)
-    stored = cloud.ssm.put_parameter(Name=name, Type="SecureString", Tier=tier, Value=private_key, Overwrite=True, **encryption)
-    return int(stored["Version"])
+    put = partial(cloud.ssm.put_parameter, Name=parameter_name(cloud.cluster), **arguments, **encryption)
+    return int((cloud.once_allowed(put) if kms_key in cloud.created else put())["Version"])
 
 
 def describe(cloud: Cloud) -> dict[str, str]:
@@ -274,7 +280,7 @@ def own_key(module: AnsibleAWSModule, cloud: Cloud) -> str | None:
     try:
         return authority_key.find_own(cloud)
     except ClientError as error:
-        if error_code(error) not in authority_key.DENIED:
+        if error_code(error) not in DENIED:
             raise
         module.warn(
             f"KMS does not tell whether {authority_key.alias(cloud.cluster)} is the alias of a key: {error}. "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from .._authority import parameter_name
@@ -22,7 +23,6 @@ except ImportError:
 WAITING_PERIOD = 7
 #: Alias of the account's own key for SSM.
 SERVICE_KEY = "alias/aws/ssm"
-DENIED = ("AccessDenied", "AccessDeniedException")
 ADMINISTRATION = [
     "kms:CancelKeyDeletion",
     "kms:CreateAlias",
@@ -165,12 +165,14 @@ def create(cloud: Cloud) -> str:
     arn, name = str(key["Arn"]), alias(cloud.cluster)
     try:
         # It takes a while until a new key and its policy are known everywhere
-        cloud.once_visible(cloud.client("kms").create_alias, *DENIED, "NotFoundException", AliasName=name, TargetKeyId=key["KeyId"])
+        create_alias = partial(cloud.client("kms").create_alias, AliasName=name, TargetKeyId=key["KeyId"])
+        cloud.once_allowed(partial(cloud.once_visible, create_alias, "NotFoundException"))
     except (BotoCoreError, ClientError) as error:
         # Botocore calls again when the answer to the first call is lost
         if error_code(error) == "AlreadyExistsException" and find(cloud) == arn:
             return arn
         raise CloudError(f"create_kms_key: {arn} was created and could not be named {name}: {error}. {_discard(cloud, arn)}") from error
+    cloud.created.add(arn)
     return arn
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Mapping
 
 from .._aws import CLUSTER_TAG, Cloud, CloudError, error_code, tag_dict, tag_list
@@ -116,7 +117,8 @@ def _create(cloud: Cloud, address: Address, properties: Properties) -> Found:
         CreateBucketConfiguration={**place, "Tags": tag_list(properties["tags"])},
     )
     found = Found(address, properties["name"], properties, {"tags": properties["tags"]})
-    _update(cloud, found, properties, frozenset({"public_access", "tls_only"} | properties.keys() & {"kms_key"}))
+    for name in ("public_access", *properties.keys() & {"kms_key"}, "tls_only"):
+        cloud.once_allowed(partial(_update, cloud, found, properties, frozenset({name})))
     return found
 
 

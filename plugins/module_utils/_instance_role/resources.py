@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Mapping
 
 from .._aws import CLUSTER_TAG, Cloud, CloudError, error_code, is_missing, tag_dict, tag_list, together
@@ -113,7 +114,7 @@ def _create_role(cloud: Cloud, address: Address, properties: Properties) -> Foun
         **({"PermissionsBoundary": boundary} if (boundary := properties.get("permissions_boundary")) else {}),
     )
     found = Found(address, properties["name"], properties)
-    _update_role(cloud, found, properties, frozenset({"policy"}))
+    cloud.once_allowed(partial(_update_role, cloud, found, properties, frozenset({"policy"})))
     return found
 
 
@@ -142,7 +143,7 @@ def _create_profile(cloud: Cloud, address: Address, properties: Properties) -> F
         "iam", "create_instance_profile", Path=PATH, InstanceProfileName=properties["name"], Tags=tag_list(properties["tags"])
     )["InstanceProfile"]
     found = Found(address, properties["name"], {**properties, "role": None}, {"arn": created["Arn"]})
-    _update_profile(cloud, found, properties, frozenset({"role"}))
+    cloud.once_allowed(partial(_update_profile, cloud, found, properties, frozenset({"role"})))
     return found
 
 

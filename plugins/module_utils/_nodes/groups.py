@@ -83,23 +83,22 @@ def _group_tags(name: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def _create_group(cloud: Cloud, address: Address, properties: Properties) -> Found:
     name = properties["name"]
-    _once_accepted(
-        cloud,
-        name,
-        lambda: cloud.create(
-            "autoscaling",
-            "create_auto_scaling_group",
-            AutoScalingGroupName=name,
-            LaunchTemplate=_template(properties),
-            MinSize=properties["minimum"],
-            MaxSize=properties["size"],
-            DesiredCapacity=properties["size"],
-            VPCZoneIdentifier=",".join(sorted(properties["subnets"])),
-            HealthCheckType="EC2",
-            HealthCheckGracePeriod=properties["health_check_grace_period"],
-            Tags=_group_tags(name, properties["tags"]),
-        ),
+    create = partial(
+        cloud.create,
+        "autoscaling",
+        "create_auto_scaling_group",
+        AutoScalingGroupName=name,
+        LaunchTemplate=_template(properties),
+        MinSize=properties["minimum"],
+        MaxSize=properties["size"],
+        DesiredCapacity=properties["size"],
+        VPCZoneIdentifier=",".join(sorted(properties["subnets"])),
+        HealthCheckType="EC2",
+        HealthCheckGracePeriod=properties["health_check_grace_period"],
+        Tags=_group_tags(name, properties["tags"]),
     )
+    # The template and the role have been made a moment ago, too
+    _once_accepted(cloud, name, partial(cloud.once_allowed, create))
     found = Found(address, name, {**properties, "suspended": frozenset()})
     _update_group(cloud, found, properties, frozenset({"suspended"}))
     return Found(address, name, properties)

@@ -1,0 +1,53 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""IAM learns late of what a run has just made: calls that name it are denied for a while, and only those are made again."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import ModuleFailed
+
+DENIED = {"code": "AccessDenied", "status": 403, "message": "is not authorized"}
+
+
+@pytest.mark.parametrize(
+    ("service", "action"),
+    [
+        ("iam", "PutRolePolicy"),
+        ("iam", "AddRoleToInstanceProfile"),
+        ("autoscaling", "CreateAutoScalingGroup"),
+    ],
+)
+def test_what_names_something_new_is_denied_for_a_while(cloud, run, definition, service, action):
+    cloud.control.set_faults([{**DENIED, "service": service, "action": action, "times": 2}])
+    assert run("cluster", **definition)["changed"]
+
+
+def test_what_names_nothing_new_is_denied_at_once(cloud, run, definition):
+    run("cluster", **definition)
+    cloud.control.set_faults([{**DENIED, "service": "iam", "action": "PutRolePolicy"}])
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match="AccessDenied"):
+        run("cluster", **definition, read_buckets=["another"])
+    assert [call["action"] for call in cloud.control.calls()].count("PutRolePolicy") == 1
+
+
+@pytest.mark.parametrize("action", ["PutPublicAccessBlock", "PutBucketPolicy"])
+def test_a_new_bucket_is_denied_for_a_while(cloud, run, name, action):
+    cloud.control.set_faults([{**DENIED, "service": "s3", "action": action, "times": 1}])
+    bucket = {"cluster": name, "bucket": f"{name}-bucket"}
+    assert run("dataset_bucket", **bucket)["changed"]
+    assert not run("dataset_bucket", **bucket)["changed"]
+
+
+def test_a_new_key_is_denied_for_a_while_and_another_is_not(cloud, run, name):
+    denied = {"service": "ssm", "action": "PutParameter", "code": "AccessDeniedException", "status": 400}
+    cloud.control.set_faults([{**denied, "times": 1}])
+    assert run("ssh_authority", cluster=name, create_kms_key=True)["changed"]
+    cloud.control.set_faults([denied])
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match="AccessDenied"):
+        run("ssh_authority", cluster=name, create_kms_key=True, rotate=True)
+    assert [call["action"] for call in cloud.control.calls()].count("PutParameter") == 1
