@@ -39,7 +39,6 @@ class ActionModule(NodeAction, module="shared_storage"):
         """Return the result for a host that is right, None for any other."""
         if parameters["state"] != "present":
             return None
-        host = snapshot.take(self, parameters["owner"], [*shared_storage.PATHS, parameters["path"]])
-        if host is None or not shared_storage.is_right(parameters, host):
-            return None
-        return {"changed": False, "diff": [], **shared_storage.facts(shared_storage.described(parameters))}
+        host = snapshot.take(self, parameters["owner"], [*shared_storage.PATHS, parameters["path"]], shared_storage.LIST_TUNNELS)
+        storage = host and shared_storage.find_right(parameters, host, host.output.split())
+        return {"changed": False, "diff": [], **shared_storage.facts(storage)} if storage else None

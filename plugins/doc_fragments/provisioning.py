@@ -541,9 +541,10 @@ options:
   encrypt_in_transit:
     description:
       - Whether the nodes mount EFS through TLS. They need C(amazon-efs-utils), which is installed where the distribution has it.
+      - Left out, each node does whose image has that package, and the others use plain NFS. A cluster that was launched for plain NFS
+        keeps that.
       - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: bool
-    default: false
   lustre_mount_point:
     description:
       - Where the nodes mount the Lustre file system at boot.

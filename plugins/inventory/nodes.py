@@ -87,7 +87,7 @@ from typing import Any
 from ansible.errors import AnsibleParserError
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import sdk_problem
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, TLS, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import Node, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.membership import MembershipError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.membership import filters as membership_filters
@@ -198,9 +198,11 @@ class InventoryModule(AWSInventoryBase):
             # sshd may start a little later than the instance is in service
             "ansible_ssh_retries": 5,
         }
-        for name in ("file_system_id", "file_system_address", "file_system_tls", "lustre_file_system_id", "lustre_source"):
+        for name in ("file_system_id", "file_system_address", "lustre_file_system_id", "lustre_source"):
             if getattr(node, name) is not None:
                 variables[f"deeplearning_{name}"] = getattr(node, name)
+        if node.file_system_tls is not None:
+            variables["deeplearning_file_system_tls"] = TLS.get(node.file_system_tls)
         if node.public_ip:
             variables["deeplearning_public_ip"] = node.public_ip
         if path == SESSION_MANAGER:

@@ -126,7 +126,7 @@ NODES: dict[str, Any] = {
     "placement_group": {"type": "str"},
     "login_user": {"type": "str", "default": "ubuntu"},
     "mount_point": {"type": "str", "default": "/efs"},
-    "encrypt_in_transit": {"type": "bool", "default": False},
+    "encrypt_in_transit": {"type": "bool"},
     "lustre_mount_point": {"type": "str", "default": "/fsx"},
 }
 CLUSTER: dict[str, Any] = {**COMMON, **NETWORK, **FILE_SYSTEM, **LUSTRE, **INSTANCE_ROLE, **NODES}

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 #: Whoever is root on one host can write anything to shared storage: no other host takes privileges or devices from there.
@@ -38,6 +39,8 @@ UNIT = "deeplearning-shared-storage.service"
 
 #: What the mount helper of EFS leaves in the mount table of an encrypted mount: its own end of the tunnel.
 TUNNEL = "127.0.0.1:/"
+#: Where it remembers which file system a tunnel leads to.
+TUNNELS = "/var/run/efs"
 
 
 class Client(NamedTuple):
@@ -80,6 +83,7 @@ class Storage(NamedTuple):
     """Shared storage as fstab names it: what mount(8) calls it, the kind of file system, the options, and where it is mounted.
 
     What is C(adopted) belongs to somebody else: nothing about it is changed, its owner least of all.
+    C(preferred) is the storage that hosts mount in place of this one if they have its client.
     """
 
     source: str
@@ -87,6 +91,7 @@ class Storage(NamedTuple):
     options: str
     mount_point: str
     adopted: bool = False
+    preferred: Storage | None = None
 
     @property
     def entry(self) -> str:
@@ -96,6 +101,11 @@ class Storage(NamedTuple):
     @property
     def client(self) -> Client:
         return CLIENTS[self.kind]
+
+    @property
+    def ways(self) -> list[Storage]:
+        """What hosts may mount, the best first."""
+        return [*([self.preferred] if self.preferred else []), self._replace(preferred=None)]
 
 
 class Mount(NamedTuple):
@@ -142,10 +152,11 @@ def efs(
     mount_point: str,
     *,
     address: str | None = None,
-    encrypted: bool = False,
+    encrypted: bool | None = None,
     dns_suffix: str = DNS_SUFFIX,
+    adopted: bool = False,
 ) -> Storage:
-    """Return how hosts mount an EFS file system, through TLS if I(encrypted).
+    """Return how hosts mount an EFS file system: through TLS if I(encrypted), by default those that have the client for it.
 
     Its DNS name, which ends in the I(dns_suffix) of the region's partition, finds the mount target of the host's own zone. Hosts to whom
     the name says nothing mount an I(address).
@@ -155,10 +166,12 @@ def efs(
     check_file_system_id(file_system_id)
     if address:
         check_address(address)
+    target = f",mounttargetip={address}" if address else ""
+    through_tls = Storage(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point, adopted)
     if encrypted:
-        target = f",mounttargetip={address}" if address else ""
-        return Storage(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point)
-    return Storage(f"{address or f'{file_system_id}.efs.{region}.{dns_suffix}'}:/", "nfs4", NFS_OPTIONS, mount_point)
+        return through_tls
+    preferred = through_tls if encrypted is None else None
+    return Storage(f"{address or f'{file_system_id}.efs.{region}.{dns_suffix}'}:/", "nfs4", NFS_OPTIONS, mount_point, adopted, preferred)
 
 
 def lustre(source: str, mount_point: str) -> Storage:
@@ -203,18 +216,23 @@ def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def replace_in_script(script: str, storage: Storage) -> str:
-    """Return the boot script with the storage's entry in place of the one that it has for that mount point.
+def replace_in_script(script: str, storage: Storage, way: Storage) -> str:
+    """Return the boot script with the entry of the storage's C(way) in place of the one that it has for that mount point.
 
-    A host keeps the script that it was launched with, which would add an older entry again at the next boot.
+    A host keeps the script that it was launched with, which would add an older entry again at the next boot. One that
+    finds the way by itself is right.
     """
-    pattern = rf"(?m)^add ('[^'\n]*'|[^'\s]+) {re.escape(shlex.quote(storage.mount_point))}$"
-    line = _addition(storage)
+    if _addition(storage) in script.splitlines():
+        return script
+    word = r"('[^'\n]*'|[^'\s]+)"
+    pattern = rf"(?m)^add(_preferred {word})? {word} {re.escape(shlex.quote(storage.mount_point))}$"
+    line = _addition(way)
     return re.sub(pattern, lambda _match: line, script)
 
 
 def _addition(storage: Storage) -> str:
-    return f"add {shlex.quote(storage.entry)} {shlex.quote(storage.mount_point)}"
+    function = ["add_preferred", storage.preferred.entry] if storage.preferred else ["add"]
+    return shlex.join([*function, storage.entry, storage.mount_point])
 
 
 def mounted_at(mountinfo: str, mount_point: str) -> Mount | None:
@@ -232,8 +250,8 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
-def is_mount_of(mount: Mount, storage: Storage) -> bool:
-    """Return whether that is the shared storage.
+def is_mount_of(mount: Mount, storage: Storage, tunnels: Iterable[str]) -> bool:
+    """Return whether that is the shared storage. C(tunnels) are the names of the files in C(TUNNELS).
 
     The kernel names a bind mount after the file system that holds the folder, so its source says nothing: somebody made it on
     purpose, and it is taken for what it should be. Lustre's client puts addresses for names.
@@ -241,13 +259,25 @@ def is_mount_of(mount: Mount, storage: Storage) -> bool:
     if mount.kind == "lustre":
         return storage.kind == "lustre" and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
     if mount.kind.startswith("nfs"):
-        return mount.source == (TUNNEL if storage.kind == "efs" else storage.source)
+        through_tunnel = storage.kind == "efs" and mount.source == TUNNEL
+        return bool(fnmatch.filter(tunnels, _tunnel_file(storage))) if through_tunnel else mount.source == storage.source
     return mount.root != "/"
 
 
-def tunnel_state(storage: Storage) -> str:
-    """Return the pattern of the file in which the mount helper of EFS remembers which file system a tunnel at the mount point leads to."""
-    return "/var/run/efs/{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
+def _tunnel_file(storage: Storage) -> str:
+    """Return the pattern of the file's name in which the mount helper of EFS remembers a tunnel to the storage, whatever its port."""
+    return "{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
+
+
+def mounted_way(mount: Mount, storage: Storage, fstab: str, tunnels: Iterable[str]) -> Storage | None:
+    """Return which of the storage's ways is mounted, None for something else.
+
+    Where the mount table does not tell them apart, as with a bind mount, it is the one that /etc/fstab has.
+    """
+    ways = [way for way in storage.ways if is_mount_of(mount, way, tunnels)]
+    lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
+    kinds = {fields[2] for fields in lines if len(fields) > 2 and fields[1] == storage.mount_point}
+    return next((way for way in ways if way.kind in kinds), ways[-1] if ways else None)
 
 
 def explain(output: str, storage: Storage) -> str:
@@ -267,6 +297,13 @@ def explain(output: str, storage: Storage) -> str:
     return "mount says: {0}".format(output.strip() or "nothing")
 
 
+#: A host that has been launched without the client of what is preferred keeps its entry when it gets that client.
+ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {CLIENTS["efs"].helper}, entry that does not, mount point
+  if command -v {CLIENTS["efs"].helper} >/dev/null && ! grep -qxF "$2" /etc/fstab; then add "$1" "$3"; else add "$2" "$3"; fi
+}}
+"""
+
+
 def boot_script(storages: Sequence[Storage], user: str) -> str:
     """Return the shell script that mounts at boot, trying again with growing pauses for BOOT_TIMEOUT seconds.
 
@@ -274,6 +311,7 @@ def boot_script(storages: Sequence[Storage], user: str) -> str:
     """
     attempts = "\n".join(f"  {_attempt(storage)} || status=1" for storage in storages)
     entries = "\n".join(_addition(storage) for storage in storages)
+    preferring = ADD_PREFERRED if any(storage.preferred for storage in storages) else ""
     return f"""#!/bin/sh
 # Mounts the cluster's shared storage; safe to run again.
 missing=
@@ -281,7 +319,7 @@ add() {{
   grep -qxF "$1" /etc/fstab || printf '%s\\n' "$1" >>/etc/fstab
   mkdir -p "$2"
 }}
-# A private subnet may not reach the package servers yet: installing is tried again like mounting.
+{preferring}# A private subnet may not reach the package servers yet: installing is tried again like mounting.
 install_client() {{ # package of apt, package of dnf
   if command -v apt-get >/dev/null; then
     [ -n "$1" ] || return 2

@@ -115,8 +115,11 @@ nodes:
       type: str
       sample: 10.1.0.12
     file_system_tls:
-      description: Whether it mounts that through TLS; none where no tag of the node tells, and the definition decides.
-      type: bool
+      description:
+        - Whether it mounts that through TLS, V(true) or V(false). V(preferred) is for nodes that do if they have the client for it.
+        - None where no tag of the node tells, and the definition decides.
+      type: str
+      sample: preferred
     lustre_file_system_id:
       description: Lustre file system that the node mounts, if any.
       type: str

@@ -37,8 +37,8 @@ options:
   encrypt_in_transit:
     description:
       - Whether EFS is mounted through TLS, by C(amazon-efs-utils).
+      - By default it is where the host has that package, and by plain NFS where it has not. What is mounted already, either way, stays.
     type: bool
-    default: false
   lustre_source:
     description:
       - What is mounted of FSx for Lustre, C(DNS-NAME@tcp:/MOUNT-NAME).
@@ -120,9 +120,9 @@ client_packages:
   sample: {"Debian": "nfs-common", "RedHat": "nfs-utils"}
 """
 
-import glob
 import os
 import time
+from collections.abc import Collection
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -131,25 +131,26 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils.storage impor
     DNS_SUFFIX,
     SAFE_OPTIONS,
     SCRIPT_PATH,
-    TUNNEL,
+    TUNNELS,
     UNIT,
     Mount,
     Storage,
     efs,
     explain,
-    is_mount_of,
     is_shared,
     lustre,
     mounted_at,
+    mounted_way,
     replace_entry,
     replace_in_script,
-    tunnel_state,
 )
 
 FSTAB = "/etc/fstab"
 MOUNTS = "/proc/self/mountinfo"
 #: What is_right() asks for, beside the mount point.
 PATHS = (FSTAB, MOUNTS, SCRIPT_PATH)
+#: Prints the names of the tunnels' files, which is_right() asks for, too.
+LIST_TUNNELS = f"ls {TUNNELS}"
 #: Seconds that one attempt may take; a mount target that drops packets would hold it for minutes.
 ATTEMPT = 20
 LONGEST_PAUSE = 15.0
@@ -160,7 +161,7 @@ SPECIFICATION: dict[str, Any] = {
         "region": {"type": "str"},
         "dns_suffix": {"type": "str", "default": DNS_SUFFIX},
         "address": {"type": "str"},
-        "encrypt_in_transit": {"type": "bool", "default": False},
+        "encrypt_in_transit": {"type": "bool"},
         "lustre_source": {"type": "str"},
         "path": {"type": "path", "default": "/efs"},
         "owner": {"type": "str"},
@@ -190,11 +191,15 @@ def described(params: dict[str, Any]) -> Storage:
     """Return the shared storage that the parameters describe."""
     if params["lustre_source"]:
         return lustre(params["lustre_source"], params["path"])._replace(adopted=params["adopted"])
-    address, encrypted = params["address"], params["encrypt_in_transit"]
-    suffix = params["dns_suffix"]
     return efs(
-        params["file_system_id"], params["region"], params["path"], address=address, encrypted=encrypted, dns_suffix=suffix
-    )._replace(adopted=params["adopted"])
+        params["file_system_id"],
+        params["region"],
+        params["path"],
+        address=params["address"],
+        encrypted=params["encrypt_in_transit"],
+        dns_suffix=params["dns_suffix"],
+        adopted=params["adopted"],
+    )
 
 
 def ensure_present(module: AnsibleModule) -> None:
@@ -202,14 +207,14 @@ def ensure_present(module: AnsibleModule) -> None:
     params = module.params
     path = params["path"]
     THIS.account(params["owner"])
-    storage = described(params)
+    wanted = described(params)
     mount = current_mount(path)
-    check_mount(mount, storage)
+    storage = mountable_way(module, wanted) if mount is None else check_mount(mount, wanted)
     client = storage.client
-    if mount is None and not module.check_mode and module.get_bin_path(client.helper, opt_dirs=["/sbin", "/usr/sbin"]) is None:
+    if mount is None and not module.check_mode and not has_client(module, storage):
         module.fail_json(msg=f"shared storage: {client.advice}", client_missing=True, client_packages=client.packages)
 
-    diff: list[dict[str, Any]] = list(converge(module, files(storage, THIS)))
+    diff: list[dict[str, Any]] = list(converge(module, files(wanted, storage, THIS)))
     if diff and not module.check_mode:
         module.run_command(["systemctl", "daemon-reload"])
     if mount is None:
@@ -228,14 +233,24 @@ def ensure_present(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(diff), diff=diff, **facts(storage))
 
 
-def files(storage: Storage, host: Host) -> list[HostFile]:
-    """Return /etc/fstab and, where there is one, the boot script, with the storage in them.
+def has_client(module: AnsibleModule, storage: Storage) -> bool:
+    """Return whether this host has the client that the storage needs."""
+    return module.get_bin_path(storage.client.helper, opt_dirs=["/sbin", "/usr/sbin"]) is not None
+
+
+def mountable_way(module: AnsibleModule, wanted: Storage) -> Storage:
+    """Return which of the storage's ways this host mounts: the best that it has the client for, else the plainest."""
+    return next((way for way in wanted.ways if has_client(module, way)), wanted.ways[-1])
+
+
+def files(wanted: Storage, way: Storage, host: Host) -> list[HostFile]:
+    """Return /etc/fstab with the way in it that the host mounts the storage and, where there is one, the boot script.
 
     Raises ValueError when another kind of file system has the mount point.
     """
     script = host.read(SCRIPT_PATH)
-    result = [HostFile(FSTAB, replace_entry(host.read(FSTAB) or "", storage.mount_point, storage.entry), in_place=True)]
-    return result if script is None else [*result, HostFile(SCRIPT_PATH, replace_in_script(script, storage), mode=0o755)]
+    result = [HostFile(FSTAB, replace_entry(host.read(FSTAB) or "", way.mount_point, way.entry), in_place=True)]
+    return result if script is None else [*result, HostFile(SCRIPT_PATH, replace_in_script(script, wanted, way), mode=0o755)]
 
 
 def facts(storage: Storage) -> dict[str, Any]:
@@ -243,20 +258,17 @@ def facts(storage: Storage) -> dict[str, Any]:
     return {"source": storage.source, "client_missing": False}
 
 
-def is_right(params: dict[str, Any], host: Host) -> bool:
-    """Return whether nothing has to be changed. Raises ValueError as the module itself would.
-
-    Where a tunnel leads to cannot be told by what is mounted, so that a mount through one is never found right here.
-    """
-    storage = described(params)
-    mount = mounted_at(host.read(MOUNTS) or "", storage.mount_point)
-    if mount is None or mount.source == TUNNEL or not mount.is_safe or not is_mount_of(mount, storage):
-        return False
-    root, owner = host.find(storage.mount_point), host.account(params["owner"])
-    if root is None or not agree(files(storage, host), host):
-        return False
+def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> Storage | None:
+    """Return how the host mounts the storage, None if something has to be changed. Raises ValueError as the module itself would."""
+    wanted = described(params)
+    mount = mounted_at(host.read(MOUNTS) or "", wanted.mount_point)
+    storage = mounted_way(mount, wanted, host.read(FSTAB) or "", tunnels) if mount and mount.is_safe else None
+    root, owner = host.find(wanted.mount_point), host.account(params["owner"])
+    if storage is None or root is None or not agree(files(wanted, storage, host), host):
+        return None
     owned = (root.uid, root.gid) == (owner.uid, owner.gid)
-    return owned or (storage.adopted and bool(root.mode & (0o200 if root.uid == owner.uid else 0o020 if root.gid == owner.gid else 0o002)))
+    writable = storage.adopted and root.mode & (0o200 if root.uid == owner.uid else 0o020 if root.gid == owner.gid else 0o002)
+    return storage if owned or writable else None
 
 
 def ensure_absent(module: AnsibleModule) -> None:
@@ -292,16 +304,16 @@ def current_mount(path: str) -> Mount | None:
     return mounted_at(THIS.read(MOUNTS) or "", path)
 
 
-def check_mount(mount: Mount | None, storage: Storage) -> None:
-    """Raise ValueError when something else is mounted: it may be in use, so it is not taken away."""
-    if mount is None:
-        return
-    tunnel = storage.kind == "efs" and mount.source == TUNNEL
-    if not is_mount_of(mount, storage) or (tunnel and not glob.glob(tunnel_state(storage))):
+def check_mount(mount: Mount, wanted: Storage) -> Storage:
+    """Return how the storage is mounted. Raise ValueError when something else is: it may be in use, so it is not taken away."""
+    tunnels = os.listdir(TUNNELS) if os.path.isdir(TUNNELS) else []
+    way = mounted_way(mount, wanted, THIS.read(FSTAB) or "", tunnels)
+    if way is None:
+        expected = " or ".join(f"{way.source} as {way.kind}" for way in wanted.ways)
         raise ValueError(
-            f"{mount.source} is mounted at {storage.mount_point}, expected {storage.source} as {storage.kind}: "
-            "unmount it, or choose another mount point"
+            f"{mount.source} is mounted at {wanted.mount_point}, expected {expected}: unmount it, or choose another mount point"
         )
+    return way
 
 
 def mount_difference(path: str, before: str, after: str) -> dict[str, str]:

@@ -155,7 +155,7 @@ def test_boot_mounts_by_itself_once_there_is_a_mount_target(project: Project) ->
     project.runtime.export(FILE_SYSTEM, [SOURCE.split(":", maxsplit=1)[0]])
     wait_for(lambda: host.ssh("systemctl is-active deeplearning-shared-storage", check=False).stdout.strip() == "active")
     host.ssh("mountpoint -q /efs && touch /efs/by-worker3")
-    assert host.ssh("cat /etc/fstab").stdout.splitlines()[-1] == EFS.entry
+    assert host.ssh("cat /etc/fstab").stdout.splitlines()[-1] == EFS.preferred.entry, "these hosts have the client for TLS"
     assert host.ssh("systemctl is-system-running --wait", check=False).stdout.strip() == "running"
 
 
@@ -341,14 +341,14 @@ def test_broken_sshd_configuration_keeps_the_old_file(cluster: Project) -> None:
 def test_a_client_that_installing_does_not_bring_is_asked_for_once(cluster: Project) -> None:
     """The package is there and its helper is not, so that nothing has to be fetched."""
     host = cluster.hosts[0]
-    host.ssh("sudo umount /efs && sudo mv /usr/local/sbin/mount.nfs4 /usr/local/sbin/away")
+    host.ssh("sudo umount /efs && cd /usr/local/sbin && sudo mkdir away && sudo mv mount.nfs4 mount.efs away")
     try:
         done = cluster.play("shared_storage", check=False)
         assert done.stdout.count("TASK [deeplearning.cluster.shared_storage : Install the client]") == 1
         assert "this host has no NFS client: install the package nfs-common" in done.stdout
         assert changes(done)[cluster.name(2)] == 0
     finally:
-        host.ssh("sudo mv /usr/local/sbin/away /usr/local/sbin/mount.nfs4")
+        host.ssh("cd /usr/local/sbin && sudo mv away/* . && sudo rmdir away")
     assert changes(cluster.play("shared_storage")) == {cluster.name(1): 1, cluster.name(2): 0}
 
 
@@ -377,7 +377,7 @@ def test_tls_and_lustre(cluster: Project) -> None:
     assert changes(cluster.play("shared_storage", arguments=only_first)) == {cluster.name(1): 0}
     host.ssh("touch /tls/shared /fsx/fast && test -e /efs/shared")
     fstab = host.ssh("cat /etc/fstab").stdout.splitlines()
-    assert [line.split()[1:3] for line in fstab if line.startswith("fs-")] == [["/efs", "nfs4"], ["/tls", "efs"], ["/fsx", "lustre"]]
+    assert [line.split()[1:3] for line in fstab if line.startswith("fs-")] == [["/efs", "efs"], ["/tls", "efs"], ["/fsx", "lustre"]]
 
     cluster.write(1, **other, shared_storage_state="absent")
     cluster.play("shared_storage", arguments=only_first)

@@ -185,16 +185,31 @@ def test_without_rights_for_lustre_all_else_works(cloud, run, definition):
 
 def test_tls_is_for_new_nodes(cloud, run, definition, name):
     made = run("cluster", **definition, encrypt_in_transit=True)["resources"]["file_system"]["main"]
-    assert f"{made}:/ /efs efs tls,noresvport,nosuid,nodev,_netdev,nofail 0 0" in boot_script(cloud, name)
+    entry = f"{made}:/ /efs efs tls,noresvport,nosuid,nodev,_netdev,nofail 0 0"
+    assert f"\nadd '{entry}' /efs\n" in boot_script(cloud, name)
 
     def mounts():
         return {node["number"]: node["file_system_tls"] for node in run("cluster_info", cluster=name)["nodes"]}
 
     # The nodes go on mounting as they were launched to, also for the role that looks after their mounts
     assert not run("cluster", **definition)["changed"]
-    assert mounts() == {1: True, 2: True, 3: True}
+    assert mounts() == {1: "true", 2: "true", 3: "true"}
     run("cluster", **definition, replace_nodes=True)
-    assert mounts() == {1: False, 2: False, 3: False}
+    assert mounts() == {1: "preferred", 2: "preferred", 3: "preferred"}
+    assert f"\nadd_preferred '{entry}' '{made}.efs." in boot_script(cloud, name)
+
+
+def test_no_node_is_replaced_for_what_became_the_default(cloud, run, definition, name):
+    """A cluster whose nodes mount by plain NFS, as all did before, keeps that until the definition says otherwise."""
+    run("cluster", **definition, encrypt_in_transit=False)
+    before = instances(cloud, name).keys()
+    again = run("cluster", **definition, replace_nodes=True)
+    assert (again["changed"], again["deferred"]) == (False, [])
+    assert instances(cloud, name).keys() == before
+    for group in ("workers", "master"):
+        run("node_group", cluster=name, state="absent", group=group)
+    run("cluster", **definition)
+    assert {node["file_system_tls"] for node in run("cluster_info", cluster=name)["nodes"]} == {"preferred"}
 
 
 @pytest.mark.parametrize(

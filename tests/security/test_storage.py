@@ -20,7 +20,9 @@ from local_cloud.testing import bare_hosts
 
 FILE_SYSTEM = "fs-0123456789abcdef0"
 REGION = "us-east-1"
-PLAIN = storage.efs(FILE_SYSTEM, REGION, "/efs")
+PLAIN = storage.efs(FILE_SYSTEM, REGION, "/efs", encrypted=False)
+TLS = storage.efs(FILE_SYSTEM, REGION, "/efs", encrypted=True)
+CLIENT = "/usr/local/sbin/mount.efs"
 #: What the collection wrote before it had any thought of this.
 OLD = PLAIN.entry.replace(",nosuid,nodev", "")
 
@@ -35,7 +37,7 @@ def hosts(tmp_path_factory):
         for host in booted:
             # Hosts without the client of EFS: the connection stays the plain one
             host.ssh(
-                "sudo rm -f /sbin/mount.efs /usr/local/sbin/mount.efs && sudo mkdir -p /efs"
+                f"sudo mv {CLIENT} {CLIENT}.away && sudo mkdir -p /efs"
                 f" && echo {shlex.quote(OLD)} | sudo tee -a /etc/fstab && sudo mount /efs && sudo chown ubuntu: /efs"
             )
             host.ssh(f"printf %s {shlex.quote(script)} | sudo install -m 755 /dev/stdin {storage.SCRIPT_PATH}")
@@ -50,6 +52,11 @@ def configure(cluster, *arguments, fails=False):
     done = cluster.play(str(playbook), *arguments)
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
     return done.stdout
+
+
+def entries(host):
+    """Return the lines of /etc/fstab for the storage."""
+    return [line for line in host.ssh("cat /etc/fstab").stdout.splitlines() if "/efs" in line]
 
 
 def becomes_root(host):
@@ -75,7 +82,7 @@ def test_root_of_one_host_is_not_root_on_the_others_by_a_file(hosts):
     second.ssh("kill -0 $(cat /tmp/job) && kill $(cat /tmp/job)")
     assert configure(hosts).count("changed=0") == 2
     for host in hosts.hosts:
-        assert [line for line in host.ssh("cat /etc/fstab").stdout.splitlines() if "/efs" in line] == [PLAIN.entry]
+        assert entries(host) == [PLAIN.entry]
 
 
 def test_a_boot_mounts_as_safely_as_the_role(hosts):
@@ -83,12 +90,39 @@ def test_a_boot_mounts_as_safely_as_the_role(hosts):
     host = hosts.hosts[1]
     configure(hosts)
     host.ssh("sudo umount /efs && sudo timeout 60 " + storage.SCRIPT_PATH)
-    assert [line for line in host.ssh("cat /etc/fstab").stdout.splitlines() if "/efs" in line] == [PLAIN.entry]
+    assert entries(host) == [PLAIN.entry]
     assert storage.mounted_at(host.ssh("cat /proc/self/mountinfo").stdout, "/efs").is_safe
     assert configure(hosts).count("changed=0") == 2
 
 
-@pytest.mark.parametrize("described", [PLAIN, storage.efs("fs-1", REGION, "/efs", encrypted=True), storage.lustre("a@tcp:/b", "/fsx")])
+def test_a_host_that_has_the_client_mounts_through_tls(hosts):
+    """The other one does not, and what is mounted when the client comes is left to the jobs that use it."""
+    host = hosts.hosts[0]
+    configure(hosts)
+    host.ssh(f"sudo mv {CLIENT}.away {CLIENT}")
+    assert configure(hosts).count("changed=0") == 2
+    assert entries(host) == [PLAIN.entry]
+    host.ssh("sudo umount /efs")
+    predicted = configure(hosts, "--check", "--diff")
+    assert f"+{TLS.entry}" in predicted
+    assert entries(host) == [PLAIN.entry], "check mode changes nothing"
+    configure(hosts)
+    assert [entries(each) for each in hosts.hosts] == [[TLS.entry], [PLAIN.entry]]
+    assert configure(hosts).count("changed=0") == 2
+    # What the definition demands, a host does not do without
+    second = hosts.hosts[1]
+    second.ssh("sudo umount /efs")
+    refused = configure(hosts, "-e", '{"deeplearning_encrypt_in_transit": true}', fails=True)
+    assert "this host has no amazon-efs-utils" in refused
+    assert second.ssh("mountpoint -q /efs", check=False).returncode != 0
+    configure(hosts)
+    # The way back, for the tests that follow
+    host.ssh(f"sudo umount /efs && sudo mv {CLIENT} {CLIENT}.away")
+    configure(hosts)
+    assert [entries(each) for each in hosts.hosts] == [[PLAIN.entry]] * 2
+
+
+@pytest.mark.parametrize("described", [PLAIN, TLS, storage.lustre("a@tcp:/b", "/fsx")])
 def test_no_kind_of_storage_brings_privileges_or_devices(described):
     assert {"nosuid", "nodev"} <= set(described.options.split(","))
     assert ",nosuid,nodev" in storage.boot_script([described], "ubuntu")
@@ -130,7 +164,13 @@ def test_an_adopted_file_system_keeps_its_owner(hosts):
 
 @pytest.mark.parametrize(
     ("tags", "through_tls"),
-    [({"deeplearning:file-system-tls": "true"}, True), ({"deeplearning:file-system-tls": "false"}, False), ({}, None)],
+    [
+        ({"deeplearning:file-system-tls": "true"}, "true"),
+        ({"deeplearning:file-system-tls": "false"}, "false"),
+        ({"deeplearning:file-system-tls": "preferred"}, "preferred"),
+        ({"deeplearning:file-system-tls": "none"}, None),
+        ({}, None),
+    ],
 )
 def test_a_tag_that_is_gone_does_not_mean_plain_nfs(tags, through_tls):
     """The inventory says nothing then, and the role goes by the definition."""
@@ -141,4 +181,4 @@ def test_a_tag_that_is_gone_does_not_mean_plain_nfs(tags, through_tls):
         "PrivateIpAddress": "10.0.0.4",
         "Tags": [{"Key": key, "Value": value} for key, value in {"deeplearning:file-system": FILE_SYSTEM, **tags}.items()],
     }
-    assert facts._node("bert", "master", 1, instance).file_system_tls is through_tls
+    assert facts._node("bert", "master", 1, instance).file_system_tls == through_tls

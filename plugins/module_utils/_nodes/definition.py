@@ -28,10 +28,12 @@ NUMBER_TAG = "deeplearning:number"
 WANTED_TAG = "deeplearning:wanted"  # of a group: the worker count that it was last made for, also when fewer were accepted
 FILE_SYSTEM_TAG = "deeplearning:file-system"
 FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # where its name says nothing to the nodes
-FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it through TLS, "true" or "false"
+FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it through TLS, one of TLS
 LUSTRE_TAG = "deeplearning:lustre-file-system"
 LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # what mount(8) calls it
 STORAGE_TAGS = (FILE_SYSTEM_TAG, FILE_SYSTEM_ADDRESS_TAG, FILE_SYSTEM_TLS_TAG, LUSTRE_TAG, LUSTRE_SOURCE_TAG)
+TLS = {"true": True, "false": False, "preferred": None}
+"""The option encrypt_in_transit by what the tag says of it; preferred is where hosts have the client."""
 NODE_TYPE_TAG = "NodeType"  # for people and bills; a node is what its auto scaling group launched
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, in which large instances boot
@@ -86,7 +88,7 @@ class NodeSettings:
     file_system_address: str = ""
     """What the nodes mount instead of the file system's name."""
     file_system_adopted: bool = False
-    encrypt_in_transit: bool = False
+    encrypt_in_transit: bool | None = None
     mounts_lustre: bool = False
     lustre_mount_point: str = ""
     lustre_adopted: bool = False
@@ -265,12 +267,15 @@ def _launched(settings: NodeSettings) -> list[str]:
     return ["volume", "network-interface", *(["spot-instances-request"] if settings.market == "spot" else [])]
 
 
+def tls_tag(encrypt_in_transit: bool | None) -> str:
+    """What the tag says of the option."""
+    return next(text for text, option in TLS.items() if option is encrypt_in_transit)
+
+
 def _storage_tags(settings: NodeSettings) -> dict[str, Any]:
     tags: dict[str, Any] = {}
     if settings.mounts_file_system:
-        tags[FILE_SYSTEM_TAG] = Ref(FILE_SYSTEM)
-    if settings.mounts_file_system:
-        tags[FILE_SYSTEM_TLS_TAG] = "true" if settings.encrypt_in_transit else "false"
+        tags.update({FILE_SYSTEM_TAG: Ref(FILE_SYSTEM), FILE_SYSTEM_TLS_TAG: tls_tag(settings.encrypt_in_transit)})
     if settings.file_system_address:
         tags[FILE_SYSTEM_ADDRESS_TAG] = settings.file_system_address
     if settings.mounts_lustre:
@@ -292,8 +297,12 @@ def _user_data(settings: NodeSettings, region: str) -> Computed:
 def _storage(settings: NodeSettings, region: str, ref: Ref, value: str) -> storage.Storage:
     if ref.address == LUSTRE:
         return storage.lustre(value, settings.lustre_mount_point)._replace(adopted=settings.lustre_adopted)
-    address, encrypted = settings.file_system_address, settings.encrypt_in_transit
-    suffix = partition_of(region).dns_suffix
-    return storage.efs(value, region, settings.mount_point, address=address, encrypted=encrypted, dns_suffix=suffix)._replace(
-        adopted=settings.file_system_adopted
+    return storage.efs(
+        value,
+        region,
+        settings.mount_point,
+        address=settings.file_system_address,
+        encrypted=settings.encrypt_in_transit,
+        dns_suffix=partition_of(region).dns_suffix,
+        adopted=settings.file_system_adopted,
     )

@@ -19,6 +19,7 @@ from .definition import (
     LUSTRE_TAG,
     MASTER,
     NODE_TYPES,
+    TLS,
     WORKERS,
     assign_numbers,
 )
@@ -40,8 +41,8 @@ class Node:
     public_ip: str | None
     file_system_id: str | None
     file_system_address: str | None = None
-    file_system_tls: bool | None = None
-    """None where no tag says so: then the definition decides."""
+    file_system_tls: str | None = None
+    """One of C(TLS). None where no tag says so: then the definition decides."""
     lustre_file_system_id: str | None = None
     lustre_source: str | None = None
     efa: bool = False
@@ -81,7 +82,7 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         public_ip=instance.get("PublicIpAddress") or None,
         file_system_id=tags.get(FILE_SYSTEM_TAG),
         file_system_address=tags.get(FILE_SYSTEM_ADDRESS_TAG),
-        file_system_tls={"true": True, "false": False}.get(tags.get(FILE_SYSTEM_TLS_TAG, "")),
+        file_system_tls=tls if (tls := tags.get(FILE_SYSTEM_TLS_TAG)) in TLS else None,
         lustre_file_system_id=tags.get(LUSTRE_TAG),
         lustre_source=tags.get(LUSTRE_SOURCE_TAG),
         efa=any(interface.get("InterfaceType") in (EFA, EFA_ONLY) for interface in instance.get("NetworkInterfaces", [])),

@@ -12,8 +12,8 @@ from .._file_system import unit as file_system
 from .._lustre import unit as lustre
 from .._plan.resources import Found
 from ..unit import Alternative, Request
-from . import images, instance_types
-from .definition import NodeSettings, RootVolume, clustered
+from . import capacity, groups, images, instance_types
+from .definition import FILE_SYSTEM_TLS_TAG, NodeSettings, RootVolume, clustered, tls_tag
 
 
 def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:
@@ -44,9 +44,15 @@ def node_settings(request: Request, alternative: Alternative, found: Sequence[Fo
         mounts_file_system=file_system.is_mounted(request, found),
         file_system_address=file_system.host_address(found),
         file_system_adopted=file_system.is_adopted(found),
-        encrypt_in_transit=options["encrypt_in_transit"],
+        encrypt_in_transit=_encrypt_in_transit(options["encrypt_in_transit"], found),
         mounts_lustre=lustre.is_mounted(request, found),
         lustre_mount_point=options["lustre_mount_point"],
         lustre_adopted=lustre.is_adopted(found),
         metadata_hop_limit=options["metadata_hop_limit"],
     )
+
+
+def _encrypt_in_transit(option: bool | None, found: Sequence[Found]) -> bool | None:
+    """Return the option. Left out, a cluster whose nodes were launched for plain NFS keeps that: no node is replaced for a default."""
+    launching = {groups.storage_tags(item).get(FILE_SYSTEM_TLS_TAG) for item in found if item.address.kind == groups.KIND.name}
+    return False if option is None and launching == {tls_tag(False)} and capacity.has_nodes(found) else option

@@ -24,7 +24,8 @@ from botocore.stub import Stubber
 SOURCE = "fs-1.efs.us-east-1.amazonaws.com:/"
 ENTRY = f"{SOURCE} /efs nfs4 nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,nosuid,nodev,_netdev,nofail 0 0"
 LUSTRE_SOURCE = "fs-2.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh"
-PLAIN = storage.efs("fs-1", "us-east-1", "/efs")
+PLAIN = storage.efs("fs-1", "us-east-1", "/efs", encrypted=False)
+EITHER = storage.efs("fs-1", "us-east-1", "/efs")
 TLS = storage.efs("fs-1", "us-east-1", "/efs", encrypted=True)
 LUSTRE = storage.lustre(LUSTRE_SOURCE, "/fsx")
 
@@ -33,6 +34,7 @@ LUSTRE = storage.lustre(LUSTRE_SOURCE, "/fsx")
     ("described", "entry"),
     [
         (PLAIN, ENTRY),
+        (EITHER, ENTRY),
         (storage.efs("fs-1", "us-east-1", "/efs", address="10.1.0.4"), ENTRY.replace(SOURCE, "10.1.0.4:/")),
         (
             storage.efs("fs-1", "cn-north-1", "/efs", dns_suffix="amazonaws.com.cn"),
@@ -79,13 +81,25 @@ def test_replace_entry_respects_others():
     assert storage.replace_entry(f"proc /proc proc\n{ENTRY}\n", "/efs", "") == "proc /proc proc\n"
 
 
-@pytest.mark.parametrize("described", [PLAIN, TLS, LUSTRE])
+@pytest.mark.parametrize("described", [PLAIN, TLS, LUSTRE, EITHER])
 def test_the_script_of_a_host_gets_the_entry_of_today(described):
     """A host that was launched with other options would add their entry again at each boot."""
     script = storage.boot_script([storage.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu")
     old = script.replace(",nosuid,nodev", "")
-    assert storage.replace_in_script(old, described) == script.replace(",nosuid,nodev", "", 1)
-    assert storage.replace_in_script(script, described) == script
+    assert storage.replace_in_script(script, described, described) == script
+    for way in described.ways:
+        today = storage.boot_script([storage.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu").splitlines()
+        today = [f"add '{way.entry}' {way.mount_point}" if way.entry in line else line for line in today]
+        assert storage.replace_in_script(old, described, way).splitlines() == [
+            line.replace(",nosuid,nodev", "") if " /other " in line else line for line in today
+        ]
+
+
+def test_what_tls_must_have_is_in_the_script_of_a_host_that_may_do_without():
+    script = storage.boot_script([EITHER], "ubuntu")
+    required = storage.replace_in_script(script, TLS, TLS)
+    assert f"\nadd '{TLS.entry}' /efs\n" in required
+    assert ENTRY not in required
 
 
 MOUNTINFO = f"""\
@@ -107,7 +121,9 @@ MOUNTINFO = f"""\
         ("/my data", PLAIN, False),
         ("/bound", PLAIN, True),
         ("/bound", LUSTRE, True),
-        ("/tls", TLS, True),
+        ("/tls", storage.efs("fs-1", "us-east-1", "/tls", encrypted=True), True),
+        ("/tls", storage.efs("fs-2", "us-east-1", "/tls", encrypted=True), False),
+        ("/tls", TLS, False),
         ("/tls", PLAIN, False),
         ("/fsx", LUSTRE, True),
         ("/fsx", storage.lustre("fs-2.fsx.us-east-1.amazonaws.com@tcp:/other", "/fsx"), False),
@@ -115,7 +131,29 @@ MOUNTINFO = f"""\
     ],
 )
 def test_is_mount_of(path, expected, right):
-    assert storage.is_mount_of(storage.mounted_at(MOUNTINFO, path), expected) is right
+    assert storage.is_mount_of(storage.mounted_at(MOUNTINFO, path), expected, ["fs-1.tls.20049", "fs-1.tls.20049+"]) is right
+
+
+def either(path, file_system="fs-1"):
+    return storage.efs(file_system, "us-east-1", path)
+
+
+@pytest.mark.parametrize(
+    ("path", "fstab", "file_system", "kind"),
+    [
+        ("/efs", "", "fs-1", "nfs4"),
+        ("/efs", "", "fs-2", None),
+        ("/tls", f"{PLAIN.entry.replace('/efs', '/tls')}\n", "fs-1", "efs"),
+        ("/tls", "", "fs-2", None),
+        ("/bound", "", "fs-1", "nfs4"),
+        ("/bound", "fs-1:/ /bound efs tls 0 0\n", "fs-1", "efs"),
+        ("/fsx", "", "fs-1", None),
+    ],
+)
+def test_either_way_of_efs_is_right_where_it_is_mounted(path, fstab, file_system, kind):
+    mount = storage.mounted_at(MOUNTINFO, path)
+    way = storage.mounted_way(mount, either(path, file_system), fstab, ["fs-1.tls.20049"])
+    assert (way and way.kind) == kind
 
 
 @pytest.mark.parametrize(("options", "safe"), [("rw,nosuid,nodev,relatime", True), ("rw,nosuid,relatime", False), ("rw", False)])
@@ -125,7 +163,10 @@ def test_a_mount_is_safe_without_setuid_files_and_devices(options, safe):
 
 
 def test_the_helper_of_efs_remembers_the_file_system():
-    assert storage.tunnel_state(storage.efs("fs-1", "us-east-1", "/mnt/efs", encrypted=True)) == "/var/run/efs/fs-1.mnt.efs.*"
+    tunnel = storage.Mount(storage.TUNNEL, "nfs4", "/")
+    deep = storage.efs("fs-1", "us-east-1", "/mnt/efs", encrypted=True)
+    assert storage.is_mount_of(tunnel, deep, ["fs-1.mnt.efs.20049"])
+    assert not storage.is_mount_of(tunnel, deep, ["fs-1.mnt.20049", "fs-1.efs.20049", "fs-2.mnt.efs.20049"])
 
 
 def test_mounted_at_takes_the_topmost():
@@ -171,7 +212,7 @@ class Host:
         self.tools.mkdir()
         for name in ("cat", "date", "ln", "mkdir", "test", "touch"):
             (self.tools / name).symlink_to(shutil.which(name))
-        self.tool("grep", "exit 1")
+        self.tool("grep", 'case "$3" in */fstab) while read -r line; do [ "$line" = "$2" ] && exit; done <"$3" ;; esac; exit 1')
         self.tool("sleep", "")
         self.tool("chown", "")
         self.tool("timeout", 'shift; exec "$@"')
@@ -187,8 +228,14 @@ class Host:
     def mounted(self):
         return f'touch {self.folder}/mounted-"${{1##*/}}"'
 
+    def here(self, item):
+        preferred = self.here(item.preferred) if item.preferred else None
+        return item._replace(mount_point=f"{self.folder}{item.mount_point}", preferred=preferred)
+
     def boot(self, *storages):
-        here = [item._replace(mount_point=f"{self.folder}{item.mount_point}") for item in storages]
+        here = [self.here(item) for item in storages]
+        (self.folder / "fstab").touch()
+        self.log.touch()
         script = storage.boot_script(here, "ubuntu").replace("/etc/fstab", f"{self.folder}/fstab")
         done = subprocess.run(
             ["/bin/sh"], input=script, text=True, check=False, capture_output=True, env={"PATH": str(self.tools)}, timeout=60
@@ -233,6 +280,24 @@ def test_boot_leaves_the_owner_of_an_adopted_file_system_alone(host):
     done, calls = host.boot(PLAIN._replace(adopted=True), LUSTRE)
     assert done.returncode == 0
     assert calls == ["mount /efs", "mount /fsx", "chown ubuntu: /fsx"]
+
+
+def test_boot_takes_tls_where_its_client_is(host):
+    """A host that gets the client later keeps what it was launched with: one entry for one mount point."""
+    host.tool("mount", host.mounted())
+    host.tool("mount.nfs4", "")
+    for with_client in (False, True):
+        if with_client:
+            host.tool("mount.efs", "")
+        done, calls = host.boot(EITHER)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (host.folder / "fstab").read_text() == host.here(PLAIN).entry + "\n"
+    assert calls.count("mount /efs") == 1
+    assert not [call for call in calls if call.startswith("apt-get")], "nothing is installed for what is only preferred"
+    (host.folder / "fstab").unlink()
+    for _boot in range(2):
+        assert host.boot(EITHER)[0].returncode == 0
+        assert (host.folder / "fstab").read_text() == host.here(TLS).entry + "\n"
 
 
 def test_boot_installs_what_amazon_linux_has(host):
