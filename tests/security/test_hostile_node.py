@@ -21,7 +21,7 @@ from local_cloud.testing import LocalCloud
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = ROOT / "inventory" / "local"
-NETWORK = "10.95.0.0/16"
+NETWORK = "10.93.0.0/16"  # not one of the end-to-end tests, which may run beside these
 HONEST = "demo-worker3"
 HOSTILE = ("demo-master", "demo-worker2")
 JOB = {

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import shutil
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -15,7 +16,7 @@ from pathlib import Path
 from ..runtime import HostSpec
 from . import user_namespace
 from .file_systems import FileSystems
-from .podman import LABEL, Podman, PodmanError
+from .podman import LABEL, TIMEOUT, Podman, PodmanError, as_root
 
 INSTANCE_LABEL = f"{LABEL}.instance"
 NETWORK_LABEL = f"{LABEL}.network"
@@ -180,7 +181,20 @@ class PodmanHosts:
         with self._networks:
             in_use = {container.network for container in self._read(fresh=True).values()}
             for name in set(names) - in_use:
+                self._remove_bridge(name)
                 self._podman.succeeds("network", "rm", name)
+
+    def _remove_bridge(self, network: str) -> None:
+        """Remove the bridge of a network without hosts, if it is still there.
+
+        Under load podman may fail to take a container off its network, and goes on as if it had not. Nobody could have the addresses then.
+        """
+        try:
+            bridge = self._podman("network", "inspect", "--format={{.NetworkInterface}}", network).strip()
+        except PodmanError:
+            return
+        if bridge and Path("/sys/class/net", bridge).exists():
+            subprocess.run(as_root("ip", "link", "delete", bridge), check=False, capture_output=True, timeout=TIMEOUT)
 
     def _create(self, spec: HostSpec) -> None:
         labels = {

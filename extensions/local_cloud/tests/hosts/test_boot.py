@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
+from local_cloud.hosts.podman import as_root
 from local_cloud.testing import bare_hosts, bare_runtime, wait_until
 
 from .conftest import Hosts
@@ -82,3 +84,20 @@ def test_removed_host_leaves_nothing(tmp_path: Path) -> None:
         assert not (tmp_path / "hosts" / host.name).exists()
         assert runtime.labelled() == ([], [])
         runtime.remove(host.name)
+
+
+def test_addresses_are_free_again_where_podman_leaves_a_link_behind(tmp_path: Path) -> None:
+    def bridges(prefix: str) -> list[str]:
+        listed = subprocess.run(["ip", "-json", "address"], check=True, capture_output=True, text=True).stdout
+        return [link["ifname"] for link in json.loads(listed) if any(item["local"].startswith(prefix) for item in link["addr_info"])]
+
+    with bare_hosts(tmp_path, 1) as (runtime, (host,)):
+        prefix = host.private_ip.rpartition(".")[0] + "."
+        (bridge,) = bridges(prefix)
+        left = f"left{bridge}"[:15]
+        subprocess.run(as_root("ip", "link", "add", left, "master", bridge, "type", "veth"), check=True)
+        try:
+            runtime.remove(host.name)
+            assert bridges(prefix) == []
+        finally:
+            subprocess.run(as_root("ip", "link", "delete", left), check=True)
