@@ -12,8 +12,8 @@ short_description: The jobs that run on hosts
 description:
   - Picks the jobs that have a running process on one of the hosts.
   - Records are written by nodes. What is not one of a job with a valid name is left out, and a process that is none counts as not started.
-  - A job whose processes have not all started counts for every host, since it is not known yet where they will run. When none has
-    started, it counts for the ten minutes after it was prepared only; a run that was broken off leaves such jobs behind.
+  - A job whose processes have not all started counts for every host, since it is not known yet where they will run. It counts so for
+    the ten minutes after it was prepared, or a process of it has started, only; a run that was broken off leaves such jobs behind.
 positional: hosts
 options:
   _input:
@@ -93,10 +93,15 @@ def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
 
 def _is_starting(job: Mapping[str, Any]) -> bool:
     """Whether processes are still to come, and nothing tells where."""
-    created, expected = job.get("created"), job.get("process_count")
-    if job.get("state") == PENDING:
-        return not isinstance(created, (int, float)) or not time.time() - created >= START_TIMEOUT
-    return job.get("state") == RUNNING and (not isinstance(expected, int) or len(_processes(job)) < expected)
+    processes, expected = _processes(job), job.get("process_count")
+    if job.get("state") != PENDING and (job.get("state") != RUNNING or (isinstance(expected, int) and len(processes) >= expected)):
+        return False
+    return any(_is_recent(moment) for moment in (job.get("created"), *(each["started"] for each in processes if "started" in each)))
+
+
+def _is_recent(moment: Any) -> bool:
+    """Whether it is less than the timeout away, by clocks that differ; also what is no moment, since nothing tells that it is not."""
+    return not isinstance(moment, (int, float)) or not abs(time.time() - moment) >= START_TIMEOUT
 
 
 def _processes(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -483,3 +483,9 @@ def test_example_of_three_zones(cloud, run, repository, name):
     assert _exits(cloud, applied) == {zone: zone for zone in ZONES}
     assert not run("cluster", cluster=name, **options)["changed"]
     run("cluster", cluster=name, state="absent", delete_data=True)
+
+
+def test_a_zone_without_nat_gateways_is_named(cloud, run, definition):
+    cloud.control.set_faults([{"service": "ec2", "action": "CreateNatGateway", "code": "NotAvailableInZone", "status": 400}])
+    with pytest.raises(ModuleFailed, match=r"NAT gateways are not available in us-east-1b, the zone of subnet-\w+\. Name other zones"):
+        run("cluster", **definition, zones=["us-east-1b"])

@@ -458,3 +458,9 @@ def test_a_one_zone_file_system(cloud, run, definition, name):
     address = foreign_target(cloud, theirs, network["vpc"]["main"], network["subnet"]["private-us-east-1b"], "10.0.0.0/16")[1]
     assert not {resource for _action, resource in steps(run("cluster", **options)) if "mount_target" in resource}
     assert f"{address}:/ /efs nfs4 " in boot_script(cloud, name)
+
+
+def test_a_zone_without_efs_is_named(cloud, run, definition, name):
+    cloud.control.set_faults([{"service": "efs", "action": "CreateMountTarget", "code": "UnsupportedAvailabilityZone", "status": 400}])
+    with pytest.raises(ModuleFailed, match=r"EFS is not available in us-east-1b, the zone of subnet-\w+\. Name other zones .*efs: false"):
+        run("cluster", **definition, zones=["us-east-1b"])

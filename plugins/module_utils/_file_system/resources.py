@@ -247,14 +247,22 @@ def _delete_file_system(cloud: Cloud, found: Found) -> None:
 
 
 def _create_mount_target(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    created = cloud.once_visible(
-        cloud.efs.create_mount_target,
-        "IncorrectFileSystemLifeCycleState",
-        "SecurityGroupNotFound",
-        FileSystemId=properties["file_system"],
-        SubnetId=properties["subnet"],
-        SecurityGroups=sorted(properties["security_groups"]),
-    )
+    try:
+        created = cloud.once_visible(
+            cloud.efs.create_mount_target,
+            "IncorrectFileSystemLifeCycleState",
+            "SecurityGroupNotFound",
+            FileSystemId=properties["file_system"],
+            SubnetId=properties["subnet"],
+            SecurityGroups=sorted(properties["security_groups"]),
+        )
+    except ClientError as error:
+        if error_code(error) != "UnsupportedAvailabilityZone":
+            raise
+        raise CloudError(
+            f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Name other zones in zones, "
+            "or subnets of other zones in private_subnet_ids, or do without EFS (efs: false)."
+        ) from error
     return Found(address, created["MountTargetId"], properties)
 
 

@@ -11,10 +11,15 @@ from functools import partial
 from typing import Any, Mapping
 from uuid import uuid4
 
-from .._aws import COMPONENT_TAG, KEY_TAG, Cloud, CloudError, tag_dict, tag_list, together
+from .._aws import COMPONENT_TAG, KEY_TAG, Cloud, CloudError, error_code, tag_dict, tag_list, together
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
 from .definition import SELF, Rule
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
 
 COMPONENT = "network"
 Properties = Mapping[str, Any]
@@ -209,13 +214,22 @@ def _nat_gateways(cloud: Cloud) -> Iterator[Found]:
 
 
 def _create_nat_gateway(cloud: Cloud, address: Address, properties: Properties) -> Found:
-    gateway = cloud.once_visible(
-        cloud.ec2.create_nat_gateway,
-        SubnetId=properties["subnet"],
-        AllocationId=properties["elastic_ip"],
-        ClientToken=str(uuid4()),  # the same for each attempt
-        TagSpecifications=_specification("natgateway", properties["tags"]),
-    )["NatGateway"]
+    try:
+        gateway = cloud.once_visible(
+            cloud.ec2.create_nat_gateway,
+            SubnetId=properties["subnet"],
+            AllocationId=properties["elastic_ip"],
+            ClientToken=str(uuid4()),  # the same for each attempt
+            TagSpecifications=_specification("natgateway", properties["tags"]),
+        )["NatGateway"]
+    except ClientError as error:
+        if error_code(error) != "NotAvailableInZone":
+            raise
+        (subnet,) = cloud.ec2.describe_subnets(SubnetIds=[properties["subnet"]])["Subnets"]
+        raise CloudError(
+            f"NAT gateways are not available in {subnet['AvailabilityZone']}, the zone of {subnet['SubnetId']}. Name other zones in zones, "
+            "in another order where nat is single, or set nat: none where nodes need no way out."
+        ) from error
     return Found(address, gateway["NatGatewayId"], properties)
 
 

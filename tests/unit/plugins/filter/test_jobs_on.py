@@ -35,6 +35,10 @@ RUNNING = ("running", "running", "running")
         pytest.param(job((), state="pending"), ["c"], "digits is starting", id="none has started yet"),
         pytest.param(job((), state="pending", age=-300), ["c"], "digits is starting", id="by clocks that differ"),
         pytest.param(job((), state="pending", age=START_TIMEOUT + 1), ["c"], None, id="it never started"),
+        pytest.param(job((), state="pending", age=-2 * START_TIMEOUT), ["c"], None, id="created in the future"),
+        pytest.param(job(("succeeded",), expected=3, age=START_TIMEOUT + 1), ["c"], None, id="one has ended and no other has come"),
+        pytest.param(job(RUNNING[:1], expected=3, age=START_TIMEOUT + 1), ["c"], None, id="the others never came"),
+        pytest.param(job(RUNNING[:1], expected=3, age=START_TIMEOUT + 1), ["a"], "digits runs on a", id="the first one has come"),
         *(
             pytest.param(job(("running", "running", state), state=state), ["c"], None, id=state)
             for state in ("succeeded", "failed", "stopped", "lost")
@@ -77,6 +81,13 @@ def test_what_is_no_record_of_a_job_is_left_out(answer):
 )
 def test_a_job_whose_record_is_broken_may_run_anywhere(change):
     assert jobs_on([{**job(RUNNING), **change}], ["d"]) == [{"name": "digits", "words": "digits is starting"}]
+
+
+@pytest.mark.parametrize(("ago", "counts"), [(0, True), (START_TIMEOUT + 1, False), (-START_TIMEOUT - 1, False)])
+def test_a_job_that_starts_long_after_it_was_prepared(ago, counts):
+    late = job(RUNNING[:1], expected=3, age=10**6)
+    late["processes"][0]["started"] = time.time() - ago
+    assert bool(jobs_on([late], ["c"])) is counts
 
 
 def test_every_job_in_the_way_is_named():
