@@ -318,7 +318,8 @@ options:
     default: []
   write_buckets:
     description:
-      - S3 buckets that the nodes may read and write.
+      - S3 buckets that the nodes may read and write. Writing also replaces and deletes objects, so that jobs can remove old checkpoints,
+        but no versions of them. Switch on the versioning of a bucket in which nothing may be lost.
       - Changed in place.
     type: list
     elements: str

@@ -9,6 +9,7 @@ import contextlib
 import fnmatch
 import hashlib
 import os
+import re
 import stat
 import subprocess
 import tarfile
@@ -246,9 +247,19 @@ def without_credentials(repository: str) -> str:
 
 def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
     """Return the address that git is told, and the environment that has the password which was part of it. Raises GitError."""
+    if "://" not in repository:
+        return repository, {}
     parts = urlsplit(repository)
     userinfo, at, host = parts.netloc.rpartition("@")
-    if parts.scheme not in ("http", "https") or not at:
+    is_web = parts.scheme in ("http", "https")
+    # All users of the controller can see what is in command lines
+    if is_web and (parts.query or parts.fragment):
+        raise GitError("it has a query, which would be in git's command line. Give a token as a password: https://USER:TOKEN@HOST/PATH")
+    if is_web and not re.fullmatch(r"(\[.*\]|[^:]*)(:\d*)?", host):
+        raise GitError("it has no port number after the host. If that is a password, write / as %2F, ? as %3F, # as %23 and @ as %40 in it")
+    if not is_web and ":" in userinfo:
+        raise GitError(f"{parts.scheme} takes no password from an address, and it would be in git's command line. Leave it out")
+    if not is_web or not at:
         return repository, {}
     user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
     if clean_line(user + password) != user + password:

@@ -180,6 +180,34 @@ def test_a_password_reaches_the_server_and_no_command_line(git, monkeypatch):
     assert not any("p@ss" in word or "p%40ss" in word for command in commands for word in command)
 
 
+@pytest.mark.parametrize(
+    ("repository", "advice"),
+    [
+        ("https://host.example/x.git?private_token=s3cret", "https://USER:TOKEN@HOST/PATH"),
+        ("https://me:pass@host.example/x.git?ref=1&access_token=s3cret", "https://USER:TOKEN@HOST/PATH"),
+        ("https://me:pass?s3cret@host.example/x.git", "https://USER:TOKEN@HOST/PATH"),
+        ("https://host.example/x.git#s3cret", "https://USER:TOKEN@HOST/PATH"),
+        ("https://me:s3cret/b@host.example/x.git", "write / as %2F"),
+        ("ssh://me:s3cret@host.example/x.git", "Leave it out"),
+    ],
+)
+def test_credentials_that_git_would_show_are_refused(git, monkeypatch, repository, advice):
+    commands = []
+    monkeypatch.setattr(job_code.subprocess, "run", lambda command, **options: commands.append(command))
+    with pytest.raises(AnsibleActionFail) as failure, job_code.job_code({"repository": repository}, ["/"]):
+        pass
+    assert advice in str(failure.value)
+    assert "s3cret" not in str(failure.value)
+    assert not commands
+
+
+@pytest.mark.parametrize(
+    "repository", ["https://[::1]:8443/x.git", "https://host:/x", "git@host:x.git?y", "ssh://git@host:22/x.git", "/srv/a?b"]
+)
+def test_other_addresses_are_taken(repository):
+    assert job_code.address_and_credentials(repository) == (repository, {})
+
+
 def test_a_submodule_names_no_file_of_the_controller(git, tmp_path):
     secret = tmp_path / "secret"
     subprocess.run(["git", "init", "--quiet", str(secret)], check=True)
