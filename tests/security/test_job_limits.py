@@ -126,6 +126,20 @@ def test_memory_files_and_processes_are_left_for_root(memory):
     assert "TasksMax=65536" in units.PROPERTIES
 
 
+def test_many_units_together_leave_processes_for_root(memory, monkeypatch):
+    commands = []
+
+    def run(command):
+        commands.append(command)
+        return (1, "", "Unknown unit") if "set-property" in command else (0, "", "")
+
+    place = units.Place(pwd.getpwuid(os.geteuid()), "/usr/bin/python3", None)
+    with pytest.raises(units.UnitError, match=r"set-property deeplearning.slice failed: Unknown unit"):
+        units.start(run, "digits", place, [])
+    assert commands[-1] == ["systemctl", "set-property", "--runtime", "deeplearning.slice", "TasksMax=80%"]
+    assert records.slice_name("digits").startswith("deeplearning-"), "its parent is deeplearning.slice"
+
+
 @pytest.mark.parametrize("is_running", [True, False])
 def test_a_stop_deletes_what_the_job_holds_in_memory(memory, monkeypatch, is_running):
     for job in ("digits", "digits-2"):

@@ -40,7 +40,7 @@ PROPERTIES = (
     # RDMA pins the memory it transfers from: EFA needs this.
     "LimitMEMLOCK=infinity",
     "LimitNOFILE=1048576",
-    # More than data loaders and their threads are, and fewer than the host has: root must still be able to start the stop.
+    # More than data loaders and their threads are. What all units of a host may have together is the limit of SLICE.
     "TasksMax=65536",
     # A data loader killed for memory is the training script's to notice; the unit ends when its main process does.
     "OOMPolicy=continue",
@@ -64,6 +64,9 @@ class UnitError(Exception):
 # None of them needs a system call filter, which older kernels make all of a process pay for (spec_store_bypass_disable=seccomp). Devices,
 # shared memory and the network are the host's, for GPUs and EFA; namespaces and debuggers work.
 SANDBOX = ("NoNewPrivileges=yes", "ProtectSystem=full", "ProtectControlGroups=yes", "ProtectHome=tmpfs")
+
+# Of all jobs of a host together. The slices of jobs are its children.
+SLICE, SLICE_PROPERTIES = "deeplearning.slice", ("TasksMax=80%",)
 
 # What ProtectHome hides.
 HOMES = ("/home", "/root", "/run/user")
@@ -137,6 +140,9 @@ def make_devices(run: Run, gpu_count: int) -> None:
 def start(run: Run, job: str, place: Place, specs: Sequence[dict[str, Any]]) -> None:
     """Start the job's processes on this host, described by supervisor's specs. Raises UnitError."""
     memory = _shared_memory(run, job, place.user)
+    status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
+    if status:
+        raise UnitError(f"systemctl set-property {SLICE} failed: {error.strip()}")
     # All before the first is started: a process that finds itself the last one of the job here empties the job's shared memory.
     for spec in specs:
         _install(runtime_directory(job, spec["name"]), place, spec)
