@@ -132,10 +132,10 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
     assert len(points) == 5
     assert points[-1][2] < points[0][2]
     assert "changed=0" in tensorboard(tunnel=True, local_port=port)
-    assert f"-L 127.0.0.1:{port}:127.0.0.1:6006 {CLUSTER}-worker1" in tensorboard(local_port=port)
+    assert f"-L 127.0.0.1:{port}:127.0.0.1:606 {CLUSTER}-worker1" in tensorboard(local_port=port)
 
     host = cluster.hosts[0]
-    assert re.findall(r"(\S+):6006\b", host.ssh("ss -Hltn").stdout) == ["127.0.0.1"]
+    assert re.findall(r"(\S+):606\b", host.ssh("ss -Hltn").stdout) == ["127.0.0.1"]
     process = "$(systemctl show --property=MainPID --value deeplearning-tensorboard)"
     # Jobs name files that TensorBoard reads and shows to who asks on this host
     assert host.ssh(f"ps -o user= -p {process}").stdout.split()[0] not in ("ubuntu", "root", "deeplearning")
@@ -146,13 +146,17 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
     cluster.runtime.stop(host.name)
     cluster.runtime.start(host.spec())
     wait_until(lambda: cluster.runtime.is_booted(host.name), BOOT_TIMEOUT)
-    wait_until(lambda: "data_location" in host.ssh("curl -s http://127.0.0.1:6006/data/environment", check=False).stdout)
+    wait_until(lambda: "data_location" in host.ssh("curl -s http://127.0.0.1:606/data/environment", check=False).stdout)
 
     tensorboard(tunnel=True, local_port=port, job="digits")
     wait_until(lambda: "loss" in scalars(port).get(".", {}))
     assert "changed=0" not in tensorboard(state="stopped")
     assert not answers(port)
     assert host.ssh("systemctl list-unit-files --no-legend 'deeplearning-tensorboard*'", check=False).stdout == ""
+    # Nobody but root takes the port in the meantime
+    bind = "python3 -c 'import socket; socket.socket().bind((\"127.0.0.1\", 606))'"
+    assert "PermissionError" in host.ssh(bind, check=False).stderr
+    host.ssh(f"sudo {bind}")
     assert "changed=0" in tensorboard(state="stopped")
 
 

@@ -166,3 +166,13 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
 def test_every_validator_is_on_the_page(repository):
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| .+\? \| .+ \|$", (repository / "docs/validators.md").read_text(), re.MULTILINE)
     assert sorted(rows) == sorted((validator.name, validator.level.value) for validator in VALIDATORS)
+
+
+def test_an_image_of_an_old_system_is_refused_before_anything_is_made(cloud, run, definition):
+    ec2 = cloud.client("ec2")
+    source = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    image = ec2.copy_image(SourceImageId=source, SourceRegion=REGION, Name="amzn2-ami-hvm-2.0.20250101.0-x86_64-gp2")["ImageId"]
+    message = rf"image_id: {image} \(amzn2-ami-hvm-.*\) is Amazon Linux 2 or older.*Choose an image of Ubuntu, Debian or Amazon Linux 2023"
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster", **{**definition, "image_parameter": None, "image_id": image})
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == ["CopyImage"]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils import storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition as role
 from integration.conftest import FAST, REGION, ModuleFailed
 from integration.test_cluster import instances, steps
 from local_cloud.testing import wait_until
@@ -270,3 +272,20 @@ def test_the_table_is_there_for_the_controller_alone(cloud, run, definition, nam
     command = ["ansible", "localhost", "-i", str(path), "-m", "debug", "-a", "msg={{ hostvars['localhost'].deeplearning_nodes | length }}"]
     done = subprocess.run(command, env=cloud.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert '"msg": 3' in done.stdout.replace("'3'", "3").replace('"3"', "3"), done.stdout + done.stderr
+
+
+def test_neither_nodes_nor_operators_who_do_not_provision_change_tags():
+    """By the tags of instances the inventory knows what they mount."""
+    root = Path(__file__).resolve().parents[2]
+    policies = {path.stem: json.loads(path.read_text()) for path in (root / "docs/policies").glob("*.json")}
+    policies["nodes"] = role.policy(REGION, ["read"], ["write"], session_manager=True)
+    tagging = {
+        name
+        for name, document in policies.items()
+        for statement in document["Statement"]
+        if statement["Effect"] == "Allow"
+        for action in statement["Action"]
+        if action in ("ec2:CreateTags", "ec2:DeleteTags", "autoscaling:CreateOrUpdateTags") or action.endswith("*")
+    }
+    assert tagging == {"provision-1", "train-1"}
+    assert {"configure", "dataset", "status", "nodes"} <= policies.keys()

@@ -6,8 +6,10 @@ import json
 import re
 import time
 import unicodedata
+from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import text
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
@@ -115,3 +117,30 @@ def test_lines_that_are_made_of_a_jobs_fields_are_single_and_clean():
 def test_the_end_of_a_log_is_clean(tmp_path):
     (tmp_path / "rank0.log").write_text(HOSTILE)
     assert text.tail(str(tmp_path / "rank0.log"), 1000) == ["", "fatal: [bert-master]: UNREACHABLE!"]
+
+
+CONTROLLER = {"ansible.builtin.assert", "ansible.builtin.debug", "ansible.builtin.fail", "ansible.builtin.set_fact", "ansible.builtin.meta"}
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tasks(content):
+    for task in content or []:
+        for part in ("block", "rescue", "always"):
+            yield from tasks(task.get(part))
+        if "block" not in task:
+            yield task
+
+
+def test_every_builtin_module_that_runs_on_nodes_is_documented():
+    used = {}
+    for path in ROOT.glob("roles/*/tasks/*.yml"):
+        for task in tasks(yaml.safe_load(path.read_text())):
+            names = [name for name in task if name.startswith(("ansible.builtin.", "ansible.posix.")) and "_tasks" not in name]
+            if task.get("delegate_to") != "localhost" and names and names[0] not in CONTROLLER:
+                used.setdefault(path.parts[-3], set()).add(names[0].rpartition(".")[2])
+    told = {}
+    for line in (ROOT / "docs/security.md").read_text().partition("## Builtin modules on nodes")[2].splitlines():
+        role, modules, _when = [*line.strip("| ").split(" | "), "", ""][:3]
+        if role.startswith("`"):
+            told[role.strip("`")] = {name.rpartition(".")[2] for name in re.findall(r"`([a-z_.]+)`", modules)}
+    assert told == used

@@ -21,7 +21,8 @@ except ImportError:
 
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
 DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"
-# Amazon Linux 2 has reached its end, and lacks dnf and an SSH server that reads /etc/ssh/sshd_config.d
+# Amazon Linux 2 has reached its end, and lacks dnf, a Python that Ansible takes and an SSH server that reads /etc/ssh/sshd_config.d
+OLD_AMAZON_LINUX = re.compile(r"amzn2?-ami-|Amazon Linux 2\b|Amazon Linux AMI")
 PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>amazon-linux-\d{{4}}|(?!linux-)[a-z]+-[\d.]+)/latest/ami-id")
 UBUNTU = "ubuntu-"
 USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
@@ -136,6 +137,13 @@ def find(cloud: Cloud, image_id: str) -> dict[str, Any] | None:
             raise
         images = []
     return dict(images[0]) if images else None
+
+
+def unsupported_system(image: Mapping[str, Any]) -> str | None:
+    """Return the name of an image's operating system where nodes cannot have it, as far as EC2 and the image's name tell."""
+    if image.get("Platform") == "windows":
+        return "Windows"
+    return "Amazon Linux 2 or older" if OLD_AMAZON_LINUX.search(image.get("Name", "")) else None
 
 
 def root_volume_size(image: Mapping[str, Any]) -> int:

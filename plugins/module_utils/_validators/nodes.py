@@ -89,6 +89,12 @@ class ImageFits(Validator):
                 f"{_image_option(options)}: {chosen.image_id} is for {image['Architecture']}, and {instance_type.name} is "
                 f"{instance_type.architecture}. Choose an image or an instance type of the other architecture."
             )
+        system = images.unsupported_system(image)
+        if system:
+            yield (
+                f"{_image_option(options)}: {chosen.image_id} ({image['Name']}) is {system}, which Ansible and the clients of the storage "
+                "do not support. Choose an image of Ubuntu, Debian or Amazon Linux 2023."
+            )
         smallest = images.root_volume_size(image)
         if options["root_volume_size"] < smallest:
             yield f"root_volume_size: {options['root_volume_size']} GiB cannot hold {image['ImageId']}, which needs {smallest}."

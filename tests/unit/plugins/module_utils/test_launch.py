@@ -95,6 +95,23 @@ def test_images_by_framework_and_system():
     assert images.catalog([*parameters, *others]) == {place: name for name, place in names.items()}
 
 
+@pytest.mark.parametrize(
+    ("image", "system"),
+    [
+        ({"Name": "amzn2-ami-hvm-2.0.20250101.0-x86_64-gp2"}, "Amazon Linux 2 or older"),
+        ({"Name": "amzn-ami-hvm-2018.03.0.20230207.0-x86_64-gp2"}, "Amazon Linux 2 or older"),
+        ({"Name": "Deep Learning AMI GPU PyTorch 1.13.1 (Amazon Linux 2) 20231103"}, "Amazon Linux 2 or older"),
+        ({"Name": "Windows_Server-2022-English-Full-Base", "Platform": "windows"}, "Windows"),
+        ({"Name": "Deep Learning Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023) 20250601"}, None),
+        ({"Name": "al2023-ami-2023.7.20250101.0-kernel-6.1-x86_64"}, None),
+        ({"Name": "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20250101"}, None),
+        ({}, None),
+    ],
+)
+def test_systems_that_nodes_cannot_have(image, system):
+    assert images.unsupported_system(image) == system
+
+
 def disk(**changes):
     options = {"root_volume_type": "gp3", "root_volume_size": 100, "root_volume_iops": None, "root_volume_throughput": None}
     return {**options, **{f"root_volume_{name}": value for name, value in changes.items()}}
