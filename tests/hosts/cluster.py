@@ -66,6 +66,11 @@ class Cluster:
                 f"sudo tee /etc/profile.d/deeplearning.sh >/dev/null <<'END'\n{profile}END\n"
             )
 
+    def _host_keys(self, host):
+        """The keys on a host's console, which cloud-init prints when SSH has long been there."""
+        wait_until(lambda: host_keys(self.runtime.console_output(host.name)))
+        return host_keys(self.runtime.console_output(host.name))
+
     def trust(self):
         """Give the hosts certificates by the role ssh_trust, for frameworks that reach other hosts through SSH."""
         key = Ed25519PrivateKey.generate()
@@ -74,9 +79,7 @@ class Cluster:
             "deeplearning_ssh_directory": str(self.folder / "ssh"),
             "ssh_trust_authority_public_key": key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode(),
             "ssh_trust_authority_private_key": key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode(),
-            "ssh_trust_host_keys": [
-                {"instance_id": host.name, "keys": host_keys(self.runtime.console_output(host.name))} for host in self.hosts
-            ],
+            "ssh_trust_host_keys": [{"instance_id": host.name, "keys": self._host_keys(host)} for host in self.hosts],
         }
         playbook = self.folder / "trust.yml"
         playbook.write_text(
