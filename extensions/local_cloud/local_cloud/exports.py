@@ -10,7 +10,8 @@ from moto.efs.models import efs_backends
 from moto.fsx.models import fsx_backends
 
 from .aws.context import CLOUD
-from .runtime import Runtime
+from .aws.file_system_access import client_access
+from .runtime import OPEN, Runtime
 
 LOG = logging.getLogger(__name__)
 INTERVAL = 0.2
@@ -22,7 +23,7 @@ class Exports:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         # What this process has seen: a file system that it never saw in the account is left alone, whatever became of the state.
-        self._served: dict[str, frozenset[str]] = {}
+        self._served: dict[str, tuple[frozenset[str], dict[str, Any]]] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="exports", daemon=True)
         self._thread.start()
@@ -35,12 +36,13 @@ class Exports:
     def update(self) -> None:
         """Carry over what has changed since the last time."""
         with CLOUD.lock:
-            served = served_file_systems()
+            access = client_accesses()
+            served = {identifier: (servers, access.get(identifier, OPEN)) for identifier, servers in served_file_systems().items()}
         for file_system_id in self._served.keys() - served.keys():
             self._runtime.delete_file_system(file_system_id)
-        for file_system_id, servers in served.items():
-            if self._served.get(file_system_id) != servers:
-                self._runtime.export(file_system_id, servers)
+        for file_system_id, (servers, allowed) in served.items():
+            if self._served.get(file_system_id) != (servers, allowed):
+                self._runtime.export(file_system_id, servers, allowed)
         self._served = served
 
     def _run(self) -> None:
@@ -68,6 +70,15 @@ def served_file_systems() -> dict[str, frozenset[str]]:
         if file_system.file_system_type == "LUSTRE"
     }
     return {**efs, **lustre}
+
+
+def client_accesses() -> dict[str, dict[str, Any]]:
+    """What clients of each EFS file system may do."""
+    return {
+        file_system.file_system_id: client_access(backend, file_system)
+        for _region, backend in _backends(efs_backends)
+        for file_system in backend.file_systems_by_id.values()
+    }
 
 
 def _backends(service: Any) -> list[tuple[str, Any]]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+CLIENT = ["ClientMount", "ClientWrite", "ClientRootAccess"]
+OPEN: dict[str, Any] = {"plain": CLIENT, "tls": CLIENT, "access_points": {}}
+"""What clients may do where no policy says otherwise: see aws/file_system_access.py."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,11 @@ class Runtime(Protocol):
     def socket(self, instance_id: str) -> Path | None:
         """Where the instance's host looks for AWS: a Unix socket that whoever serves AWS makes. None while there is no host."""
 
-    def export(self, file_system_id: str, servers: Collection[str]) -> None:
-        """Let hosts mount the file system (made on first use) from exactly these DNS names and addresses of its available mount targets."""
+    def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
+        """Let hosts mount the file system (made on first use) from exactly these DNS names and addresses of its available mount targets.
+
+        `access` is what they may do there.
+        """
 
     def delete_file_system(self, file_system_id: str) -> None:
         """Delete the file system with all that is on it. Nothing happens when it is gone."""
@@ -91,7 +98,7 @@ class NoHosts:
     def socket(self, instance_id: str) -> Path | None:
         return None
 
-    def export(self, file_system_id: str, servers: Collection[str]) -> None:
+    def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
         """Without hosts nobody mounts it."""
 
     def delete_file_system(self, file_system_id: str) -> None:

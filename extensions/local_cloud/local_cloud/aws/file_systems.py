@@ -58,7 +58,7 @@ class SlowFileSystem(FileSystem):
                     "You have reached the maximum number of throughput mode changes or provisioned throughput value decreases. "
                     f"Wait until {self._may_change_at:%Y-%m-%dT%H:%M:%SZ} UTC and try again."
                 )
-                raise _error(429, "TooManyRequests", text)
+                raise efs_error(429, "TooManyRequests", text)
             self._may_change_at = now + REST
         self.throughput_mode, self.provisioned_throughput_in_mibps = mode, provisioned  # type: ignore[assignment]
         self.life_cycle_state = "updating"
@@ -96,7 +96,7 @@ models.FileSystem, models.MountTarget = SlowFileSystem, SlowMountTarget  # type:
 def create_file_system(self: EFSBackend, creation_token: str, **wanted: Any) -> FileSystem:
     for known in self.file_systems_by_id.values():
         if known.creation_token == creation_token:
-            raise _error(
+            raise efs_error(
                 409,
                 "FileSystemAlreadyExists",
                 f"File system '{known.file_system_id}' already exists with creation token '{creation_token}'",
@@ -107,7 +107,7 @@ def create_file_system(self: EFSBackend, creation_token: str, **wanted: Any) -> 
     if zone and wanted["performance_mode"] == "maxIO":
         raise BadRequest("The maxIO performance mode is not supported by One Zone file systems.")
     if zone and zone not in [each.name for each in self.ec2_backend.describe_availability_zones()]:
-        raise _error(400, "UnsupportedAvailabilityZone", f"The Availability Zone '{zone}' is not available in this Region.")
+        raise efs_error(400, "UnsupportedAvailabilityZone", f"The Availability Zone '{zone}' is not available in this Region.")
     if wanted["encrypted"]:
         wanted["kms_key_id"] = usable_key(self.account_id, self.region_name, wanted["kms_key_id"] or "alias/aws/elasticfilesystem")
         if wanted["kms_key_id"] is None:
@@ -117,7 +117,7 @@ def create_file_system(self: EFSBackend, creation_token: str, **wanted: Any) -> 
 
 @override(EFSBackend)
 def delete_file_system(self: EFSBackend, file_system_id: str) -> None:
-    file_system = _file_system(self, file_system_id)
+    file_system = find_file_system(self, file_system_id)
     if file_system.number_of_mount_targets:
         raise FileSystemInUse(f"File system '{file_system_id}' has mount targets and cannot be deleted.")
     if file_system.life_cycle_state != "deleting":
@@ -133,12 +133,12 @@ def create_mount_target(
     ip_address: str | None = None,
     security_groups: list[str] | None = None,
 ) -> MountTarget:
-    file_system = _file_system(self, file_system_id)
+    file_system = find_file_system(self, file_system_id)
     if file_system.life_cycle_state not in ("available", "updating"):
-        raise _incorrect_state(file_system)
+        raise incorrect_state(file_system)
     zone = file_system.availability_zone_name
     if zone and _zone(self, subnet_id) != zone:
-        raise _error(400, "AvailabilityZonesMismatch", f"File system '{file_system_id}' can only have a mount target in {zone}.")
+        raise efs_error(400, "AvailabilityZonesMismatch", f"File system '{file_system_id}' can only have a mount target in {zone}.")
     target = moto_create_mount_target(self, file_system_id, subnet_id, ip_address, security_groups)
     interface = self.ec2_backend.get_network_interface(target.network_interface_id)
     interface.status, interface.interface_type, interface.requester_managed = "in-use", "efs", True
@@ -160,23 +160,23 @@ def delete_mount_target(self: EFSBackend, mount_target_id: str) -> None:
 
 @override(EFSBackend)
 def describe_backup_policy(self: EFSBackend, file_system_id: str) -> dict[str, str]:
-    policy: dict[str, str] = _file_system(self, file_system_id).backup_policy
+    policy: dict[str, str] = find_file_system(self, file_system_id).backup_policy
     return policy
 
 
 @override(EFSResponse)
 def put_backup_policy(self: EFSResponse) -> tuple[str, dict[str, str]]:
-    file_system = _file_system(self.efs_backend, self._get_param("FileSystemId"))
+    file_system = find_file_system(self.efs_backend, self._get_param("FileSystemId"))
     file_system._backup_status = json.loads(self.body)["BackupPolicy"]["Status"]
     return json.dumps({"BackupPolicy": file_system.backup_policy}), JSON
 
 
 @override(EFSResponse)
 def update_file_system(self: EFSResponse) -> tuple[str, dict[str, Any]]:
-    file_system = _file_system(self.efs_backend, self._get_param("FileSystemId"))
+    file_system = find_file_system(self.efs_backend, self._get_param("FileSystemId"))
     wanted = json.loads(self.body or "{}")
     if file_system.life_cycle_state != "available":
-        raise _incorrect_state(file_system)
+        raise incorrect_state(file_system)
     mode = wanted.get("ThroughputMode", file_system.throughput_mode)
     default = file_system.provisioned_throughput_in_mibps if mode == file_system.throughput_mode else None
     provisioned = wanted.get("ProvisionedThroughputInMibps", default)
@@ -187,25 +187,26 @@ def update_file_system(self: EFSResponse) -> tuple[str, dict[str, Any]]:
 
 @override(EFSResponse)
 def describe_tags(self: EFSResponse) -> tuple[str, dict[str, str]]:
-    file_system = _file_system(self.efs_backend, self._get_param("FileSystemId"))
+    file_system = find_file_system(self.efs_backend, self._get_param("FileSystemId"))
     return json.dumps({"Tags": self.efs_backend.list_tags_for_resource(file_system.file_system_id)}), JSON
 
 
 @override(EFSResponse)
 def create_tags(self: EFSResponse) -> tuple[str, dict[str, Any]]:
-    file_system = _file_system(self.efs_backend, self._get_param("FileSystemId"))
+    file_system = find_file_system(self.efs_backend, self._get_param("FileSystemId"))
     self.efs_backend.tag_resource(file_system.file_system_id, {tag["Key"]: tag["Value"] for tag in json.loads(self.body)["Tags"]})
     return "", {**JSON, "status": 204}
 
 
 @override(EFSResponse)
 def delete_tags(self: EFSResponse) -> tuple[str, dict[str, Any]]:
-    file_system = _file_system(self.efs_backend, self._get_param("FileSystemId"))
+    file_system = find_file_system(self.efs_backend, self._get_param("FileSystemId"))
     self.efs_backend.untag_resource(file_system.file_system_id, json.loads(self.body)["TagKeys"])
     return "", {**JSON, "status": 204}
 
 
-def _file_system(backend: EFSBackend, identifier: str) -> Any:
+def find_file_system(backend: EFSBackend, identifier: str) -> Any:
+    """The file system with this id. Raises FileSystemNotFound."""
     try:
         return backend.file_systems_by_id[identifier]
     except KeyError:
@@ -229,15 +230,17 @@ def _check_throughput(mode: str, provisioned: float | None, performance_mode: st
         raise BadRequest(f"ProvisionedThroughputInMibps cannot be set when the throughput mode is {mode}.")
     if provisioned and provisioned > MOST_THROUGHPUT:
         text = f"The throughput limit of {MOST_THROUGHPUT} MiB/s has been reached."
-        raise _error(400, "ThroughputLimitExceeded", text)
+        raise efs_error(400, "ThroughputLimitExceeded", text)
 
 
-def _incorrect_state(file_system: Any) -> EFSError:
+def incorrect_state(file_system: Any) -> EFSError:
+    """The error for a file system that is busy."""
     text = f"File system '{file_system.file_system_id}' is in state '{file_system.life_cycle_state}', not in state 'available'."
-    return _error(409, "IncorrectFileSystemLifeCycleState", text)
+    return efs_error(409, "IncorrectFileSystemLifeCycleState", text)
 
 
-def _error(status: int, code: str, message: str, **members: str) -> EFSError:
+def efs_error(status: int, code: str, message: str, **members: str) -> EFSError:
+    """An error in the form of EFS."""
     error = EFSError(code, message)
     error.code = status
     error.description = json.dumps({"__type": code, "ErrorCode": code, "message": message, **members})

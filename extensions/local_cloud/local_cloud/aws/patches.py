@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     console,
     dependencies,
     endpoints,
+    file_system_access,
     file_systems,
     fsx,
     group_calls,

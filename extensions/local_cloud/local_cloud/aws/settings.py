@@ -16,6 +16,8 @@ class Delays:
     """From creation to available, and from deletion to deleted."""
     file_system: float = 0.5
     mount_target: float = 0.5
+    file_system_policy: float = 0.2
+    """Until a policy that was put is shown."""
     launch_retry: float = 5.0
     """Between two attempts of a group to launch what it could not launch."""
     health_check: float = 1.0

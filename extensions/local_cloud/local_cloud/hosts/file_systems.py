@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from .podman import TIMEOUT, as_root, remove_as_root
 
@@ -15,6 +17,7 @@ class FileSystems:
     """The folder of all file systems of a cloud; `.servers/<server>` holds the id of the file system served there.
 
     A server is the DNS name or address of an EFS mount target, or a Lustre file system's `DNS name@tcp:mount name`.
+    `.access/<id>` holds what clients of the file system may do, as JSON.
     `root` is what root of the hosts is on this machine.
     """
 
@@ -23,32 +26,32 @@ class FileSystems:
     def __init__(self, folder: Path, root: int = 0) -> None:
         self.folder = folder
         self._root = root
-        self._servers = folder / ".servers"
-        self._servers.mkdir(parents=True, exist_ok=True)
-        self._servers.chmod(0o755)
+        self._servers, self._access = folder / ".servers", folder / ".access"
+        for each in (self._servers, self._access):
+            each.mkdir(parents=True, exist_ok=True)
+            each.chmod(0o755)
         # Hosts see each other's file systems here: only through a mount, as far as their users are concerned.
         if root and folder.stat().st_gid != root:
             subprocess.run(as_root("chgrp", str(root), str(folder)), check=True, timeout=TIMEOUT)
         folder.chmod(0o750 if root else 0o700)
         self._lock = threading.Lock()
 
-    def export(self, file_system_id: str, servers: Collection[str]) -> None:
+    def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any]) -> None:
         """Serve the file system under exactly these names and addresses."""
         with self._lock:
             self._create(file_system_id)
+            _write(self._access / file_system_id, json.dumps(access))
             for server in self._served_by(file_system_id) - set(servers):
                 (self._servers / server).unlink()
             for server in servers:
-                unfinished = self._servers / f".{server}"
-                unfinished.write_text(file_system_id)
-                unfinished.chmod(0o644)
-                os.replace(unfinished, self._servers / server)
+                _write(self._servers / server, file_system_id)
 
     def delete(self, file_system_id: str) -> None:
         """Delete a file system, whatever is on it. Nothing happens when it is gone."""
         with self._lock:
             for server in self._served_by(file_system_id):
                 (self._servers / server).unlink()
+            (self._access / file_system_id).unlink(missing_ok=True)
             remove_as_root(self.folder / file_system_id)
 
     def _create(self, file_system_id: str) -> None:
@@ -60,3 +63,11 @@ class FileSystems:
 
     def _served_by(self, file_system_id: str) -> set[str]:
         return {path.name for path in self._servers.iterdir() if path.read_text() == file_system_id}
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that hosts read, whole at any time."""
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_text(text)
+    unfinished.chmod(0o644)
+    os.replace(unfinished, path)

@@ -12,8 +12,9 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ..runtime import HostSpec
+from ..runtime import OPEN, HostSpec
 from . import user_namespace
 from .file_systems import FileSystems
 from .podman import LABEL, TIMEOUT, Podman, PodmanError, as_root
@@ -151,9 +152,9 @@ class PodmanHosts:
         folder = self._sockets(instance_id)
         return folder / SOCKET if folder.is_dir() else None
 
-    def export(self, file_system_id: str, servers: Collection[str]) -> None:
+    def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
         """Let hosts mount the file system from these server names and addresses only; from none it cannot be mounted."""
-        self._file_systems.export(file_system_id, servers)
+        self._file_systems.export(file_system_id, servers, access)
 
     def delete_file_system(self, file_system_id: str) -> None:
         """Delete the file system with all that is on it."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from local_cloud.runtime import CLIENT, OPEN
 from local_cloud.testing import BOOT_TIMEOUT, wait_until
 
 from .conftest import FILE_SYSTEM, SERVER, Hosts
 
 OPTIONS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport"
 ADDRESS = "10.0.0.77"
+POINT = "fsap-0123456789abcdef0"
+WHOLE = {"path": "/", "creation": None, "allowed": CLIENT}
 LUSTRE = "fs-0fedcba9876543210"
 LUSTRE_SERVER = f"{LUSTRE}.fsx.us-east-1.amazonaws.com@tcp:"
 
 
 @pytest.fixture
 def exported(hosts: Hosts) -> Hosts:
-    hosts.runtime.export(FILE_SYSTEM, [SERVER, ADDRESS])
+    hosts.runtime.export(FILE_SYSTEM, [SERVER, ADDRESS], OPEN | {"access_points": {POINT: WHOLE}})
     hosts.runtime.export(LUSTRE, [f"{LUSTRE_SERVER}fzzzzbev"])
     return hosts
 
@@ -79,7 +82,8 @@ def test_refuses_what_nfs_refuses(exported: Hosts, source: str, options: str, st
     [
         ("lustre", f"{LUSTRE_SERVER}/fzzzzbev", "noatime,flock,_netdev"),
         ("efs", f"{FILE_SYSTEM}:/", "tls,_netdev"),
-        ("efs", FILE_SYSTEM, "tls,iam,accesspoint=fsap-0123456789abcdef0"),
+        ("efs", FILE_SYSTEM, f"tls,iam,accesspoint={POINT}"),
+        ("efs", f"{FILE_SYSTEM}:/", f"tls,mounttargetip={ADDRESS}"),
         ("efs", f"{SERVER}:/", "tls,noresvport"),
     ],
 )
@@ -92,6 +96,63 @@ def test_clients_of_other_kinds(exported: Hosts, kind: str, source: str, options
     deep = source.rstrip("/") + ("/shelf" if ":" in source else ":/shelf")
     second.ssh(f"sudo mount -t {kind} {deep} /mnt/{kind} && test -f /mnt/{kind}/file && sudo umount /mnt/{kind}")
     first.ssh(f"sudo rm -r /mnt/{kind}/shelf && sudo umount /mnt/{kind}")
+
+
+def points(**more: object) -> dict[str, object]:
+    return {"path": "/teams/bert", "creation": {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0750"}, "allowed": CLIENT, **more}
+
+
+@pytest.mark.parametrize(
+    ("access", "kind", "options", "message"),
+    [
+        ({"plain": [], "tls": CLIENT}, "nfs4", OPTIONS, f"mount.nfs4: access denied by server while mounting {SERVER}:/"),
+        ({"plain": [], "tls": CLIENT}, "efs", "noresvport", "access denied by server while mounting 127.0.0.1:/"),
+        ({"plain": [], "tls": CLIENT}, "efs", "tls", ""),
+        ({"plain": CLIENT, "tls": CLIENT}, "nfs4", OPTIONS, ""),
+        ({"plain": CLIENT, "tls": []}, "efs", "tls", "access denied"),
+        ({"plain": [], "tls": []}, "efs", f"tls,accesspoint={POINT}", ""),
+        ({"plain": [], "tls": [], "access_points": {POINT: points(allowed=[])}}, "efs", f"tls,accesspoint={POINT}", "access denied"),
+        ({"access_points": {}}, "efs", f"tls,accesspoint={POINT}", "access denied"),
+        (
+            {"access_points": {POINT: points(path="/nowhere", creation=None)}},
+            "efs",
+            f"tls,accesspoint={POINT}",
+            "No such file or directory",
+        ),
+    ],
+)
+def test_a_policy_decides_who_mounts(exported: Hosts, access: dict[str, object], kind: str, options: str, message: str) -> None:
+    exported.runtime.export(FILE_SYSTEM, [SERVER], OPEN | {"access_points": {POINT: points()}} | access)
+    command = f"sudo mkdir -p /mnt/asked && sudo mount -t {kind} -o {options} {SERVER}:/ /mnt/asked"
+    done = exported.first.ssh(command, check=False)
+    assert (done.returncode == 0) is (not message), done.stderr
+    assert message in done.stderr
+    if not message:
+        exported.first.ssh("sudo umount /mnt/asked")
+
+
+def test_without_the_right_to_write_a_mount_is_read_only(exported: Hosts) -> None:
+    exported.runtime.export(FILE_SYSTEM, [SERVER], OPEN | {"plain": ["ClientMount"]})
+    exported.first.ssh(f"sudo mkdir -p /mnt/asked && sudo mount -t nfs4 -o {OPTIONS} {SERVER}:/ /mnt/asked")
+    assert "Read-only file system" in exported.first.ssh("sudo touch /mnt/asked/file; sudo umount /mnt/asked", check=False).stderr
+
+
+def test_an_access_point_shows_its_directory_and_nothing_else(exported: Hosts) -> None:
+    """Which EFS makes when a client first comes through it, and leaves as it is from then on."""
+    exported.runtime.export(FILE_SYSTEM, [SERVER], OPEN | {"access_points": {POINT: points()}})
+    host = exported.first
+    mount = f"sudo mkdir -p /mnt/point /mnt/whole && sudo mount -t efs -o tls,accesspoint={POINT} {FILE_SYSTEM}:/ /mnt/point"
+    host.ssh(f"{mount} && echo mine >/mnt/point/file && sudo mount -t efs -o tls {FILE_SYSTEM}:/ /mnt/whole")
+    assert host.ssh("cat /mnt/whole/teams/bert/file; stat -c '%u:%g %a' /mnt/point; ls /mnt/point").stdout.split("\n") == [
+        "mine",
+        "1000:1000 750",
+        "file",
+        "",
+    ]
+    host.ssh("sudo umount /mnt/point && sudo chown root:root /mnt/whole/teams/bert")
+    host.ssh(mount)
+    assert host.ssh("stat -c %U /mnt/point").stdout == "root\n"
+    host.ssh("sudo umount /mnt/point && sudo rm -r /mnt/whole/teams && sudo umount /mnt/whole")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ KEYS = re.compile(
     r"aws:(calledvia|principalaccount|principalarn|requestedregion|resourceaccount|securetransport|tagkeys|userid|username|viaawsservice)"
     r"|(aws|ec2|autoscaling|iam):(request|resource)tag/.+"
     r"|autoscaling:(launchconfigurationname|launchtemplateversionspecified)"
-    r"|ec2:(createaction|islaunchtemplateresource|launchtemplate)|elasticfilesystem:createaction"
+    r"|ec2:(createaction|islaunchtemplateresource|launchtemplate)|elasticfilesystem:(accessedviamounttarget|accesspointarn|createaction)"
     r"|iam:(awsservicename|passedtoservice|permissionsboundary|policyarn)|s3:resourceaccount|ssm:sessiondocumentaccesscheck"
     r"|kms:(encryptioncontext:.+|keyspec|keyusage|resourcealiases|viaservice)",
     re.IGNORECASE,
@@ -92,8 +92,8 @@ def _decide_for_key(documents: Iterable[str], question: Question, boundary: str 
     by_iam = decide(documents, replace(question, key_policy=""), boundary)
     account = str(question.context["aws:principalaccount"])
     everybody = {account, f"arn:aws:iam::{account}:root"}
-    of_caller = _decide([_about(question.key_policy, {"*", str(question.context["aws:principalarn"])})], question)
-    of_account = _decide([_about(question.key_policy, everybody)], question)
+    of_caller = _decide([about(question.key_policy, {"*", str(question.context["aws:principalarn"])})], question)
+    of_account = _decide([about(question.key_policy, everybody)], question)
     for decision in (by_iam, of_caller, of_account):
         if decision.effect is Effect.DENIED:
             return decision
@@ -102,7 +102,7 @@ def _decide_for_key(documents: Iterable[str], question: Question, boundary: str 
     return by_iam if of_account.effect is Effect.ALLOWED else Decision(Effect.NOT_ALLOWED_BY_RESOURCE)
 
 
-def _about(document: str, principals: set[str]) -> str:
+def about(document: str, principals: set[str]) -> str:
     """A resource's policy with those statements alone whose principals include one of these."""
     statements = []
     for statement in _list(json.loads(document)["Statement"]):
@@ -123,8 +123,8 @@ def _decide(documents: Iterable[str], question: Question) -> Decision:
 
 def _matches(statement: Mapping[str, Any], question: Question) -> bool:
     return (
-        _is_about(statement, "Action", question.action, lambda pattern, value: _glob(pattern.lower(), value.lower()))
-        and _is_about(statement, "Resource", question.resource, lambda pattern, value: _resource(pattern, value, question))
+        _isabout(statement, "Action", question.action, lambda pattern, value: _glob(pattern.lower(), value.lower()))
+        and _isabout(statement, "Resource", question.resource, lambda pattern, value: _resource(pattern, value, question))
         and all(
             _holds(operator, key, _list(values), question)
             for operator, keys in statement.get("Condition", {}).items()
@@ -133,7 +133,7 @@ def _matches(statement: Mapping[str, Any], question: Question) -> bool:
     )
 
 
-def _is_about(statement: Mapping[str, Any], element: str, value: str, match: Callable[[str, str], bool]) -> bool:
+def _isabout(statement: Mapping[str, Any], element: str, value: str, match: Callable[[str, str], bool]) -> bool:
     if element in statement:
         return any(match(pattern, value) for pattern in _list(statement[element]))
     if f"Not{element}" in statement:

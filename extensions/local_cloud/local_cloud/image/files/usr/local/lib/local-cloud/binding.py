@@ -6,14 +6,15 @@ Exit statuses are those of mount(8): 1 usage, 32 mount failure.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Collection
-from typing import NoReturn
+from typing import Any, NoReturn
 
 EXPORTS = "/srv/local-cloud/file-systems"
-SERVERS = EXPORTS + "/.servers"
+SERVERS, ACCESS = EXPORTS + "/.servers", EXPORTS + "/.access"
 USAGE, FAILURE = 1, 32
 # The file system independent options of mount(8).
 GENERAL_OPTIONS = (
@@ -66,12 +67,40 @@ def servers() -> list[str]:
     return os.listdir(SERVERS)
 
 
-def folder(server: str, path: str) -> str | None:
-    """The folder behind a path on one of these servers; None when there is no such folder."""
+def access(server: str) -> dict[str, Any]:
+    """What clients of the file system on one of these servers may do."""
+    with open(os.path.join(ACCESS, _identifier(server)), encoding="ascii") as stream:
+        return dict(json.load(stream))
+
+
+def admit(allowed: Collection[str], source: str, options: list[str]) -> None:
+    """End with the status of a mount that the server refuses, or have it be read-only, as the policy says."""
+    if "ClientMount" not in allowed:
+        fail(f"access denied by server while mounting {source}")
+    if "ClientWrite" not in allowed:
+        options.append("ro")
+
+
+def folder(server: str, path: str, root: str = "/") -> str | None:
+    """The folder behind a path below a root directory on one of these servers; None when there is no such folder."""
+    whole = os.path.realpath(os.path.join(EXPORTS, _identifier(server)))
+    top = os.path.realpath(whole + os.path.normpath(root))
+    found = os.path.realpath(top + os.path.normpath(path))
+    return found if os.path.isdir(found) and (found + "/").startswith(top + "/") and (top + "/").startswith(whole + "/") else None
+
+
+def make_folder(server: str, path: str, creation: dict[str, Any]) -> None:
+    """Make the root directory of an access point, unless it is there."""
+    found = os.path.join(EXPORTS, _identifier(server)) + path
+    if not os.path.isdir(found):
+        os.makedirs(found)
+        os.chown(found, creation["OwnerUid"], creation["OwnerGid"])
+        os.chmod(found, int(creation["Permissions"], 8))
+
+
+def _identifier(server: str) -> str:
     with open(os.path.join(SERVERS, server), encoding="ascii") as stream:
-        root = os.path.realpath(os.path.join(EXPORTS, stream.read().strip()))
-    found = os.path.realpath(root + os.path.normpath(path))
-    return found if os.path.isdir(found) and (found + "/").startswith(root + "/") else None
+        return stream.read().strip()
 
 
 def bind(source: str, target: str, options: Collection[str]) -> None:
