@@ -176,6 +176,8 @@ CHANGES = (
     "ec2:RevokeSecurityGroupEgress",
     "ec2:RevokeSecurityGroupIngress",
     "elasticfilesystem:DeleteFileSystem",
+    "elasticfilesystem:DeleteFileSystemPolicy",
+    "elasticfilesystem:PutFileSystemPolicy",
     "elasticfilesystem:TagResource",
     "elasticfilesystem:UpdateFileSystem",
     "fsx:DeleteDataRepositoryAssociation",

@@ -182,6 +182,18 @@ options:
     default: false
 """
 
+    MOUNT = r"""
+options:
+  encrypt_in_transit:
+    description:
+      - Whether the nodes mount EFS through TLS. They need C(amazon-efs-utils), which is installed where the distribution has it.
+      - Left out, each node does whose image has that package, and the others use plain NFS. A cluster that was launched for plain NFS
+        keeps that.
+      - With V(true), the policy of a file system of the cluster's own refuses plain NFS, as soon as no node of any cluster is without TLS.
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
+    type: bool
+"""
+
     FILE_SYSTEM = r"""
 options:
   efs:
@@ -539,13 +551,6 @@ options:
       - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
     default: /efs
-  encrypt_in_transit:
-    description:
-      - Whether the nodes mount EFS through TLS. They need C(amazon-efs-utils), which is installed where the distribution has it.
-      - Left out, each node does whose image has that package, and the others use plain NFS. A cluster that was launched for plain NFS
-        keeps that.
-      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
-    type: bool
   lustre_mount_point:
     description:
       - Where the nodes mount the Lustre file system at boot.

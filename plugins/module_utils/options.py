@@ -47,8 +47,12 @@ STORAGE: dict[str, Any] = {
     "kms_key_id": {"type": "str"},
     "delete_data": {"type": "bool", "default": False},
 }
+MOUNT: dict[str, Any] = {
+    "encrypt_in_transit": {"type": "bool"},
+}
 FILE_SYSTEM: dict[str, Any] = {
     **STORAGE,
+    **MOUNT,
     "efs": {"type": "bool", "default": True},
     "file_system_id": {"type": "str"},
     "encrypted": {"type": "bool", "default": True},
@@ -126,7 +130,7 @@ NODES: dict[str, Any] = {
     "placement_group": {"type": "str"},
     "login_user": {"type": "str", "default": "ubuntu"},
     "mount_point": {"type": "str", "default": "/efs"},
-    "encrypt_in_transit": {"type": "bool"},
+    **MOUNT,
     "lustre_mount_point": {"type": "str", "default": "/fsx"},
 }
 CLUSTER: dict[str, Any] = {**COMMON, **NETWORK, **FILE_SYSTEM, **LUSTRE, **INSTANCE_ROLE, **NODES}

@@ -291,7 +291,12 @@ def explain(output: str, storage: Storage) -> str:
     if re.search(r"timed? ?out|status 124|Input/output error", output, re.IGNORECASE):
         return f"{server} does not answer: the storage's security group must let this host in on {storage.client.ports}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
-        return f"{server} refuses this host: see the file system's policy (plain NFS is anonymous and not encrypted in transit)"
+        if storage.kind == "efs":
+            return f"{server} refuses this host: its policy must let clients mount it that have no IAM identity and come through TLS"
+        return (
+            f"{server} refuses this host: see the file system's policy (plain NFS is anonymous and not encrypted in transit). "
+            f"If it demands TLS, the host needs amazon-efs-utils, and encrypt_in_transit must not be false"
+        )
     if re.search(r"No such device|unknown filesystem type|bad option; for several filesystems", output):
         return storage.client.advice
     return "mount says: {0}".format(output.strip() or "nothing")

@@ -17,6 +17,7 @@ extends_documentation_fragment:
   - deeplearning.cluster.provisioning.adopted_network
   - deeplearning.cluster.provisioning.network
   - deeplearning.cluster.provisioning.storage
+  - deeplearning.cluster.provisioning.mount
   - deeplearning.cluster.provisioning.file_system
   - deeplearning.cluster.provisioning.lustre_use
   - deeplearning.cluster.provisioning.lustre

@@ -15,6 +15,7 @@ extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.adopted_network
   - deeplearning.cluster.provisioning.storage
+  - deeplearning.cluster.provisioning.mount
   - deeplearning.cluster.provisioning.file_system
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

@@ -34,6 +34,7 @@ extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.adopted_network
   - deeplearning.cluster.provisioning.adopted_role
+  - deeplearning.cluster.provisioning.mount
   - deeplearning.cluster.provisioning.nodes
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

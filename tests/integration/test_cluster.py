@@ -26,6 +26,7 @@ EXPECTED = {
     "security_group ssh",
     "security_group storage",
     "file_system main",
+    "file_system_policy main",
     "mount_target us-east-1a",
     "role nodes",
     "instance_profile nodes",
@@ -78,7 +79,7 @@ def test_life_of_a_cluster(cloud, run, definition, name):
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
     gone = run("cluster", cluster=name, state="absent", check=True)
-    assert steps(gone) == {("delete", item) for item in EXPECTED - {"file_system main"}}
+    assert steps(gone) == {("delete", item) for item in EXPECTED - {"file_system main", "file_system_policy main"}}
     assert numbers(cloud, name)
     result = run("cluster", cluster=name, state="absent")
     assert steps(result) == steps(gone)

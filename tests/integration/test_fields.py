@@ -293,7 +293,7 @@ FIELDS = {
     ),
     "login_user": Field(REPLACE, second="admin", shows="update launch_template workers user_data: .*admin"),
     "mount_point": Field(REPLACE, "reserved", second="/shared", shows="update launch_template workers user_data: .* /shared nfs4 "),
-    "encrypt_in_transit": Field(REPLACE, second=True, shows="update launch_template workers user_data: .*add 'fs-[0-9a-f]+:/ /efs efs tls"),
+    "encrypt_in_transit": Field(REPLACE, second=False, shows="update launch_template workers user_data: .*add 'fs-[0-9a-f]+[.]efs"),
     "lustre_mount_point": Field(REPLACE, second="/scratch", shows="update launch_template workers user_data: .* /scratch lustre "),
 }
 

@@ -10,6 +10,7 @@ import json
 import time
 
 import pytest
+from local_cloud.testing import wait_until
 
 from .conftest import ModuleFailed
 from .test_cluster import instances, steps
@@ -192,7 +193,7 @@ def test_tls_is_for_new_nodes(cloud, run, definition, name):
         return {node["number"]: node["file_system_tls"] for node in run("cluster_info", cluster=name)["nodes"]}
 
     # The nodes go on mounting as they were launched to, also for the role that looks after their mounts
-    assert not run("cluster", **definition)["changed"]
+    assert steps(run("cluster", **definition)) == {POLICY}
     assert mounts() == {1: "true", 2: "true", 3: "true"}
     run("cluster", **definition, replace_nodes=True)
     assert mounts() == {1: "preferred", 2: "preferred", 3: "preferred"}
@@ -210,6 +211,109 @@ def test_no_node_is_replaced_for_what_became_the_default(cloud, run, definition,
         run("node_group", cluster=name, state="absent", group=group)
     run("cluster", **definition)
     assert {node["file_system_tls"] for node in run("cluster_info", cluster=name)["nodes"]} == {"preferred"}
+
+
+POLICY = ("update", "file_system_policy main")
+
+
+def policy(cloud, file_system):
+    """The effects of the statements in the policy of a file system."""
+    found = cloud.client("efs").describe_file_system_policy(FileSystemId=file_system)["Policy"]
+    return [statement["Effect"] for statement in json.loads(found)["Statement"]]
+
+
+def test_a_new_file_system_has_a_policy(cloud, run, definition, name):
+    predicted = run("cluster", **definition, check=True)
+    made = run("cluster", **definition)
+    assert ("create", "file_system_policy main") in steps(made) == steps(predicted)
+    file_system = made["resources"]["file_system"]["main"]
+    assert policy(cloud, file_system) == ["Allow"]
+    cloud.control.forget_calls()
+    assert not run("cluster", **definition)["changed"]
+    assert writes(cloud) == []
+
+    # What somebody has changed in it is put right, what somebody has taken away comes back
+    efs = cloud.client("efs")
+    document = json.loads(efs.describe_file_system_policy(FileSystemId=file_system)["Policy"])
+    document["Statement"][0]["Principal"] = {"AWS": "arn:aws:iam::123456789012:root"}
+    efs.put_file_system_policy(FileSystemId=file_system, Policy=json.dumps(document))
+    wait_until(lambda: "123456789012:root" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"], 30)
+    same(run, definition, {POLICY})
+    efs.delete_file_system_policy(FileSystemId=file_system)
+    wait_until(lambda: has_no_policy(efs, file_system), 30)
+    same(run, definition, {("create", "file_system_policy main")})
+
+    # It goes with the data, and stays with it
+    gone = run("cluster", cluster=name, state="absent")
+    assert "file_system_policy main" not in {resource for _action, resource in steps(gone)}
+    assert policy(cloud, file_system) == ["Allow"]
+    gone = run("cluster", cluster=name, state="absent", delete_data=True)
+    assert {("delete", "file_system main"), ("delete", "file_system_policy main")} <= steps(gone)
+
+
+def has_no_policy(efs, file_system):
+    try:
+        efs.describe_file_system_policy(FileSystemId=file_system)
+    except efs.exceptions.PolicyNotFound:
+        return True
+    return False
+
+
+def test_the_policy_demands_tls_of_a_new_cluster_at_once(cloud, run, definition, name):
+    made = run("cluster", **definition, encrypt_in_transit=True)["resources"]["file_system"]["main"]
+    assert policy(cloud, made) == ["Allow", "Deny"]
+    assert not run("cluster", **definition, encrypt_in_transit=True)["changed"]
+    # A tag that somebody has taken off a node is no reason to drop it, the definition is
+    tag = {"Key": "deeplearning:file-system-tls"}
+    cloud.client("ec2").delete_tags(Resources=[next(iter(instances(cloud, name)))], Tags=[tag])
+    assert not run("cluster", **definition, encrypt_in_transit=True)["changed"]
+    assert POLICY in steps(run("cluster", **definition))
+    assert policy(cloud, made) == ["Allow"]
+
+
+def test_the_policy_demands_tls_once_no_node_is_without(cloud, run, definition, name):
+    """A policy counts for what is mounted, too: of this cluster and of others."""
+    network = run("cluster", **definition)["resources"]
+    file_system = network["file_system"]["main"]
+    other = {
+        **definition,
+        "cluster": f"{name}-b",
+        "worker_count": 1,
+        "vpc_id": network["vpc"]["main"],
+        "public_subnet_ids": [network["subnet"]["public-us-east-1a"]],
+        "private_subnet_ids": [network["subnet"]["private-us-east-1a"]],
+        "security_group_ids": {"nodes": network["security_group"]["nodes"]},
+        "file_system_id": file_system,
+    }
+    run("cluster", **other)
+    tls = {**definition, "encrypt_in_transit": True}
+    assert POLICY not in steps(run("cluster", **tls))
+    assert POLICY not in steps(run("cluster", **tls, replace_nodes=True)), "the nodes were mounting as the run began"
+    assert not run("cluster", **tls)["changed"], "there are the other cluster's"
+    run("cluster", **{**other, "encrypt_in_transit": True}, replace_nodes=True)
+    assert policy(cloud, file_system) == ["Allow"], "an adopted file system is not changed"
+    same(run, tls, {POLICY})
+    assert policy(cloud, file_system) == ["Allow", "Deny"]
+    run("cluster", **other, state="absent")
+
+
+def test_a_policy_of_somebody_else_stays(cloud, run, definition, name):
+    file_system = run("cluster", **definition)["resources"]["file_system"]["main"]
+    efs = cloud.client("efs")
+    statement = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "elasticfilesystem:ClientMount"}
+    theirs = json.dumps({"Version": "2012-10-17", "Id": "efs-policy-wizard-1", "Statement": [statement]})
+    efs.put_file_system_policy(FileSystemId=file_system, Policy=theirs)
+    wait_until(lambda: "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"], 30)
+    result = run("cluster", **{**definition, "encrypt_in_transit": True})
+    assert POLICY not in steps(result)
+    assert "has a policy that is not the cluster's (its Id is 'efs-policy-wizard-1')" in str(result["warnings"])
+    assert "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"]
+
+
+def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
+    theirs = foreign_file_system(cloud, name)
+    run("cluster", **definition, file_system_id=theirs, encrypt_in_transit=True)
+    assert has_no_policy(cloud.client("efs"), theirs)
 
 
 @pytest.mark.parametrize(

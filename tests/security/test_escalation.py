@@ -21,6 +21,7 @@ MINE, THEIRS = "bert", "gpt"
 DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
 EVERYTHING = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]})
 ANYBODY = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]})
+FILE_SYSTEM_POLICY = ANYBODY.replace("sts:AssumeRole", "elasticfilesystem:ClientMount")
 EC2 = ANYBODY.replace('{"AWS": "*"}', '{"Service": "ec2.amazonaws.com"}')
 ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
 NODES = "nodes-us-east-1"
@@ -375,6 +376,16 @@ ATTACKS = {
         "tag_resource",
         lambda mine, theirs, _who: {"ResourceId": theirs.file_system, "Tags": tags(MINE)},
     ),
+    "a policy of another file system": (
+        "efs",
+        "put_file_system_policy",
+        lambda mine, theirs, _who: {"FileSystemId": theirs.file_system, "Policy": FILE_SYSTEM_POLICY},
+    ),
+    "the end of another file system's policy": (
+        "efs",
+        "delete_file_system_policy",
+        lambda mine, theirs, _who: {"FileSystemId": theirs.file_system},
+    ),
     "the end of another file system": ("efs", "delete_file_system", lambda mine, theirs, _who: {"FileSystemId": theirs.file_system}),
     "a policy of another bucket": (
         "s3",
@@ -444,6 +455,18 @@ OWN = {
         "efs",
         "create_mount_target",
         lambda mine: {"FileSystemId": mine.file_system, "SubnetId": mine.subnet, "SecurityGroups": [mine.group]},
+    ),
+    "a policy of a file system": (
+        "provision",
+        "efs",
+        "put_file_system_policy",
+        lambda mine: {"FileSystemId": mine.file_system, "Policy": FILE_SYSTEM_POLICY},
+    ),
+    "the end of a file system's policy": (
+        "destroy",
+        "efs",
+        "delete_file_system_policy",
+        lambda mine: {"FileSystemId": mine.file_system},
     ),
     "the console": ("configure", "ec2", "get_console_output", lambda mine: {"InstanceId": mine.instance}),
     "the authority": ("configure", "ssm", "get_parameter", lambda mine: {"Name": mine.authority, "WithDecryption": True}),

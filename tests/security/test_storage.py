@@ -16,6 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._network impo
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import facts
 from hosts.cluster import Cluster
 from local_cloud.hosts.podman import as_root
+from local_cloud.runtime import OPEN
 from local_cloud.testing import bare_hosts
 
 FILE_SYSTEM = "fs-0123456789abcdef0"
@@ -120,6 +121,26 @@ def test_a_host_that_has_the_client_mounts_through_tls(hosts):
     host.ssh(f"sudo umount /efs && sudo mv {CLIENT} {CLIENT}.away")
     configure(hosts)
     assert [entries(each) for each in hosts.hosts] == [[PLAIN.entry]] * 2
+
+
+def test_a_policy_that_demands_tls_keeps_plain_nfs_out(hosts):
+    """The message says whose refusal it is, and what to do."""
+    first, second = hosts.hosts
+    configure(hosts)
+    first.ssh(f"sudo umount /efs && sudo mv {CLIENT}.away {CLIENT}")
+    second.ssh("sudo umount /efs")
+    servers = [PLAIN.source.split(":", maxsplit=1)[0]]
+    try:
+        hosts.runtime.export(FILE_SYSTEM, servers, OPEN | {"plain": []})
+        refused = configure(hosts, "-e", "shared_storage_timeout=2", fails=True)
+        assert "refuses this host: see the file system's policy" in refused
+        assert "If it demands TLS, the host needs amazon-efs-utils" in refused
+        first.ssh("mountpoint -q /efs")
+        assert second.ssh("mountpoint -q /efs", check=False).returncode != 0
+    finally:
+        hosts.runtime.export(FILE_SYSTEM, servers)
+        first.ssh(f"sudo umount /efs; sudo mv {CLIENT} {CLIENT}.away")
+    configure(hosts)
 
 
 @pytest.mark.parametrize("described", [PLAIN, TLS, storage.lustre("a@tcp:/b", "/fsx")])

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The calls to AWS for an EFS file system and its mount targets."""
+"""The calls to AWS for an EFS file system, its policy and its mount targets."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ CALLS = Calls(
     reads=(
         "ec2:DescribeInstances",
         "ec2:DescribeNetworkInterfaces",
+        "elasticfilesystem:DescribeFileSystemPolicy",
         "elasticfilesystem:DescribeFileSystems",
         "elasticfilesystem:DescribeMountTargetSecurityGroups",
         "elasticfilesystem:DescribeMountTargets",
@@ -20,11 +21,13 @@ CALLS = Calls(
         "elasticfilesystem:CreateMountTarget",
         "elasticfilesystem:DeleteMountTarget",
         "elasticfilesystem:ModifyMountTargetSecurityGroups",
+        "elasticfilesystem:PutFileSystemPolicy",
         "elasticfilesystem:TagResource",
         "elasticfilesystem:UpdateFileSystem",
     ),
     absent=(
         "elasticfilesystem:DeleteFileSystem",
+        "elasticfilesystem:DeleteFileSystemPolicy",
         "elasticfilesystem:DeleteMountTarget",
     ),
 )

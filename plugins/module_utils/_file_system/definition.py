@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from .._plan.resources import Address, Ref, Wanted
 FILE_SYSTEM = Address("file_system", "main")
 FORMER = Address("file_system", "former")
 """One of the cluster's own that it has left for an adopted one."""
+POLICY = Address("file_system_policy", "main")
+POLICY_ID = "deeplearning.cluster"
+"""What the policies that clusters put are known by."""
 
 
 def mount_target(zone: str) -> Address:
@@ -48,6 +52,50 @@ def file_system(options: Mapping[str, Any], tags: Callable[[Address], dict[str, 
             "tags": tags(FILE_SYSTEM),
         },
     )
+
+
+def file_system_policy(*, tls_required: bool) -> Wanted:
+    return Wanted(POLICY, {"file_system": Ref(FILE_SYSTEM), "policy": comparable_policy(policy_document(tls_required=tls_required))})
+
+
+def policy_document(*, tls_required: bool) -> dict[str, Any]:
+    """Clients have no identity, so that the network lets them in: the security groups of the mount targets.
+
+    https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
+    """
+    allow = {
+        "Effect": "Allow",
+        "Principal": {"AWS": "*"},
+        "Action": [f"elasticfilesystem:{action}" for action in ("ClientMount", "ClientWrite", "ClientRootAccess")],
+        "Condition": {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
+    }
+    deny = {"Effect": "Deny", "Principal": {"AWS": "*"}, "Action": "*", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
+    return {"Version": "2012-10-17", "Id": POLICY_ID, "Statement": [allow, deny] if tls_required else [allow]}
+
+
+def comparable_policy(document: Mapping[str, Any]) -> str:
+    """What a file system's policy means, as JSON: EFS keeps neither the order of its parts nor their form, and names itself in it."""
+    statements = [
+        {name: _comparable(name, value) for name, value in statement.items() if name not in ("Sid", "Resource")}
+        for statement in _list(document["Statement"])
+    ]
+    return json.dumps(sorted(statements, key=lambda statement: json.dumps(statement, sort_keys=True)), sort_keys=True)
+
+
+def _comparable(name: str, value: Any) -> Any:
+    if name == "Condition":
+        return {operator: {key.lower(): sorted(map(_text, _list(each))) for key, each in keys.items()} for operator, keys in value.items()}
+    if name == "Principal":
+        return {kind: sorted(_list(each)) for kind, each in ({"AWS": value} if isinstance(value, str) else value).items()}
+    return sorted(_list(value))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def mount_targets(zones: Sequence[str]) -> list[Wanted]:

@@ -1,10 +1,11 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and changes EFS file systems and their mount targets. One AWS call per step."""
+"""Reads and changes EFS file systems, their policies and their mount targets. One AWS call per step."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,17 @@ from .._network.definition import STORAGE_GROUP, VPC
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
 from ..unit import Request
-from .definition import FILE_SYSTEM, FORMER, host_address, mount_target, stale_mount_target
+from .definition import (
+    FILE_SYSTEM,
+    FORMER,
+    POLICY,
+    POLICY_ID,
+    comparable_policy,
+    host_address,
+    mount_target,
+    policy_document,
+    stale_mount_target,
+)
 
 try:
     from botocore.exceptions import ClientError
@@ -134,7 +145,21 @@ def _used(request: Request, description: Mapping[str, Any], network: Sequence[Fo
     with ThreadPoolExecutor(8) as pool:
         here = pool.map(partial(_mount_target, cloud), [target for target in targets if target["VpcId"] == vpc])
         mount_targets = [replace(item, adopted=not own & item.properties["security_groups"]) for item in here]
-    return [replace(file_system, attributes=attributes), *mount_targets]
+    policies = [] if file_system.adopted else _read_policy(cloud, file_system.id)
+    return [replace(file_system, attributes=attributes), *policies, *mount_targets]
+
+
+def _read_policy(cloud: Cloud, file_system_id: str) -> list[Found]:
+    """The policy of a file system, if it has one; with another Id than ours it is somebody else's."""
+    try:
+        document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
+    except ClientError as error:
+        if is_missing(error):
+            return []
+        raise
+    policy_id = document.get("Id")
+    properties = {"file_system": file_system_id, "policy": comparable_policy(document)}
+    return [Found(POLICY, f"{file_system_id}/policy", properties, {"policy_id": policy_id}, adopted=policy_id != POLICY_ID)]
 
 
 def _found(request: Request, description: Mapping[str, Any]) -> Found:
@@ -246,6 +271,38 @@ def _delete_file_system(cloud: Cloud, found: Found) -> None:
     cloud.wait_until(f"Deletion of file system {found.id}", gone)
 
 
+def _create_policy(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    return _put_policy(cloud, Found(address, f"{properties['file_system']}/policy", properties), properties, frozenset())
+
+
+def _put_policy(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> Found:
+    documents = [policy_document(tls_required=required) for required in (False, True)]
+    document = next(each for each in documents if comparable_policy(each) == properties["policy"])
+    cloud.once_visible(
+        cloud.efs.put_file_system_policy,
+        "FileSystemNotFound",
+        "IncorrectFileSystemLifeCycleState",
+        FileSystemId=properties["file_system"],
+        Policy=json.dumps(document),
+    )
+    return replace(found, properties=properties)
+
+
+def _settle_policy(cloud: Cloud, found: Found) -> Found:
+    """Waits until it is shown, so that the next run finds it."""
+
+    def shown() -> bool:
+        return [item.properties for item in _read_policy(cloud, found.properties["file_system"])] == [found.properties]
+
+    cloud.wait_until(f"Policy of {found.properties['file_system']}", shown)
+    return found
+
+
+def _delete_policy(cloud: Cloud, found: Found) -> None:
+    delete = cloud.efs.delete_file_system_policy
+    cloud.once_unused(delete, "IncorrectFileSystemLifeCycleState", FileSystemId=found.properties["file_system"])
+
+
 def _create_mount_target(cloud: Cloud, address: Address, properties: Properties) -> Found:
     try:
         created = cloud.once_visible(
@@ -296,8 +353,17 @@ KINDS = (
         update=_update_file_system,
         settle=_settle_file_system,
         updatable=frozenset({"throughput_mode", "provisioned_throughput", "tags"}),
-        deleted_after=("mount_target",),
+        deleted_after=("mount_target", "file_system_policy"),
         advice="A file system keeps this setting for life. Put the old value back, or copy the data to a new file system and adopt that.",
+    ),
+    Kind(
+        "file_system_policy",
+        _create_policy,
+        _delete_policy,
+        update=_put_policy,
+        settle=_settle_policy,
+        updatable=frozenset({"policy"}),
+        deleted_after=("mount_target",),
     ),
     Kind(
         "mount_target",

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 
 from .._network.definition import VPC
 from .._network.zones import zones
-from .._nodes.definition import FILE_SYSTEM_TAG
+from .._nodes.definition import FILE_SYSTEM_TAG, FILE_SYSTEM_TLS_TAG, tls_tag
 from .._plan.plan import Action, Change
 from .._plan.resources import Found, Wanted
 from ..unit import Request, Unit
 from . import definition, resources
 from .calls import CALLS
-from .users import others, refuse_in_use
+from .users import others, refuse_in_use, users
 
 
 def _read(request: Request, network: Sequence[Found]) -> list[Found]:
@@ -26,7 +26,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     if not request.options["efs"]:
         return []
     file_system, vpc = find(found), next((item.id for item in found if item.address == VPC), None)
-    own = [definition.file_system(request.options, request.tags(resources.COMPONENT))] if not request.options["file_system_id"] else []
+    own = [] if request.options["file_system_id"] else _own(request, found)
     attributes = file_system.attributes if file_system else {}
     if attributes.get("vpc", vpc) not in (None, vpc):
         return own  # mounted by address: a file system has mount targets in one VPC only
@@ -34,8 +34,27 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     return [*own, *definition.mount_targets(places)]
 
 
+def _own(request: Request, found: Sequence[Found]) -> list[Wanted]:
+    file_system = definition.file_system(request.options, request.tags(resources.COMPONENT))
+    return [file_system, definition.file_system_policy(tls_required=_is_tls_required(request, found))]
+
+
+def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
+    """Whether the policy refuses plain NFS. It counts for what is mounted, so it does once no node is, or will be, without TLS."""
+    if not request.options["encrypt_in_transit"]:
+        return False
+    file_system, required = find(found), definition.file_system_policy(tls_required=True).properties["policy"]
+    if any(item.address == definition.POLICY and item.properties["policy"] == required for item in found):
+        return True
+    groups = [item.properties["tags"] for item in found if item.address.kind == "auto_scaling_group"]
+    said = [tags.get(FILE_SYSTEM_TLS_TAG) for tags in groups if FILE_SYSTEM_TAG in tags]
+    said += [user.tls for user in users(request.cloud, FILE_SYSTEM_TAG, file_system.id)] if file_system else []
+    return set(said) <= {tls_tag(True)}
+
+
 def _keeps(request: Request, item: Found) -> bool:
-    return item.address.kind == definition.FILE_SYSTEM.kind and (request.present or not request.options["delete_data"])
+    kept = (definition.FILE_SYSTEM.kind, definition.POLICY.kind)
+    return item.address.kind in kept and (request.present or not request.options["delete_data"])
 
 
 def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -> None:

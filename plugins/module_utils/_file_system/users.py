@@ -9,33 +9,40 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from .._aws import CLUSTER_TAG, Cloud, CloudError
+from .._nodes.definition import FILE_SYSTEM_TLS_TAG
 from .._nodes.membership import group_of, tags_of
 
 
 @dataclass(frozen=True)
 class User:
-    """A node of another cluster."""
+    """A node."""
 
     cluster: str
     vpc: str
     zone: str
+    tls: str | None
+    """What its tag says about TLS."""
 
 
 def others(cloud: Cloud, tag: str, file_system_id: str) -> list[User]:
     """The live nodes of other clusters that mount a file system, whose id is their C(tag)."""
+    return [user for user in users(cloud, tag, file_system_id) if user.cluster != cloud.cluster]
+
+
+def users(cloud: Cloud, tag: str, file_system_id: str) -> list[User]:
+    """The live nodes of all clusters that mount a file system, whose id is their C(tag)."""
     filters = [{"Name": f"tag:{tag}", "Values": [file_system_id]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
-    users = [
-        User(tags_of(instance).get(CLUSTER_TAG, ""), instance["VpcId"], instance["Placement"]["AvailabilityZone"])
+    return [
+        User(tags.get(CLUSTER_TAG, ""), instance["VpcId"], instance["Placement"]["AvailabilityZone"], tags.get(FILE_SYSTEM_TLS_TAG))
         for reservation in reservations
         for instance in reservation["Instances"]
-        if group_of(tags_of(instance).get(CLUSTER_TAG, ""), instance)
+        if (tags := tags_of(instance)) and group_of(tags.get(CLUSTER_TAG, ""), instance)
     ]
-    return [user for user in users if user.cluster != cloud.cluster]
 
 
-def refuse_in_use(file_system_id: str, users: Collection[User]) -> None:
+def refuse_in_use(file_system_id: str, found: Collection[User]) -> None:
     """Raises CloudError if there are users."""
-    clusters = sorted({user.cluster for user in users})
+    clusters = sorted({user.cluster for user in found})
     if clusters:
         raise CloudError(f"{file_system_id} is used by nodes of cluster {', '.join(clusters)}. Delete those nodes first.")

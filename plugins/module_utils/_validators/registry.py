@@ -50,6 +50,7 @@ VALIDATORS: tuple[Validator, ...] = (
     storage.StorageKey(),
     storage.LustreOptions(),
     storage.AdoptedFileSystem(),
+    storage.FileSystemPolicy(),
     storage.AdoptedLustre(),
     storage.StoragePorts(),
     storage.StorageKept(),

@@ -12,6 +12,7 @@ from typing import Any
 from .. import storage, validation
 from .._aws import Cloud
 from .._file_system import unit as file_systems
+from .._file_system.definition import POLICY
 from .._file_system.resources import COMPONENT as FILE_SYSTEM
 from .._lustre import unit as lustres
 from .._lustre.resources import COMPONENT as LUSTRE
@@ -25,7 +26,7 @@ from .._nodes.definition import COMPONENT as NODES
 from .._nodes.definition import FILE_SYSTEM_TAG, LUSTRE_TAG
 from .._plan.resources import Found
 from ..unit import Request
-from .base import Validator
+from .base import Level, Validator
 
 KMS_KEY = re.compile(r"(arn:[\w-]+:kms:[\w-]+:\d{12}:key/)?(mrk-)?[0-9a-fA-F-]{32,36}")
 S3_PREFIX = re.compile(rf"s3://{validation.BUCKET_NAME.pattern}(/[^\r\n]*)?")
@@ -150,6 +151,24 @@ class AdoptedFileSystem(Validator):
                 f"{name} has no mount target in {', '.join(lacking)}. With an adopted security group for storage the cluster adds none, "
                 "because it could not tell its own. Add them, or leave that security group out."
             )
+
+
+class FileSystemPolicy(Validator):
+    """Somebody who has put a policy on the cluster's file system keeps it."""
+
+    name = "file_system_policy"
+    components = frozenset({FILE_SYSTEM})
+    level = Level.WARNING
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        for item in found:
+            if item.address == POLICY and item.adopted and not request.options["file_system_id"]:
+                file_system = item.properties["file_system"]
+                yield (
+                    f"file_system: {file_system} has a policy that is not the cluster's (its Id is {item.attributes['policy_id']!r}), "
+                    "and keeps it. For the cluster's own, delete it with "
+                    f"aws efs delete-file-system-policy --file-system-id {file_system}, and provision again."
+                )
 
 
 class AdoptedLustre(Validator):

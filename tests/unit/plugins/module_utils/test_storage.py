@@ -182,7 +182,8 @@ def test_mounted_at_takes_the_topmost():
         (" status 124", PLAIN, "port 2049"),
         (" status 124", LUSTRE, "fs-2.fsx.us-east-1.amazonaws.com does not answer.*988"),
         ("mount.lustre: Can't parse NID 'fs-2'", LUSTRE, "has no address here"),
-        ("mount.nfs4: access denied by server while mounting", PLAIN, "policy"),
+        ("mount.nfs4: access denied by server while mounting", PLAIN, "policy.*If it demands TLS, the host needs amazon-efs-utils"),
+        ("mount.nfs4: access denied by server while mounting 127.0.0.1:/", TLS, "fs-1 refuses this host: its policy.*no IAM identity"),
         ("mount: unknown filesystem type 'nfs4'.", PLAIN, "nfs-common"),
         ("mount: unknown filesystem type 'efs'.", TLS, "install amazon-efs-utils|no amazon-efs-utils"),
         ("mount.lustre: mount failed: No such device", LUSTRE, "no Lustre client"),
@@ -311,6 +312,32 @@ def test_boot_installs_what_amazon_linux_has(host):
 # Of the controller
 
 
+ALLOW, DENY = definition.policy_document(tls_required=True)["Statement"]
+
+
+@pytest.mark.parametrize(
+    ("statements", "same"),
+    [
+        ([ALLOW, DENY], True),
+        ([DENY, ALLOW], True),
+        ([{**ALLOW, "Action": ALLOW["Action"][::-1], "Resource": "arn:aws:elasticfilesystem:us-east-1:1:file-system/fs-1"}, DENY], True),
+        ([ALLOW, {**DENY, "Principal": "*", "Action": ["*"], "Condition": {"Bool": {"aws:securetransport": [False]}}}], True),
+        ([{**ALLOW, "Sid": "mine"}, {**DENY, "Sid": "2"}], True),
+        ([ALLOW], False),
+        ([{**ALLOW, "Action": ALLOW["Action"][:2]}, DENY], False),
+        ([{**ALLOW, "Principal": {"AWS": "arn:aws:iam::1:root"}}, DENY], False),
+        ([{**ALLOW, "Condition": {}}, DENY], False),
+        ([ALLOW, {**DENY, "Condition": {"Bool": {"aws:SecureTransport": "true"}}}], False),
+        ([ALLOW, {**DENY, "Effect": "Allow"}], False),
+        ([ALLOW, DENY, {**ALLOW, "NotPrincipal": {"AWS": "1"}}], False),
+    ],
+)
+def test_policies_are_compared_by_what_they_mean(statements, same):
+    wanted = definition.comparable_policy({"Statement": [ALLOW, DENY]})
+    assert (definition.comparable_policy({"Version": "2008-10-17", "Statement": statements}) == wanted) is same
+    assert definition.comparable_policy({"Statement": ALLOW}) == definition.comparable_policy({"Statement": [ALLOW]})
+
+
 @pytest.mark.parametrize(
     ("targets", "same_vpc", "one_zone", "address"),
     [
@@ -383,7 +410,7 @@ def test_a_new_link_names_only_what_it_carries_over(imports, exports, sent):
     ("kind", "answer"),
     [
         (file_system_resources.KINDS[0], {"FileSystems": [{"LifeCycleState": "error"}]}),
-        (file_system_resources.KINDS[1], {"MountTargets": [{"LifeCycleState": "error"}]}),
+        (file_system_resources.KINDS[2], {"MountTargets": [{"LifeCycleState": "error"}]}),
     ],
 )
 def test_a_state_that_never_passes_is_not_waited_for(kind, answer):
