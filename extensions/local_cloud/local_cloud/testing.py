@@ -176,6 +176,14 @@ class Control:
     def forget_decisions(self) -> None:
         self._ask("DELETE", "decisions")
 
+    def record_parameters(self) -> None:
+        """Record from now on which parameters requests carry, and which of them nothing reads."""
+        self._ask("PUT", "parameters")
+
+    def parameters(self) -> dict[str, list[str]]:
+        """What was recorded: {"sent": ["ec2:CreateVpc CidrBlock", ...], "ignored": [...]}."""
+        return dict(self._ask("GET", "parameters"))
+
     def calls(self) -> list[dict[str, Any]]:
         """The API calls so far: service, region, action, read_only."""
         return list(self._ask("GET", "calls"))

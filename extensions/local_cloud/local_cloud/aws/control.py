@@ -6,6 +6,8 @@ GET    health                            {"status": "ok", "instances": {state: c
 GET    calls     DELETE calls            every call so far: [{"service", "region", "action", "read_only"}]
 GET    decisions DELETE decisions        what policies said about calls of users and roles: [{"caller", "call", "action", "resource",
                                          "effect", "statements"}]
+PUT    parameters                        record from now on what parameters are sent, and which of them nothing reads
+GET    parameters                        what was recorded, as "service:Action Parameter": {"sent": [...], "ignored": [...]}
 GET    faults    PUT faults  [rule ...]  DELETE faults     rules as in faults.Rule, which replace those in force
 GET    paused                            calls that faults hold: [{"service", "action", "stage"}]
 POST   resume    {"execute": true}       let them go; with false, those held before their execution are dropped
@@ -39,6 +41,7 @@ from . import capacity_reservations, quotas, spot
 from .capacity import SPOT
 from .context import ACCOUNT, CLOUD, instances
 from .groups import all_groups, retry_all
+from .parameters import RECORD
 
 if TYPE_CHECKING:
     from .app import LocalCloud
@@ -106,6 +109,8 @@ def _handle(cloud: LocalCloud, method: str, name: str, data: Any) -> Any:
         ("DELETE", "delays"): lambda: _do(_forget_delays),
         ("GET", "decisions"): lambda: list(CLOUD.decisions),
         ("DELETE", "decisions"): lambda: _do(CLOUD.decisions.clear),
+        ("GET", "parameters"): lambda: _do(RECORD.as_dict),
+        ("PUT", "parameters"): lambda: _do(RECORD.start),
         ("GET", "calls"): cloud.recorded_calls,
         ("DELETE", "calls"): cloud.forget_calls,
         ("POST", "reset"): cloud.restore,

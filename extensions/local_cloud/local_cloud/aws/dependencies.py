@@ -11,6 +11,7 @@ from moto.ec2.responses import EC2Response
 from .patching import override
 
 moto_delete_volume = EC2Backend.delete_volume
+moto_delete_subnet = EC2Backend.delete_subnet
 
 
 def _guarded(action: str, parameter: str, check: Any) -> None:
@@ -95,6 +96,15 @@ def delete_volume(self: EC2Backend, volume_id: str) -> Any:
     volume = moto_delete_volume(self, volume_id)
     self.tags.pop(volume_id, None)
     return volume
+
+
+@override(EC2Backend)
+def delete_subnet(self: EC2Backend, subnet_id: str) -> Any:
+    """Delete a subnet with its association with a route table."""
+    subnet = moto_delete_subnet(self, subnet_id)
+    for table in self.route_tables.values():
+        table._associations = {each: associated for each, associated in table._associations.items() if associated != subnet_id}
+    return subnet
 
 
 def _nothing(_backend: EC2Backend, _identifier: str) -> None:

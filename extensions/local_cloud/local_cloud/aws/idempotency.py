@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from .errors import Application
+from .parameters import read
 from .requests import Call, Environ, read_body
 
 Answer = tuple[str, list[tuple[str, str]], bytes]
@@ -23,6 +24,7 @@ class ClientTokens:
         token = _token(environ)
         if not token:
             return application(environ, start)
+        read("ClientToken")
         key = (call.region, call.action, token)
         if key not in self._answers:
             seen: list[Any] = []

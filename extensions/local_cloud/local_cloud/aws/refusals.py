@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import filters, requests, tags
+from . import constraints, filters, requests, tags
+from .access.questions import EC2
+from .parameters import RECORD
 
 CODES = {
     "autoscaling": "ValidationError",
@@ -26,9 +28,18 @@ def find(environ: dict[str, Any], call: requests.Call) -> Refusal | None:
     if parsed is None:
         return None
     operation, parameters = parsed
+    if RECORD.on:
+        RECORD.begin(call, operation.input_shape, parameters)
+    broken = constraints.violated(operation, parameters)
+    if broken is not None:
+        return *broken, 400
     name = filters.unknown(operation, parameters)
     if name is not None:
         return CODES.get(call.service, USUAL_CODE), f"The filter '{name}' is invalid", 400
+    created = EC2[call.action][0] if call.service == "ec2" and call.action in EC2 else ()
+    misplaced = tags.misplaced(parameters, created) if created else None
+    if misplaced is not None:
+        return CODES["ec2"], f"'{misplaced}' is not a valid taggable resource type for this operation.", 400
     key = tags.reserved(parameters)
     if key is not None:
         message = f"Value ( {key} ) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for internal use"

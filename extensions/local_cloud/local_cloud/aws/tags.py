@@ -22,6 +22,12 @@ def reserved(parameters: Any) -> str | None:
     return next((key for key in _keys(parameters) if key.lower().startswith(RESERVED)), None)
 
 
+def misplaced(parameters: Any, created: tuple[str, ...]) -> str | None:
+    """The first resource type in a request's TagSpecifications that the call does not create."""
+    types = (str(each.get("ResourceType")) for each in parameters.get("TagSpecifications") or [])
+    return next((each for each in types if each not in created), None)
+
+
 def _keys(value: Any, of_tags: bool = False) -> Iterator[str]:
     if isinstance(value, dict):
         if of_tags and "Key" in value:

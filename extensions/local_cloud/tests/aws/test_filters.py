@@ -79,7 +79,6 @@ def test_what_is_refused(name: str, filters: Any, refused: str | None) -> None:
         ("ec2", lambda client, wrong: client.describe_instance_types(Filters=wrong), "InvalidParameterValue"),
         ("autoscaling", lambda client, wrong: client.describe_auto_scaling_groups(Filters=wrong), "ValidationError"),
         ("autoscaling", lambda client, wrong: client.describe_tags(Filters=wrong), "ValidationError"),
-        ("fsx", lambda client, wrong: client.describe_data_repository_associations(Filters=wrong), "BadRequest"),
     ],
 )
 def test_a_request_with_an_unlisted_filter_is_refused(account: Account, service: str, ask: Callable[..., Any], code: str) -> None:

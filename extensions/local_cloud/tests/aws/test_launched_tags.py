@@ -93,7 +93,7 @@ def test_an_interface_that_outlives_its_instance_has_no_tag_of_the_group(account
             ),
             "ValidationError",
         ),
-        ("efs", lambda efs, _: efs.create_file_system(CreationToken="forged", Tags=FORGED), "BadRequest"),
+        ("efs", lambda efs, _: efs.create_file_system(CreationToken="forged", Tags=FORGED), "ValidationException"),
         ("iam", lambda iam, _: iam.create_role(RoleName="forged", AssumeRolePolicyDocument="{}", Tags=FORGED), "InvalidInput"),
         ("ssm", lambda ssm, _: ssm.put_parameter(Name="forged", Value="x", Type="String", Tags=FORGED), "ValidationException"),
     ],

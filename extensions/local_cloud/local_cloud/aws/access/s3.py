@@ -10,6 +10,7 @@ from moto.s3.models import s3_backends
 
 from ..context import ACCOUNT
 from ..requests import Call, Environ, read_body
+from . import implied
 from .identities import PARTITION
 from .policies import Question
 
@@ -38,6 +39,16 @@ ACTIONS = {
     "UploadPart": "PutObject",
     "UploadPartCopy": "PutObject",
 }
+# With a bucket's own KMS key. The parts of an upload are decrypted to be put together. Source: Amazon S3 User Guide, "Using server-side
+# encryption with AWS KMS keys (SSE-KMS)"
+KEY_ACTIONS = {
+    "CompleteMultipartUpload": "Decrypt",
+    "CopyObject": "GenerateDataKey",
+    "CreateMultipartUpload": "GenerateDataKey",
+    "GetObject": "Decrypt",
+    "PutObject": "GenerateDataKey",
+    "UploadPart": "Decrypt",
+}
 KEY = re.compile(rb"<Key>([^<]*)</Key>")
 
 
@@ -64,10 +75,19 @@ def _questions(call: Call, environ: Environ) -> Iterator[Question]:
         yield _question("PutObjectTagging", names[0])
     if call.action == "CreateBucket" and b"<Tag>" in read_body(environ):
         yield _question("TagResource", bucket)
+    if call.action in KEY_ACTIONS:
+        yield from implied.use_key(call.region, _key_of(bucket), "s3", KEY_ACTIONS[call.action])
 
 
 def _question(action: str, name: str) -> Question:
     return Question(f"s3:{action}", f"arn:{PARTITION}:s3:::{name}", {"s3:resourceaccount": owner(name.partition("/")[0])})
+
+
+def _key_of(name: str) -> str | None:
+    """The KMS key with which a bucket encrypts, where it has one of its own."""
+    bucket = next((backend.buckets[name] for _account, _region, backend in s3_backends.iter_backends() if name in backend.buckets), None)
+    rule = ((bucket.encryption if bucket else None) or {}).get("Rule") or {}
+    return (rule.get("ApplyServerSideEncryptionByDefault") or {}).get("KMSMasterKeyID")
 
 
 def owner(bucket: str) -> str:
