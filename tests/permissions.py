@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
 from local_cloud.testing import LocalCloud
 
 TOOL = Path(__file__).resolve().parents[1] / "tools" / "iam_policies.py"
@@ -46,3 +47,21 @@ def operator(cloud: LocalCloud, playbook: str, cluster: str, adopted: Sequence[s
     """This process's environment with what makes AWS tools use a cloud as the operator of a playbook and a cluster."""
     name = f"{cluster.rstrip('*')}-{POLICY.get(playbook, playbook)}"
     return cloud.operator(name, *policies(playbook, cluster, adopted))
+
+
+class Operators:
+    """Users who have the policies of one playbook, for the clusters of one test."""
+
+    def __init__(self, cloud: LocalCloud, cluster: str, patch: pytest.MonkeyPatch) -> None:
+        self._cloud, self._cluster, self._patch = cloud, cluster, patch
+
+    def be(self, playbook: str) -> None:
+        """Let what follows in this process run as the operator of a playbook."""
+        for name, value in operator(self._cloud, playbook, f"{self._cluster}*").items():
+            if name.startswith("AWS_"):
+                self._patch.setenv(name, value)
+
+
+@pytest.fixture
+def operators(cloud: LocalCloud, name: str, monkeypatch: pytest.MonkeyPatch) -> Operators:
+    return Operators(cloud, name, monkeypatch)

@@ -35,6 +35,7 @@ SESSIONS = ("ssm:StartSession", "ssm:TerminateSession", "ssmmessages:OpenDataCha
 # What `aws s3 sync` asks for, by which files go from the controller to S3
 UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 WITHOUT_REGION = ("iam:", "route53:", "sts:")
+WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
 LONGEST = 6144  # characters of a managed policy, white space not counted
 UNITS = [unit.calls for unit in ALL_UNITS]
 
@@ -121,6 +122,8 @@ class Scope:
     actions: tuple[str, ...]
     resources: tuple[str, ...] = ("*",)
     condition: dict[str, Any] = field(default_factory=dict)
+    because: tuple[str, ...] = ()
+    """Only where one of these is allowed, too."""
 
     def statement(self, actions: Iterable[str]) -> dict[str, Any]:
         resources = self.resources[0] if len(self.resources) == 1 else list(self.resources)
@@ -213,7 +216,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
     created = [action.split(":")[1] for action in (*CREATES, run)]
     via = [f"{service}.*.amazonaws.com*" for service in ("elasticfilesystem", "fsx", "ssm")]
-    roles = {action for unit in UNITS for action in (*unit.reads, *unit.present, *unit.absent) if action.startswith("iam:")}
+    roles = {action for action in _all(UNITS) if action.startswith("iam:")}
     return (
         Scope(
             "Create",
@@ -400,12 +403,18 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.arns("kms:key/*"),
             {"ForAnyValue:StringLike": {"kms:ResourceAliases": authority_alias}},
         ),
-        Scope("KeysOfServices", ("kms:CreateGrant", "kms:Decrypt", "kms:Encrypt"), condition={"StringLike": {"kms:ViaService": via}}),
+        Scope(
+            "KeysOfServices",
+            ("kms:CreateGrant", "kms:Decrypt", "kms:Encrypt"),
+            condition={"StringLike": {"kms:ViaService": via}},
+            because=(*_FILE_SYSTEMS, "ssm:GetParameter"),
+        ),
         # With dataset_kms_key_id. A multipart upload is decrypted when it is completed
         Scope(
             "KeysOfBuckets",
             ("kms:Decrypt", "kms:GenerateDataKey"),
             condition={"StringLike": {"kms:ViaService": "s3.*.amazonaws.com*"}},
+            because=UPLOADS,
         ),
     )
 
@@ -419,7 +428,7 @@ def with_implied(actions: Iterable[str]) -> set[str]:
 def playbooks() -> dict[str, set[str]]:
     """The IAM actions by playbook; C(session_manager) is what all that connect need besides, where that is the way to the nodes."""
     reads = {action for calls in UNITS for action in calls.reads}
-    validate = reads | set(VALIDATORS.reads)
+    validate = reads | {action for calls in (*UNITS, VALIDATORS) for action in calls.definition}
     inventory = set(INVENTORY.reads)
     provision = inventory | validate | {action for calls in UNITS for action in calls.present} | set(AUTHORITY_INFO.reads)
     configure = (
@@ -437,11 +446,11 @@ def playbooks() -> dict[str, set[str]]:
         "stop": inventory,
         "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_KEY.reads) | absent,
     }
-    return {name: with_implied(actions) for name, actions in result.items()}
+    return {name: with_implied(actions) - WITHOUT_PERMISSION for name, actions in result.items()}
 
 
 def _all(declared: Iterable[Calls]) -> set[str]:
-    return {action for calls in declared for action in (*calls.reads, *calls.present, *calls.absent)}
+    return {action for calls in declared for action in (*calls.reads, *calls.definition, *calls.present, *calls.absent)}
 
 
 def statements(actions: set[str], account: Account) -> Iterator[dict[str, Any]]:
@@ -463,7 +472,7 @@ def _in_region(statement: dict[str, Any], region: str) -> Iterator[dict[str, Any
 
 
 def _everywhere(actions: set[str], account: Account) -> Iterator[dict[str, Any]]:
-    narrow = scopes(account)
+    narrow = [scope for scope in scopes(account) if not scope.because or actions & set(scope.because)]
     rest = actions - {action for scope in narrow for action in scope.actions}
     if rest:
         yield Scope("Read", ()).statement(rest)

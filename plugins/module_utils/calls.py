@@ -15,9 +15,11 @@ Actions = Tuple[str, ...]
 class Calls:
     """IAM actions by when they are needed.
 
-    C(reads) always; C(present) to create and to change, which may take something away again; C(absent) to delete.
+    C(reads) always; C(definition) to validate what is to be and to plan it; C(present) to create and to change, which may take something
+    away again; C(absent) to delete.
     """
 
     reads: Actions = ()
+    definition: Actions = ()
     present: Actions = ()
     absent: Actions = ()

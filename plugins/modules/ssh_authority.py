@@ -118,7 +118,7 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports boto3; cryptography comes with ansible-core
 
-CALLS = Calls(reads=("ssm:DescribeParameters",), present=("ssm:GetParameter", "ssm:PutParameter"), absent=("ssm:DeleteParameter",))
+CALLS = Calls(present=("ssm:DescribeParameters", "ssm:GetParameter", "ssm:PutParameter"), absent=("ssm:DeleteParameter",))
 
 
 class Stored(NamedTuple):

@@ -66,25 +66,26 @@ def _fresh(cloud: LocalCloud) -> None:
     cloud.control.set_delays(**FAST)
 
 
+def run_module(name: str, *, check: bool = False, **options: Any) -> dict[str, Any]:
+    """Run a module of the collection and return its result. Raises ModuleFailed."""
+    arguments = {"region": REGION, **options, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": "/tmp"}
+    arguments = {key: value for key, value in arguments.items() if value is not None}
+    module = importlib.import_module(f"{MODULES}.{name}")
+    output = io.StringIO()
+    # What a module warned of stays in the process
+    warnings._global_warnings.clear()
+    warnings._global_deprecations.clear()
+    with patch_module_args(arguments), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
+        module.main()
+    result: dict[str, Any] = json.loads(output.getvalue())
+    if result.get("failed"):
+        raise ModuleFailed(result)
+    return result
+
+
 @pytest.fixture
 def run(cloud: LocalCloud) -> Callable[..., dict[str, Any]]:
-    """Runs a module of the collection and returns its result, or raises ModuleFailed."""
-
-    def run_module(name: str, *, check: bool = False, **options: Any) -> dict[str, Any]:
-        arguments = {"region": REGION, **options, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": "/tmp"}
-        arguments = {key: value for key, value in arguments.items() if value is not None}
-        module = importlib.import_module(f"{MODULES}.{name}")
-        output = io.StringIO()
-        # What a module warned of stays in the process
-        warnings._global_warnings.clear()
-        warnings._global_deprecations.clear()
-        with patch_module_args(arguments), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
-            module.main()
-        result: dict[str, Any] = json.loads(output.getvalue())
-        if result.get("failed"):
-            raise ModuleFailed(result)
-        return result
-
+    """Runs a module of the collection in the test's AWS account."""
     return run_module
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The IAM policies for operators: as declared, as written down, and enough for the calls that are really made."""
+"""The IAM policies for operators: as declared and as written down. test_needed_actions.py shows that they are enough and needed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,8 @@ import permissions
 import pytest
 from botocore import xform_name
 
-from .conftest import REGION, ModuleFailed
-
 ROOT = Path(__file__).resolve().parents[2]
-EFA_TYPE = "p4d.24xlarge"  # with several network cards, so that the master gets an elastic IP address
-ELSEWHERE = {"CidrIp": "198.51.100.0/24"}
-OTHER_RIGHTS = {"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "*", "Resource": "*"}]}
-# Calls whose names the code puts together, so that only those that are made tell of them
+# Calls whose names the code puts together. test_needed_actions.py shows that they are made
 COMPUTED = {f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")}
 # Where the names of botocore, of IAM and of the local cloud's records differ
 PREFIXES = {"efs": "elasticfilesystem", "service-quotas": "servicequotas"}
@@ -100,7 +95,7 @@ def declared(tool, path):
             "ssh_authority_info": [tool.AUTHORITY_INFO],
             "nodes": [tool.INVENTORY],
         }.get(path.stem, [])
-    return {action for item in calls for action in (*item.reads, *item.present, *item.absent)}
+    return {action for item in calls for action in (*item.reads, *item.definition, *item.present, *item.absent)}
 
 
 def test_every_call_in_the_code_is_declared(tool, actions):
@@ -257,127 +252,6 @@ def test_spot_instances_may_be_launched(tool):
     """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/concepts-spot-instances-request-tags.html"""
     allowed = statements(tool, "provision", "ec2:RunInstances")["LaunchFromTemplate"]
     assert "arn:aws:ec2:*:*:spot-instances-request/*" in allowed["Resource"]
-
-
-class Operators:
-    """Users who have the policies of one playbook, for the clusters of one test."""
-
-    def __init__(self, cloud, cluster, monkeypatch):
-        self._cloud, self._cluster, self._patch = cloud, cluster, monkeypatch
-
-    def environment(self, playbook):
-        return permissions.operator(self._cloud, playbook, f"{self._cluster}*")
-
-    def be(self, playbook):
-        """Let what follows in this process run as the operator of a playbook."""
-        for name, value in self.environment(playbook).items():
-            if name.startswith("AWS_"):
-                self._patch.setenv(name, value)
-        recorded(self._cloud)
-
-
-@pytest.fixture
-def operators(cloud, name, monkeypatch):
-    return Operators(cloud, name, monkeypatch)
-
-
-def recorded(cloud):
-    """The IAM actions of the calls so far, which are forgotten."""
-    calls = {renamed(f"{PREFIXES.get(call['service'], call['service'])}:{call['action']}") for call in cloud.control.calls()}
-    cloud.control.forget_calls()
-    return calls
-
-
-def test_policies_allow_the_calls_that_are_made(cloud, run, definition, name, tool, tmp_path, operators):
-    """Each step runs as somebody who has the policy of its playbook and nothing else."""
-    allowed, seen = tool.playbooks(), set()
-
-    def check(playbook):
-        calls = recorded(cloud)
-        assert calls, "nothing was recorded"
-        assert calls - allowed[playbook] == set()
-        seen.update(calls)
-
-    ec2, autoscaling, iam = cloud.client("ec2"), cloud.client("autoscaling"), cloud.client("iam")
-    operators.be("validate")
-    run("cluster_validation", **definition)
-    check("validate")
-
-    # A cluster with everything in it, which then loses it again
-    operators.be("provision")
-    first = {**definition, "zones": ["us-east-1a", "us-east-1b"], "nat": "per_zone", "interface_endpoints": ["ssm"], "lustre": True}
-    made = run("cluster", **first)["resources"]
-    check("provision")
-    ec2.authorize_security_group_ingress(
-        GroupId=made["security_group"]["ssh"], IpProtocol="tcp", FromPort=22, ToPort=22, CidrIp="198.51.100.0/24"
-    )
-    ec2.authorize_security_group_egress(
-        GroupId=made["security_group"]["nodes"], IpPermissions=[{"IpProtocol": "-1", "IpRanges": [ELSEWHERE]}]
-    )
-    ec2.modify_vpc_attribute(VpcId=made["vpc"]["main"], EnableDnsHostnames={"Value": False})
-    ec2.replace_route(
-        RouteTableId=made["route_table"]["private-us-east-1a"],
-        DestinationCidrBlock="0.0.0.0/0",
-        GatewayId=made["internet_gateway"]["main"],
-    )
-    cloud.control.suspend(f"{name}-workers", "Launch")
-    autoscaling.resume_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["ReplaceUnhealthy"])
-    iam.put_role_policy(RoleName=made["role"]["nodes"], PolicyName="nodes", PolicyDocument=json.dumps(OTHER_RIGHTS))
-    recorded(cloud)
-    run("cluster", **first, tags={"team": "speech"})
-    check("provision")
-    second = {**first, "nat": "single", "interface_endpoints": [], "root_volume_size": 120}
-    run("cluster", **second, replace_nodes=True)
-    check("provision")
-    run("cluster", **{**second, "worker_count": 1})
-    check("provision")
-
-    operators.be("validate")
-    nodes = run("cluster_info", cluster=name)["nodes"]
-    check("validate")
-    operators.be("configure")
-    with pytest.raises(ModuleFailed, match="has not printed its SSH host keys"):
-        run("host_keys_info", instance_ids=[nodes[0]["instance_id"]], wait_timeout=1)
-    run("ssh_authority", cluster=name)
-    run("ssh_authority", cluster=name, rotate=True)
-    run("ssh_authority", cluster=name, create_kms_key=True)
-    run("ssh_authority", cluster=name, rotate=True)
-    run("former_nodes_info", cluster=name, days=10)
-    (tmp_path / "nodes.yml").write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
-    listing = [sys.executable, "-m", "ansible", "inventory", "-i", str(tmp_path / "nodes.yml"), "--list"]
-    check("configure")
-    environment = operators.environment("status")
-    recorded(cloud)
-    subprocess.run(listing, env=environment, check=True, capture_output=True, cwd=tmp_path)
-    check("status")
-    operators.be("dataset")
-    run("dataset_bucket", cluster=name, bucket=f"{name}-data", kms_key_id="alias/data")
-    check("dataset")
-    operators.be("destroy")
-    run("ssh_authority", cluster=name, state="absent")
-    run("cluster", cluster=name, state="absent", delete_data=True)
-    check("destroy")
-    keys = cloud.client("kms")
-    states = {keys.describe_key(KeyId=key["KeyId"])["KeyMetadata"]["KeyState"] for key in keys.list_keys()["Keys"]}
-    assert "PendingDeletion" in states
-
-    # A run that AWS has no nodes for takes away what it made for them
-    operators.be("provision")
-    cloud.control.set_capacity({definition["instance_type"]: {"us-east-1a": 0}})
-    with pytest.raises(ModuleFailed, match="AWS does not have the nodes"):
-        run("cluster", **{**definition, "cluster": f"{name}-none", "capacity_timeout": 1})
-    assert "autoscaling:DeleteAutoScalingGroup" in {f"{call['service']}:{call['action']}" for call in cloud.control.calls()}
-    check("provision")
-
-    # What only some instance types have
-    efa = {**definition, "instance_type": EFA_TYPE, "efa": True, "nat": "none", "cluster": f"{name}-efa"}
-    run("cluster", **efa)
-    check("provision")
-    operators.be("destroy")
-    run("cluster", cluster=f"{name}-efa", state="absent", delete_data=True)
-    check("destroy")
-
-    assert seen >= COMPUTED
 
 
 def test_policies_may_be_for_one_region(tool):

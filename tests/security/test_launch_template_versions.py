@@ -12,7 +12,8 @@ import pytest
 from botocore.exceptions import ClientError
 from integration.conftest import FAST
 from integration.test_cluster import steps
-from integration.test_permissions import operators, tool
+from integration.test_permissions import tool
+from permissions import operators
 
 __all__ = ["operators", "tool"]
 TRUST = {

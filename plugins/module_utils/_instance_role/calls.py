@@ -7,17 +7,6 @@ from __future__ import annotations
 
 from ..calls import Calls
 
-# A definition may go over to an instance profile that exists already
-REMOVALS = (
-    "iam:DeleteInstanceProfile",
-    "iam:DeleteRole",
-    "iam:DeleteRolePolicy",
-    "iam:DetachRolePolicy",
-    "iam:ListAttachedRolePolicies",
-    "iam:ListRolePolicies",
-    "iam:RemoveRoleFromInstanceProfile",
-)
-
 CALLS = Calls(
     reads=(
         "iam:GetInstanceProfile",
@@ -32,7 +21,14 @@ CALLS = Calls(
         "iam:PutRolePolicy",
         "iam:TagInstanceProfile",
         "iam:TagRole",
-        *REMOVALS,
     ),
-    absent=REMOVALS,
+    absent=(
+        "iam:DeleteInstanceProfile",
+        "iam:DeleteRole",
+        "iam:DeleteRolePolicy",
+        "iam:DetachRolePolicy",
+        "iam:ListAttachedRolePolicies",
+        "iam:ListRolePolicies",
+        "iam:RemoveRoleFromInstanceProfile",
+    ),
 )

@@ -23,18 +23,20 @@ REMOVALS = (
 CALLS = Calls(
     reads=(
         "ec2:DescribeAddresses",
-        "ec2:DescribeAvailabilityZones",
-        "ec2:DescribeCapacityReservations",
-        "ec2:DescribeInstanceTypeOfferings",
         "ec2:DescribeInternetGateways",
         "ec2:DescribeNatGateways",
         "ec2:DescribeRouteTables",
         "ec2:DescribeSecurityGroups",
         "ec2:DescribeSubnets",
         "ec2:DescribeVpcAttribute",
-        "ec2:DescribeVpcEndpointServices",
         "ec2:DescribeVpcEndpoints",
         "ec2:DescribeVpcs",
+    ),
+    definition=(
+        "ec2:DescribeAvailabilityZones",
+        "ec2:DescribeCapacityReservations",
+        "ec2:DescribeInstanceTypeOfferings",
+        "ec2:DescribeVpcEndpointServices",
     ),
     present=(
         "ec2:AllocateAddress",

@@ -18,14 +18,15 @@ REMOVALS = (
 CALLS = Calls(
     reads=(
         "autoscaling:DescribeAutoScalingGroups",
-        "autoscaling:DescribeScalingActivities",
         "ec2:DescribeAddresses",
-        "ec2:DescribeImages",
-        "ec2:DescribeInstanceTypes",
         "ec2:DescribeInstances",
         "ec2:DescribeLaunchTemplateVersions",
         "ec2:DescribeLaunchTemplates",
         "ec2:DescribePlacementGroups",
+    ),
+    definition=(
+        "ec2:DescribeImages",
+        "ec2:DescribeInstanceTypes",
         "ssm:GetParameters",
         "ssm:GetParametersByPath",
     ),
@@ -33,6 +34,7 @@ CALLS = Calls(
         "autoscaling:CreateAutoScalingGroup",
         "autoscaling:CreateOrUpdateTags",
         "autoscaling:DeleteTags",
+        "autoscaling:DescribeScalingActivities",
         "autoscaling:ResumeProcesses",
         "autoscaling:SuspendProcesses",
         "autoscaling:TerminateInstanceInAutoScalingGroup",

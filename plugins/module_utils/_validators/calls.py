@@ -8,13 +8,12 @@ from __future__ import annotations
 from ..calls import Calls
 
 CALLS = Calls(
-    reads=(
+    definition=(
         "ec2:DescribeAddresses",
         "ec2:DescribeInstances",
         "ec2:DescribeInstanceTypes",
         "ec2:DescribeKeyPairs",
         "ec2:DescribeVpcs",
-        "iam:ListAttachedRolePolicies",
         "iam:SimulatePrincipalPolicy",
         "kms:DescribeKey",
         "servicequotas:ListServiceQuotas",

@@ -1,0 +1,340 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Nothing in the shipped policies is needless: operators who have one each do all that its playbook may come to do.
+
+What AWS asked for on the way is compared with what the policies allow, and what the requests carried with what the local cloud looks at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+
+import permissions
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._data import stager
+from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role.definition import trust_policy
+
+from .conftest import FAST, IMAGE_PARAMETER, KEY_NAME, REGION, ModuleFailed, run_module
+
+CLUSTER = "needs"
+EFA_TYPE = "p4d.24xlarge"  # with several network cards, so that the master gets an elastic IP address
+ELSEWHERE = {"CidrIp": "198.51.100.0/24"}
+OTHER_RIGHTS = {"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "*", "Resource": "*"}]}
+ATTACHED = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"  # as Quick Setup attaches it to roles of instances
+BOUNDARY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "ec2:Describe*", "Resource": "*"}]}
+DEFINITION = {
+    "cluster": CLUSTER,
+    "ssh_cidrs": ["203.0.113.0/24"],
+    "instance_type": "c5.large",
+    "worker_count": 2,
+    "image_parameter": IMAGE_PARAMETER,
+    "key_name": KEY_NAME,
+    "wait_timeout": 30,
+    "capacity_timeout": 30,
+}
+
+
+# What no run here makes AWS ask for: by action and statement, why it is allowed
+NOT_ASKED = {
+    ("ec2:CreateNatGateway", "CreateInVpc"): "AWS may ask about the VPC of the subnet, says the Service Authorization Reference.",
+    ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "An adopted subnet or route table has no tag of the cluster, by which Change would do.",
+    ("ssm:StartSession", "ConnectToNodes"): "Session Manager opens sessions. The local cloud has none.",
+    ("ssm:StartSession", "ConnectBySsh"): "Session Manager opens sessions. The local cloud has none.",
+    ("ssm:TerminateSession", "EndOwnSessions"): "Session Manager ends sessions. The local cloud has none.",
+    ("ssmmessages:OpenDataChannel", "UseOwnSessions"): "Session Manager opens sessions. The local cloud has none.",
+}
+# What requests carry and nothing in the local cloud reads: what AWS does with it
+TYPE = "Any other type than what the call makes is refused, which `tags.misplaced` does from a copy of the request."
+TOKEN = "A second call with the token gets the answer of the first. The collection sends another one each time, and reads again instead."
+IGNORED = {
+    **{
+        f"autoscaling:DeleteTags Tags.{member}": "A group has one tag of a key, and it goes whatever else the request says of it."
+        for member in ("PropagateAtLaunch", "ResourceType", "Value")
+    },
+    **{
+        f"ec2:{call} TagSpecifications.ResourceType": TYPE
+        for call in (
+            "AllocateAddress",
+            "CreateInternetGateway",
+            "CreateNatGateway",
+            "CreateRouteTable",
+            "CreateVpc",
+            "CreateVpcEndpoint",
+        )
+    },
+    "ec2:CreateLaunchTemplate LaunchTemplateData.InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior": (
+        "What becomes of an interrupted instance: it is terminated, the only thing that the collection asks for and the local cloud does."
+    ),
+    **{
+        f"fsx:{call} ClientRequestToken": TOKEN
+        for call in ("DeleteDataRepositoryAssociation", "DeleteFileSystem", "UpdateDataRepositoryAssociation", "UpdateFileSystem")
+    },
+}
+
+
+class Witness:
+    """Operators of one cloud, and what AWS asked of each."""
+
+    def __init__(self, cloud, folder):
+        self.cloud, self.folder = cloud, folder
+        self.policies = {}
+        self.asked = defaultdict(set)
+        """By operator, the actions that were allowed, with the statements that did."""
+        cloud.control.set_delays(**FAST)
+        cloud.control.record_parameters()
+
+    def become(self, playbook, **account):
+        """Let what follows in this process run as the operator of a playbook. What comes in between is the administrator's."""
+        self.note()
+        made = permissions.tool().policies(permissions.tool().Account(f"{CLUSTER}*", **account))
+        policies = [policy for name, policy in made.items() if name in (playbook, f"{playbook}-1", f"{playbook}-2", f"{playbook}-3")]
+        name = playbook
+        self.policies[name] = policies
+        environment = self.cloud.operator(name, *policies)
+        os.environ.update({key: value for key, value in environment.items() if key.startswith("AWS_")})
+        return environment
+
+    def note(self):
+        for decision in self.cloud.control.decisions():
+            if decision["effect"] == "allowed":
+                self.asked[decision["caller"].rpartition("/")[2]].add((decision["action"], tuple(decision["statements"])))
+        self.cloud.control.forget_decisions()
+
+
+@pytest.fixture(scope="module")
+def witness(cloud, tmp_path_factory):
+    """What was seen of all playbooks."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    witness = Witness(cloud, tmp_path_factory.mktemp("witness"))
+    cloud.client("kms").create_alias(AliasName="alias/data", TargetKeyId=key_of(cloud))
+    for scenario in (provision, shortage, validate, configure, status, dataset, destroy):
+        scenario(witness)
+    witness.note()
+    os.environ.update(before)
+    return witness
+
+
+def key_of(cloud):
+    return cloud.client("kms").create_key()["KeyMetadata"]["Arn"]
+
+
+def adopted_profile(cloud, name):
+    """An instance profile of somebody else's, whose role may read the SSH authorities."""
+    iam = cloud.client("iam")
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust_policy(REGION)))
+    iam.create_instance_profile(InstanceProfileName=name)
+    iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+    iam.attach_role_policy(RoleName=name, PolicyArn=ATTACHED)
+    return name
+
+
+def reserved(cloud):
+    """Options of a cluster in a Capacity Reservation, with the image that is found by its framework."""
+    reservation = cloud.client("ec2").create_capacity_reservation(
+        InstanceType="c5.large",
+        InstancePlatform="Linux/UNIX",
+        AvailabilityZone="us-east-1b",
+        InstanceCount=5,
+        InstanceMatchCriteria="targeted",
+    )["CapacityReservation"]["CapacityReservationId"]
+    image = {"image_parameter": None, "image_framework": "pytorch-2.7", "image_os": "ubuntu-22.04"}
+    return {**DEFINITION, **image, "market": "capacity-reservation", "capacity_reservation_id": reservation}
+
+
+def validate(witness):
+    cloud = witness.cloud
+    key, scarce = key_of(cloud), reserved(cloud)
+    witness.become("validate")
+    options = {"interface_endpoints": ["ssm"], "root_volume_kms_key": key, "instance_profile": f"{CLUSTER}-theirs"}
+    run_module("cluster_validation", **DEFINITION, **options, lustre=True, lustre_capacity=2400)
+    run_module("cluster_validation", **{**scarce, "cluster": f"{CLUSTER}-new"})
+    run_module("cluster_validation", **{**DEFINITION, "cluster": f"{CLUSTER}-new"})
+
+
+def provision(witness):
+    cloud = witness.cloud
+    ec2, autoscaling, efs, fsx, iam = (cloud.client(name) for name in ("ec2", "autoscaling", "efs", "fsx", "iam"))
+    key, profile, scarce = key_of(cloud), adopted_profile(cloud, f"{CLUSTER}-theirs"), reserved(cloud)
+    cloud.client("s3").create_bucket(Bucket=f"{CLUSTER}-lustre")
+    witness.become("provision", adopted=(f"arn:aws:iam::123456789012:role/{CLUSTER}-theirs",))
+    links = [{"path": f"/{each}", "s3": f"s3://{CLUSTER}-lustre/{each}/"} for each in ("train", "test")]
+    first = {
+        **DEFINITION,
+        "zones": ["us-east-1a", "us-east-1b"],
+        "nat": "per_zone",
+        "interface_endpoints": ["ssm"],
+        "lustre": True,
+        "lustre_data_repositories": links,
+        "kms_key_id": key,
+    }
+    made = run_module("cluster", **first, tags={"team": "vision"})["resources"]
+    run_module("ssh_authority_info", cluster=CLUSTER)
+
+    # What others have changed is put right
+    ssh, nodes, table = made["security_group"]["ssh"], made["security_group"]["nodes"], made["route_table"]["private-us-east-1a"]
+    ec2.authorize_security_group_ingress(GroupId=ssh, IpProtocol="tcp", FromPort=22, ToPort=22, CidrIp="198.51.100.0/24")
+    ec2.authorize_security_group_egress(GroupId=nodes, IpPermissions=[{"IpProtocol": "-1", "IpRanges": [ELSEWHERE]}])
+    ec2.modify_vpc_attribute(VpcId=made["vpc"]["main"], EnableDnsHostnames={"Value": False})
+    ec2.replace_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", GatewayId=made["internet_gateway"]["main"])
+    ec2.create_route(RouteTableId=table, DestinationCidrBlock="192.0.2.0/24", GatewayId=made["internet_gateway"]["main"])
+    mount_target = efs.describe_mount_targets(FileSystemId=made["file_system"]["main"])["MountTargets"][0]["MountTargetId"]
+    efs.modify_mount_target_security_groups(MountTargetId=mount_target, SecurityGroups=[made["security_group"]["storage"], nodes])
+    (lustre,) = fsx.describe_file_systems(FileSystemIds=[made["lustre_file_system"]["main"]])["FileSystems"]
+    ec2.modify_network_interface_attribute(NetworkInterfaceId=lustre["NetworkInterfaceIds"][0], Groups=[nodes])
+    cloud.control.suspend(f"{CLUSTER}-workers", "Launch")
+    autoscaling.resume_processes(AutoScalingGroupName=f"{CLUSTER}-workers", ScalingProcesses=["ReplaceUnhealthy"])
+    iam.put_role_policy(RoleName=made["role"]["nodes"], PolicyName="nodes", PolicyDocument=json.dumps(OTHER_RIGHTS))
+    run_module("cluster", **first)
+
+    # What the definition changes in place
+    second = {
+        **first,
+        "nat": "single",
+        "interface_endpoints": [],
+        "root_volume_size": 120,
+        "throughput_mode": "elastic",
+        "lustre_capacity": 2400,
+        "lustre_data_repositories": [{**links[0], "export_changes": True}],
+    }
+    run_module("cluster", **second, tags={"team": "speech"}, replace_nodes=True)
+
+    # What it loses: a worker, its role
+    third = {**second, "worker_count": 1, "instance_profile": profile}
+    run_module("cluster", **third, replace_nodes=True)
+
+    run_module("cluster", **{**scarce, "cluster": f"{CLUSTER}-scarce"}, check=True)
+    spot = {**DEFINITION, "cluster": f"{CLUSTER}-spot", "market": "spot", "spot_max_price": "40", "nat": "none"}
+    spot |= {"instance_type": EFA_TYPE, "efa": True}
+    run_module("cluster", **spot, root_volume_throughput=250, root_volume_kms_key=key)
+
+
+def shortage(witness):
+    """AWS has no nodes, so that what was made for them goes. What there are none in can go, too: a zone, the public side."""
+    cloud, zones = witness.cloud, ["us-east-1a", "us-east-1b"]
+    cloud.control.set_capacity({EFA_TYPE: dict.fromkeys(zones, 0)})
+    efa = {**DEFINITION, "instance_type": EFA_TYPE, "efa": True, "cluster": f"{CLUSTER}-efa"}
+    for some in (zones, zones[:1]):
+        with pytest.raises(ModuleFailed, match="AWS does not have the nodes"):
+            run_module("cluster", **{**efa, "capacity_timeout": 1}, zones=some)
+    cloud.control.set_capacity({EFA_TYPE: dict.fromkeys(zones)})
+    run_module("cluster", **efa, zones=zones[:1], nat="none", master_public_address=False)
+    tag = {"Key": "deeplearning:file-system-address", "Value": "10.0.0.9", "PropagateAtLaunch": True, "ResourceType": "auto-scaling-group"}
+    cloud.client("autoscaling").create_or_update_tags(Tags=[{**tag, "ResourceId": f"{CLUSTER}-efa-workers"}])
+    # Without adapters it needs no placement group, which goes once no node uses it; with an image of one's own no tag tells whence that is
+    image = cloud.client("ssm").get_parameter(Name=IMAGE_PARAMETER)["Parameter"]["Value"]
+    plain = {**efa, "instance_type": "c5.large", "efa": False, "image_parameter": None, "image_id": image}
+    run_module("cluster", **plain, zones=zones[:1], nat="none", replace_nodes=True)
+    run_module("cluster", **plain, zones=zones[:1], nat="none")
+
+
+def configure(witness):
+    cloud = witness.cloud
+    node = run_module("cluster_info", cluster=CLUSTER)["nodes"][0]
+    witness.become("configure")
+    with pytest.raises(ModuleFailed, match="has not printed its SSH host keys"):
+        run_module("host_keys_info", instance_ids=[node["instance_id"]], wait_timeout=1)
+    run_module("ssh_authority", cluster=CLUSTER)
+    run_module("ssh_authority", cluster=CLUSTER, create_kms_key=True)
+    run_module("ssh_authority", cluster=CLUSTER, rotate=True)
+    run_module("former_nodes_info", cluster=CLUSTER, days=10)
+    inventory(witness, "configure")
+    assert cloud
+
+
+def inventory(witness, playbook):
+    place = witness.folder / "nodes.yml"
+    place.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": CLUSTER, "region": REGION}))
+    listing = [sys.executable, "-m", "ansible", "inventory", "-i", str(place), "--list"]
+    subprocess.run(listing, env=witness.become(playbook), check=True, capture_output=True, cwd=witness.folder)
+
+
+def status(witness):
+    for playbook in ("status", "stop"):
+        inventory(witness, playbook)
+
+
+def dataset(witness):
+    cloud, bucket = witness.cloud, f"{CLUSTER}-data"
+    inventory(witness, "dataset")
+    options = {"cluster": CLUSTER, "bucket": bucket, "kms_key_id": "alias/data"}
+    run_module("dataset_bucket", **options)
+    cloud.client("s3").put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "ObjectWriter"}]})
+    run_module("dataset_bucket", **options, tags={"team": "speech"})
+    folder = witness.folder / "images"
+    folder.mkdir()
+    (folder / "a").write_bytes(b"1")
+    upload(witness, folder)
+    (folder / "b").write_bytes(b"2" * (9 << 20))  # in parts
+    upload(witness, folder)
+    cloud.control.set_faults([{"action": "UploadPart", "code": "InvalidRequest", "status": 400}])
+    (folder / "c").write_bytes(b"3" * (9 << 20))
+    assert "error" in upload(witness, folder)
+    cloud.control.set_faults([])
+
+
+def upload(witness, folder):
+    """Copy a folder to the bucket as the role dataset does it on the controller."""
+    specification = {
+        "destination": f"s3://{CLUSTER}-data/images",
+        "source": f"{folder}/",
+        "name": None,
+        "checksum": "",
+        "unpack": False,
+        "region": REGION,
+        "anonymous": False,
+        "directory": str(witness.folder / "sets"),
+        "shards": [],
+        "share": None,
+        "upload": stager.upload_facts(str(folder)),
+    }
+    progress = witness.folder / "progress.json"
+    stager.run(specification, stager.Progress(str(progress)))
+    return json.loads(progress.read_text())
+
+
+def destroy(witness):
+    # As Quick Setup does it
+    witness.cloud.client("iam").attach_role_policy(RoleName=f"{CLUSTER}-efa-nodes-{REGION}", PolicyArn=ATTACHED)
+    inventory(witness, "destroy")
+    for cluster in (CLUSTER, f"{CLUSTER}-efa", f"{CLUSTER}-spot"):
+        run_module("ssh_authority", cluster=cluster, state="absent")
+        run_module("cluster", cluster=cluster, state="absent", delete_data=True)
+
+
+def pairs(policies):
+    """The actions of policies with the statements that allow them."""
+    return {(action, statement["Sid"]) for policy in policies for statement in policy["Statement"] for action in statement["Action"]}
+
+
+def shipped(playbook):
+    tool = permissions.tool()
+    return pairs([{"Statement": list(tool.statements(tool.playbooks()[playbook], tool.Account()))}])
+
+
+@pytest.mark.parametrize("playbook", ["validate", "provision", "configure", "status", "stop", "dataset", "destroy"])
+def test_without_any_one_action_of_its_policy_a_playbook_fails(witness, playbook):
+    """Each action was allowed by its statement and by no other, at least once."""
+    allowed = pairs(witness.policies[playbook])
+    assert allowed == shipped(playbook)
+    needed = {(action, statements[0]) for action, statements in witness.asked[playbook] if len(statements) == 1}
+    assert sorted(allowed - needed - NOT_ASKED.keys()) == []
+    assert sorted(needed & NOT_ASKED.keys()) == [], "these are asked for"
+
+
+def test_train_needs_what_provision_and_configure_need():
+    assert shipped("train") == shipped("provision") | shipped("configure")
+
+
+def test_the_rest_of_the_policies_is_named():
+    assert shipped("session_manager") <= NOT_ASKED.keys()
+    assert NOT_ASKED.keys() <= set().union(*map(shipped, permissions.tool().playbooks()))
+
+
+def test_what_the_local_cloud_ignores_of_requests_is_named(witness):
+    """A parameter that it begins to read, or that is not sent any more, leaves the table."""
+    assert witness.cloud.control.parameters()["ignored"] == sorted(IGNORED)
