@@ -151,6 +151,7 @@ def host_name(cluster, index):
 
 
 def test_a_script_of_tensorflow_1_runs_as_generate_trainer_ran_it(cluster):
+    cluster.hosts[0].ssh("sudo install -d -o 61000 -g ubuntu -m 2775 /efs/old")  # as docs/jobs.md says
     logs = train(cluster, "old", TENSORFLOW_1, arguments=["--train_dir=/efs/old", "--max_steps", "200"], **FLAGS_VARIABLES)
     assert sorted(logs) == ["ps0", "ps1", "worker0", "worker1"]
     for name, log in logs.items():
