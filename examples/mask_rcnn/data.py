@@ -15,10 +15,10 @@ CLASSES = ("rectangle", "ellipse")  # their labels are 1 and 2; 0 stands for no 
 
 
 def default_directory() -> Path:
-    """Return the fastest storage that all hosts share: Lustre, else EFS, else the home directory of a single host."""
-    if Path("/fsx").is_dir():
-        return Path("/fsx/shapes")
-    return Path(os.environ.get("EFS_MOUNT") or Path.home()) / "shapes"
+    """Return the fastest storage that all hosts share and this user may write to: Lustre, else EFS, else the job's own directory there."""
+    places = [Path("/fsx"), Path(os.environ.get("EFS_MOUNT", "/efs")), Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", Path.home()))]
+    shapes = [place / "shapes" for place in places]
+    return next((path for path in shapes if os.access(path if path.exists() else path.parent, os.W_OK)), shapes[-1])
 
 
 def prepare(directory: Path, count: int, seed: int) -> None:

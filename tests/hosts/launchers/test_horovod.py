@@ -47,7 +47,7 @@ def test_mask_rcnn_is_trained_and_resumed(cluster):
     assert losses[-1] < 0.8 * losses[0]
     assert progress[-1]["step"] == progress[-1]["steps"] == 32
     assert "events.out.tfevents" in cluster.hosts[0].ssh(f"ls {directory}/tensorboard").stdout
-    assert "shapes-64-0.npz" in cluster.hosts[0].ssh("ls /efs/shapes").stdout
+    assert "shapes-64-0.npz" in cluster.hosts[0].ssh(f"ls {directory}/shapes").stdout
 
     example["environment"] = {**CONSIDERATE, "DEEPLEARNING_CHECKPOINT_DIRECTORY": f"{directory}/checkpoints"}
     result = cluster.train("mask-rcnn-2", "train.py", arguments=["--images", "64", "--epochs", "5"], **example)
