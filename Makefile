@@ -55,14 +55,13 @@ distclean: clean ## Also remove the virtual environment and everything cached
 
 ##@ Check
 
-# Under `make -j2 test` these are two chains side by side: one that computes, one that mostly waits for hosts.
+# Under `make -j3 test` these are three chains side by side: one that computes, and two that often wait for hosts.
 ifneq (,$(filter test test-all,$(MAKECMDGOALS)))
 sanity: | lint
 units: | sanity
-integration: | units
 security: | integration
 end-to-end: | hosts
-exhaustive: | security
+exhaustive: | units security
 frameworks: | end-to-end exhaustive
 molecule: | frameworks
 bench: | molecule
