@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 
 # More processes than this are folded away.
 MANY = 16
@@ -177,12 +178,17 @@ FILTERS = {
 }
 
 
-def render(report: Mapping[str, Any], copy_command: str | None) -> str:
-    """Return the page for what the module training_job_report has read. All text in it is escaped."""
+@functools.lru_cache(maxsize=None)
+def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(FILTERS)
+    return environment.from_string(TEMPLATE)
+
+
+def render(report: Mapping[str, Any], copy_command: str | None) -> str:
+    """Return the page for what the module training_job_report has read. All text in it is escaped."""
     job, description = report["job"], report["description"]
-    return environment.from_string(TEMPLATE).render(
+    return _template().render(
         job=job,
         failure=job.get("failure"),
         over=report["over"],
