@@ -52,10 +52,14 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _models_are_read_once() -> Iterator[None]:
-    """Each run has a boto3 session of its own, which would spend most of its time on reading the same descriptions of services."""
-    read = functools.cache(JSONFileLoader.load_file)
+    """Each run has a boto3 session of its own, which would spend most of its time on reading the same descriptions of services.
+
+    That of S3 is read each time: clients take the buckets out of its paths, by which a cloud in this process knows S3's calls.
+    """
+    original = JSONFileLoader.load_file
+    kept = functools.cache(original)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JSONFileLoader, "load_file", lambda _self, path: read(LOADER, path))
+        patch.setattr(JSONFileLoader, "load_file", lambda _self, path: (original if "/s3/" in path else kept)(LOADER, path))
         yield
 
 

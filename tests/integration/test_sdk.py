@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import boto3
 import botocore
+import botocore.session
 import pytest
 from ansible.errors import AnsibleParserError
 from ansible_collections.deeplearning.cluster.plugins.inventory import nodes
@@ -39,3 +40,12 @@ def test_the_inventory_refuses_an_old_sdk(monkeypatch):
 
 def test_the_needed_sdk_is_documented(repository):
     assert f"boto3>={_aws.LEAST_SDK.rsplit('.', 1)[0]}'" in (repository / "README.md").read_text()
+
+
+def test_what_a_client_of_s3_does_to_its_model_does_not_reach_others(cloud):
+    """Clients take the bucket out of the paths of operations. A cloud in this process routes by them."""
+    client = cloud.client("s3")
+    client.create_bucket(Bucket="models")
+    assert client.meta.service_model.operation_model("CreateBucket").http["requestUri"] == ""
+    model = botocore.session.get_session().get_service_model("s3")
+    assert model.operation_model("CreateBucket").http["requestUri"] == "/{Bucket}"
