@@ -57,7 +57,7 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "ec2:GetSecurityGroupsForVpc": ("fsx:CreateFileSystem",),
     "ec2:ModifyNetworkInterfaceAttribute": ("elasticfilesystem:ModifyMountTargetSecurityGroups",),
     "ec2:RunInstances": _GROUPS,
-    "elasticfilesystem:TagResource": ("elasticfilesystem:CreateFileSystem",),
+    "elasticfilesystem:TagResource": ("elasticfilesystem:CreateAccessPoint", "elasticfilesystem:CreateFileSystem"),
     "fsx:TagResource": ("fsx:CreateFileSystem", "fsx:CreateDataRepositoryAssociation"),
     "iam:AttachRolePolicy": ("fsx:CreateDataRepositoryAssociation",),
     "iam:CreateServiceLinkedRole": (*_GROUPS, *_FILE_SYSTEMS),
@@ -178,6 +178,7 @@ CHANGES = (
     "ec2:ReplaceRouteTableAssociation",
     "ec2:RevokeSecurityGroupEgress",
     "ec2:RevokeSecurityGroupIngress",
+    "elasticfilesystem:DeleteAccessPoint",
     "elasticfilesystem:DeleteFileSystem",
     "elasticfilesystem:DeleteFileSystemPolicy",
     "elasticfilesystem:PutFileSystemPolicy",
@@ -244,7 +245,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         Scope(
             "TagFileSystemThatIsCreated",
             ("elasticfilesystem:TagResource",),
-            condition={"StringEquals": {"elasticfilesystem:CreateAction": "CreateFileSystem"}},
+            condition={"StringEquals": {"elasticfilesystem:CreateAction": ["CreateFileSystem", "CreateAccessPoint"]}},
         ),
         Scope("TagLustre", ("fsx:TagResource",), condition=account.new),
         Scope(
@@ -266,6 +267,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         ),
         Scope("MountTargets", MOUNT_TARGETS, account.arns("elasticfilesystem:file-system/*"), account.own),
         Scope("AdoptedFileSystems", MOUNT_TARGETS, account.own_or_adopted("elasticfilesystem")),
+        Scope("AccessPoints", ("elasticfilesystem:CreateAccessPoint",), account.own_or_adopted("elasticfilesystem"), account.new),
         # EFS and FSx change network interfaces in the caller's name; the caller alone cannot
         Scope(
             "InterfacesOfFileSystems",

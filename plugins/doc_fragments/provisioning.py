@@ -184,6 +184,13 @@ options:
 
     MOUNT = r"""
 options:
+  file_system_directory:
+    description:
+      - Directory of the file system O(ignore:file_system_id) that the nodes see in place of the whole, such as V(/teams/bert).
+        It has up to four names. They mount it through an access point that the cluster makes and deletes with itself. The directory stays.
+      - EFS makes the directory if it is missing, and gives it to the user with the id 1000. It needs TLS.
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
+    type: str
   encrypt_in_transit:
     description:
       - Whether the nodes mount EFS through TLS. They need C(amazon-efs-utils), which is installed where the distribution has it.

@@ -198,7 +198,7 @@ class InventoryModule(AWSInventoryBase):
             # sshd may start a little later than the instance is in service
             "ansible_ssh_retries": 5,
         }
-        for name in ("file_system_id", "file_system_address", "lustre_file_system_id", "lustre_source"):
+        for name in ("file_system_id", "file_system_address", "file_system_access_point", "lustre_file_system_id", "lustre_source"):
             if getattr(node, name) is not None:
                 variables[f"deeplearning_{name}"] = getattr(node, name)
         if node.file_system_tls is not None:

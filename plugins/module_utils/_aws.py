@@ -65,6 +65,7 @@ NOT_LET_IN = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "Unrecogni
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
 # What it answers to a call whose like was done before, perhaps by ourselves, with the answer lost.
 DONE_BEFORE = (
+    "AccessPointAlreadyExists",
     "AlreadyExists",
     "AlreadyExistsFault",
     "EntityAlreadyExists",

@@ -48,6 +48,7 @@ STORAGE: dict[str, Any] = {
     "delete_data": {"type": "bool", "default": False},
 }
 MOUNT: dict[str, Any] = {
+    "file_system_directory": {"type": "str"},
     "encrypt_in_transit": {"type": "bool"},
 }
 FILE_SYSTEM: dict[str, Any] = {

@@ -27,6 +27,7 @@ BOOT_OPTIONS = "_netdev,nofail"
 DNS_SUFFIX = "amazonaws.com"
 
 FILE_SYSTEM_ID = re.compile(r"fs-[0-9a-f]+")
+ACCESS_POINT_ID = re.compile(r"fsap-[0-9a-f]+")
 ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 #: Servers as names or addresses with their networks, then the file system and perhaps a directory of it
 LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)*:(/[A-Za-z0-9._-]+)+")
@@ -103,6 +104,11 @@ class Storage(NamedTuple):
         return CLIENTS[self.kind]
 
     @property
+    def access_point(self) -> str:
+        """The id of the access point that it is mounted through, empty for the whole file system."""
+        return _access_point(self.options)
+
+    @property
     def ways(self) -> list[Storage]:
         """What hosts may mount, the best first."""
         return [*([self.preferred] if self.preferred else []), self._replace(preferred=None)]
@@ -122,6 +128,10 @@ class Mount(NamedTuple):
         return set(SAFE) <= set(self.options.split(","))
 
 
+def _access_point(options: str) -> str:
+    return next((option.partition("=")[2] for option in options.split(",") if option.startswith("accesspoint=")), "")
+
+
 def check_mount_point(mount_point: str) -> None:
     """Raise ValueError when the mount point is not a plain absolute path."""
     if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", mount_point):
@@ -132,6 +142,12 @@ def check_file_system_id(text: str) -> None:
     """Raise ValueError when the text is not the id of a file system."""
     if not FILE_SYSTEM_ID.fullmatch(text):
         raise ValueError(f"{text!r} is not the id of a file system, such as fs-0123456789abcdef0")
+
+
+def check_access_point_id(text: str) -> None:
+    """Raise ValueError when the text is not the id of an access point."""
+    if not ACCESS_POINT_ID.fullmatch(text):
+        raise ValueError(f"{text!r} is not the id of an access point, such as fsap-0123456789abcdef0")
 
 
 def check_address(text: str) -> None:
@@ -155,20 +171,28 @@ def efs(
     encrypted: bool | None = None,
     dns_suffix: str = DNS_SUFFIX,
     adopted: bool = False,
+    access_point: str | None = None,
 ) -> Storage:
     """Return how hosts mount an EFS file system: through TLS if I(encrypted), by default those that have the client for it.
 
+    An I(access_point) leads to its directory alone, and only through TLS.
     Its DNS name, which ends in the I(dns_suffix) of the region's partition, finds the mount target of the host's own zone. Hosts to whom
     the name says nothing mount an I(address).
-    Raises ValueError when the mount point is not a plain absolute path, or the id or address could be more than one word of fstab.
+    Raises ValueError when the mount point is not a plain absolute path, when an id or address could be more than one word of fstab, and
+    for an access point without TLS.
     """
     check_mount_point(mount_point)
     check_file_system_id(file_system_id)
     if address:
         check_address(address)
     target = f",mounttargetip={address}" if address else ""
+    if access_point:
+        check_access_point_id(access_point)
+        if encrypted is False:
+            raise ValueError(f"access point {access_point}: EFS needs TLS for it, and encrypt_in_transit is false")
+        target = f"{target},accesspoint={access_point}"
     through_tls = Storage(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point, adopted)
-    if encrypted:
+    if encrypted or access_point:
         return through_tls
     preferred = through_tls if encrypted is None else None
     return Storage(f"{address or f'{file_system_id}.efs.{region}.{dns_suffix}'}:/", "nfs4", NFS_OPTIONS, mount_point, adopted, preferred)
@@ -272,12 +296,13 @@ def _tunnel_file(storage: Storage) -> str:
 def mounted_way(mount: Mount, storage: Storage, fstab: str, tunnels: Iterable[str]) -> Storage | None:
     """Return which of the storage's ways is mounted, None for something else.
 
-    Where the mount table does not tell them apart, as with a bind mount, it is the one that /etc/fstab has.
+    Where the mount table does not tell them apart, as with a bind mount or an access point, it is the one that /etc/fstab has.
     """
     ways = [way for way in storage.ways if is_mount_of(mount, way, tunnels)]
     lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
-    kinds = {fields[2] for fields in lines if len(fields) > 2 and fields[1] == storage.mount_point}
-    return next((way for way in ways if way.kind in kinds), ways[-1] if ways else None)
+    entries = {fields[2]: _access_point(fields[3]) for fields in lines if len(fields) > 3 and fields[1] == storage.mount_point}
+    ways = [way for way in ways if entries.get(way.kind, way.access_point) == way.access_point]
+    return next((way for way in ways if way.kind in entries), ways[-1] if ways else None)
 
 
 def explain(output: str, storage: Storage) -> str:
@@ -292,7 +317,8 @@ def explain(output: str, storage: Storage) -> str:
         return f"{server} does not answer: the storage's security group must let this host in on {storage.client.ports}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
         if storage.kind == "efs":
-            return f"{server} refuses this host: its policy must let clients mount it that have no IAM identity and come through TLS"
+            way = f"access point {storage.access_point}" if storage.access_point else "TLS"
+            return f"{server} refuses this host: its policy must let clients mount it that have no IAM identity and come through {way}"
         return (
             f"{server} refuses this host: see the file system's policy (plain NFS is anonymous and not encrypted in transit). "
             f"If it demands TLS, the host needs amazon-efs-utils, and encrypt_in_transit must not be false"

@@ -120,6 +120,10 @@ nodes:
         - None where no tag of the node tells, and the definition decides.
       type: str
       sample: preferred
+    file_system_access_point:
+      description: Access point through which it mounts that, where it does not mount the whole.
+      type: str
+      sample: fsap-0123456789abcdef0
     lustre_file_system_id:
       description: Lustre file system that the node mounts, if any.
       type: str

@@ -34,6 +34,11 @@ options:
     description:
       - Address of the mount target, for hosts to whom the file system's DNS name says nothing, such as those in another VPC.
     type: str
+  access_point:
+    description:
+      - Id of the access point of EFS through which it is mounted, so that nothing but the access point's directory is seen.
+      - Needs TLS, which is required then.
+    type: str
   encrypt_in_transit:
     description:
       - Whether EFS is mounted through TLS, by C(amazon-efs-utils).
@@ -161,6 +166,7 @@ SPECIFICATION: dict[str, Any] = {
         "region": {"type": "str"},
         "dns_suffix": {"type": "str", "default": DNS_SUFFIX},
         "address": {"type": "str"},
+        "access_point": {"type": "str"},
         "encrypt_in_transit": {"type": "bool"},
         "lustre_source": {"type": "str"},
         "path": {"type": "path", "default": "/efs"},
@@ -199,6 +205,7 @@ def described(params: dict[str, Any]) -> Storage:
         encrypted=params["encrypt_in_transit"],
         dns_suffix=params["dns_suffix"],
         adopted=params["adopted"],
+        access_point=params["access_point"],
     )
 
 
@@ -309,7 +316,8 @@ def check_mount(mount: Mount, wanted: Storage) -> Storage:
     tunnels = os.listdir(TUNNELS) if os.path.isdir(TUNNELS) else []
     way = mounted_way(mount, wanted, THIS.read(FSTAB) or "", tunnels)
     if way is None:
-        expected = " or ".join(f"{way.source} as {way.kind}" for way in wanted.ways)
+        through = f" through {wanted.access_point}" if wanted.access_point else ""
+        expected = " or ".join(f"{way.source} as {way.kind}" for way in wanted.ways) + through
         raise ValueError(
             f"{mount.source} is mounted at {wanted.mount_point}, expected {expected}: unmount it, or choose another mount point"
         )

@@ -150,6 +150,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "own network": {"lustre": True, "market": "spot"},
     "adopted network": {"vpc_id": lambda account: account.owner.vpc, "throughput_mode": "provisioned", "image_parameter": None},
     "adapters": {"image_parameter": None},
+    "shared file system": {"file_system_id": lambda account: account.file_system},
     "reserved": {"image_framework": "pytorch", "image_parameter": None, "market": "capacity-reservation"},
 }
 
@@ -293,6 +294,9 @@ FIELDS = {
     ),
     "login_user": Field(REPLACE, second="admin", shows="update launch_template workers user_data: .*admin"),
     "mount_point": Field(REPLACE, "reserved", second="/shared", shows="update launch_template workers user_data: .* /shared nfs4 "),
+    "file_system_directory": Field(
+        REPLACE, "shared file system", first="/teams/bert", second="/teams/gpt", shows="create access_point /teams/gpt"
+    ),
     "encrypt_in_transit": Field(REPLACE, second=False, shows="update launch_template workers user_data: .*add 'fs-[0-9a-f]+[.]efs"),
     "lustre_mount_point": Field(REPLACE, second="/scratch", shows="update launch_template workers user_data: .* /scratch lustre "),
 }

@@ -232,6 +232,9 @@ def test_what_is_adopted_is_named(tool):
     parameter = "arn:aws:ssm:us-east-1:123456789012:parameter/images/ours"
     account = tool.Account(adopted=(file_system, role, bucket, parameter))
     assert statements(tool, "provision", "elasticfilesystem:CreateMountTarget").keys() == {"MountTargets"}
+    assert statements(tool, "provision", "elasticfilesystem:CreateAccessPoint").keys() == set()
+    points = statements(tool, "provision", "elasticfilesystem:CreateAccessPoint", account)["AccessPoints"]
+    assert (points["Resource"], points["Condition"]) == (file_system, account.new)
     targets = statements(tool, "provision", "elasticfilesystem:CreateMountTarget", account)
     assert targets["AdoptedFileSystems"]["Resource"] == file_system
     assert role in statements(tool, "provision", "iam:PassRole", account)["PassNodesRole"]["Resource"]

@@ -225,7 +225,8 @@ def policy(cloud, file_system):
 def test_a_new_file_system_has_a_policy(cloud, run, definition, name):
     predicted = run("cluster", **definition, check=True)
     made = run("cluster", **definition)
-    assert ("create", "file_system_policy main") in steps(made) == steps(predicted)
+    assert steps(made) == steps(predicted)
+    assert ("create", "file_system_policy main") in steps(made)
     file_system = made["resources"]["file_system"]["main"]
     assert policy(cloud, file_system) == ["Allow"]
     cloud.control.forget_calls()
@@ -310,6 +311,79 @@ def test_a_policy_of_somebody_else_stays(cloud, run, definition, name):
     assert "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"]
 
 
+def access_points(cloud, file_system):
+    """The directories of the access points that a file system has, by their ids."""
+    found = cloud.client("efs").describe_access_points(FileSystemId=file_system)["AccessPoints"]
+    return {item["AccessPointId"]: item["RootDirectory"]["Path"] for item in found if item["LifeCycleState"] == "available"}
+
+
+def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
+    """The nodes mount it through an access point of the cluster's, which goes with the cluster."""
+    theirs = foreign_file_system(cloud, name)
+    efs = cloud.client("efs")
+    other = efs.create_access_point(FileSystemId=theirs, RootDirectory={"Path": "/teams/bert"})["AccessPointId"]
+    options = {**definition, "file_system_id": theirs, "file_system_directory": "/teams/bert"}
+    predicted = run("cluster", **options, check=True)
+    made = run("cluster", **options)
+    assert steps(made) == steps(predicted)
+    assert ("create", "access_point /teams/bert") in steps(made)
+    point = made["resources"]["access_point"]["/teams/bert"]
+    described = efs.describe_access_points(AccessPointId=point)["AccessPoints"][0]
+    owner = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
+    assert described["RootDirectory"] == {"Path": "/teams/bert", "CreationInfo": owner}
+    assert not described.get("PosixUser"), "jobs run as another user than who logs in"
+    entry = f"{theirs}:/ /efs efs tls,noresvport,nosuid,nodev,accesspoint={point},_netdev,nofail 0 0"
+    assert f"\nadd '{entry}' /efs\n" in boot_script(cloud, name)
+    assert "nfs4" not in boot_script(cloud, name).split("\nadd ", 1)[1].split("\n", 1)[0]
+    for tags in instances(cloud, name).values():
+        assert (tags["deeplearning:file-system-access-point"], tags["deeplearning:file-system-tls"]) == (point, "true")
+    assert run("cluster_info", cluster=name)["nodes"][0]["file_system_access_point"] == point
+    cloud.control.forget_calls()
+    assert not run("cluster", **options)["changed"]
+    assert writes(cloud) == []
+    nodes = {key: definition[key] for key in ("cluster", "instance_type", "worker_count", "image_parameter", "key_name", "wait_timeout")}
+    asked = {"file_system_id": theirs, "file_system_directory": "/teams/bert"}
+    assert not run("node_group", **nodes, **asked, group="workers")["changed"]
+
+    # Another directory: nodes see the old one until they are replaced
+    moved = {**options, "file_system_directory": "/teams/gpt"}
+    result = run("cluster", **moved)
+    assert steps(result) == {("create", "access_point /teams/gpt")}
+    assert "launch_template" in {change["kind"] for change in result["deferred"]}
+    assert not run("cluster", **moved)["changed"]
+    assert set(access_points(cloud, theirs).values()) == {"/teams/bert", "/teams/gpt"}
+    result = run("cluster", **moved, replace_nodes=True)
+    assert ("delete", "access_point /teams/bert") in steps(result)
+    assert not run("cluster", **moved)["changed"]
+    new = result["resources"]["access_point"]["/teams/gpt"]
+    assert {tags["deeplearning:file-system-access-point"] for tags in instances(cloud, name).values()} == {new}
+
+    # It goes also where nobody says of which file system it is
+    with pytest.raises(ModuleFailed, match=r"Still in use by auto_scaling_group"):
+        run("file_system", cluster=name, state="absent")
+    gone = run("cluster", cluster=name, state="absent")
+    assert ("delete", "access_point /teams/gpt") in {(action, resource.replace(f"-{theirs}", "")) for action, resource in steps(gone)}
+    assert set(access_points(cloud, theirs)) == {other}
+
+
+def test_the_whole_file_system_again(cloud, run, definition, name):
+    theirs = foreign_file_system(cloud, name)
+    options = {**definition, "file_system_id": theirs}
+    run("cluster", **options, file_system_directory="/teams/bert")
+    assert not run("cluster", **options)["changed"], "nodes use the access point"
+    assert ("delete", "access_point /teams/bert") in steps(run("cluster", **options, replace_nodes=True))
+    assert run("cluster_info", cluster=name)["nodes"][0]["file_system_access_point"] is None
+    assert not run("cluster", **options)["changed"]
+
+
+def test_an_access_point_whose_answer_was_lost_is_not_made_twice(cloud, run, definition, name):
+    theirs = foreign_file_system(cloud, name)
+    lost = {"service": "elasticfilesystem", "action": "CreateAccessPoint", "code": "InternalServerError", "status": 500, "after": True}
+    cloud.control.set_faults([{**lost, "nth": 1}])
+    run("cluster", **definition, file_system_id=theirs, file_system_directory="/teams/bert")
+    assert list(access_points(cloud, theirs).values()) == ["/teams/bert"]
+
+
 def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
     theirs = foreign_file_system(cloud, name)
     run("cluster", **definition, file_system_id=theirs, encrypt_in_transit=True)
@@ -319,6 +393,18 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"file_system_directory": "/a"}, "file_system_directory: a file system of the cluster's own is used as a whole"),
+        *(
+            (
+                {"file_system_id": "fs-01234567", "file_system_directory": directory},
+                f"file_system_directory: '{directory}' is not a directory",
+            )
+            for directory in ("/", "teams", "/a/../b", "/a/b/c/d/e", "/a b", "/a,tls", "/" + "a" * 100)
+        ),
+        (
+            {"file_system_id": "fs-01234567", "file_system_directory": "/a", "encrypt_in_transit": False},
+            "encrypt_in_transit: false is not possible with file_system_directory, for which EFS needs TLS",
+        ),
         ({"throughput_mode": "provisioned"}, "provisioned_throughput: give at least 1 MiB/s"),
         ({"provisioned_throughput": 64}, "provisioned_throughput: not possible with throughput_mode: bursting"),
         ({"throughput_mode": "elastic", "performance_mode": "maxIO"}, "throughput_mode: elastic is not possible with performance_mode"),

@@ -14,6 +14,7 @@ import permissions
 import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws.context import ACCOUNT
+from local_cloud.testing import wait_until
 from permissions import tool
 
 REGION = "us-east-1"
@@ -79,6 +80,8 @@ def made(cloud, cluster, network):
         Tags=[{**tag, "ResourceId": new.scaling, "ResourceType": "auto-scaling-group", "PropagateAtLaunch": True} for tag in tags(cluster)],
     )
     new.file_system = efs.create_file_system(CreationToken=cluster, Tags=tags(cluster))["FileSystemId"]
+    wait_until(lambda: efs.describe_file_systems(FileSystemId=new.file_system)["FileSystems"][0]["LifeCycleState"] == "available", 30)
+    new.point = efs.create_access_point(FileSystemId=new.file_system, Tags=tags(cluster))["AccessPointId"]
     new.authority = f"/deeplearning/{cluster}/ssh-authority"
     ssm.put_parameter(Name=new.authority, Value="secret", Type="SecureString", Tags=tags(cluster))
     new.bucket = f"{cluster}-data"
@@ -386,6 +389,12 @@ ATTACKS = {
         "delete_file_system_policy",
         lambda mine, theirs, _who: {"FileSystemId": theirs.file_system},
     ),
+    "a door into another file system": (
+        "efs",
+        "create_access_point",
+        lambda mine, theirs, _who: {"FileSystemId": theirs.file_system, "Tags": tags(MINE)},
+    ),
+    "the end of another access point": ("efs", "delete_access_point", lambda mine, theirs, _who: {"AccessPointId": theirs.point}),
     "the end of another file system": ("efs", "delete_file_system", lambda mine, theirs, _who: {"FileSystemId": theirs.file_system}),
     "a policy of another bucket": (
         "s3",
@@ -468,6 +477,7 @@ OWN = {
         "delete_file_system_policy",
         lambda mine: {"FileSystemId": mine.file_system},
     ),
+    "the end of an access point": ("destroy", "efs", "delete_access_point", lambda mine: {"AccessPointId": mine.point}),
     "the console": ("configure", "ec2", "get_console_output", lambda mine: {"InstanceId": mine.instance}),
     "the authority": ("configure", "ssm", "get_parameter", lambda mine: {"Name": mine.authority, "WithDecryption": True}),
     "a file": ("dataset", "s3", "put_object", lambda mine: {"Bucket": mine.bucket, "Key": "file", "Body": b""}),

@@ -24,6 +24,7 @@ REGION = "us-east-1"
 PLAIN = storage.efs(FILE_SYSTEM, REGION, "/efs", encrypted=False)
 TLS = storage.efs(FILE_SYSTEM, REGION, "/efs", encrypted=True)
 CLIENT = "/usr/local/sbin/mount.efs"
+POINT = "fsap-0123456789abcdef0"
 #: What the collection wrote before it had any thought of this.
 OLD = PLAIN.entry.replace(",nosuid,nodev", "")
 
@@ -137,6 +138,43 @@ def test_a_policy_that_demands_tls_keeps_plain_nfs_out(hosts):
         assert "If it demands TLS, the host needs amazon-efs-utils" in refused
         first.ssh("mountpoint -q /efs")
         assert second.ssh("mountpoint -q /efs", check=False).returncode != 0
+    finally:
+        hosts.runtime.export(FILE_SYSTEM, servers)
+        first.ssh(f"sudo umount /efs; sudo mv {CLIENT} {CLIENT}.away")
+    configure(hosts)
+
+
+def test_through_an_access_point_a_host_sees_its_directory_alone(hosts):
+    """What is demanded is not done without: not where the tag is gone, and not where the whole is mounted."""
+    first, second = hosts.hosts
+    configure(hosts)
+    servers = [PLAIN.source.split(":", maxsplit=1)[0]]
+    creation = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
+    point = {"path": "/teams/bert", "creation": creation, "allowed": OPEN["tls"]}
+    demanded = ("--limit", "localhost,*-worker1", "-e", "deeplearning_file_system_directory=/teams/bert")
+    through = (
+        *demanded,
+        "-e",
+        "deeplearning_file_system_access_point=fsap-0123456789abcdef0",
+        "-e",
+        f"deeplearning_file_system={FILE_SYSTEM}",
+    )
+    second.ssh("echo secret >/efs/others")
+    refused = configure(hosts, *demanded, fails=True)
+    assert "has no tag for an access point to /teams/bert, and would see the whole" in " ".join(refused.split())
+    first.ssh(f"sudo mv {CLIENT}.away {CLIENT}")
+    try:
+        hosts.runtime.export(FILE_SYSTEM, servers, OPEN | {"plain": [], "tls": [], "access_points": {POINT: point}})
+        first.ssh("sudo umount /efs")
+        configure(hosts, *through)
+        assert configure(hosts, *through).count("changed=0") == 1
+        assert first.ssh("stat -c '%u:%g %a' /efs; ls /efs; touch /efs/mine; cat /efs/others", check=False).stdout == "1000:1000 755\n"
+        assert second.ssh("ls /efs/teams/bert").stdout == "mine\n"
+        assert f"accesspoint={POINT}" in entries(first)[0]
+        # The owner lets in through access points only: nothing else leads there
+        assert "access denied" in first.ssh(f"sudo mkdir -p /mnt/w && sudo mount -t efs -o tls {FILE_SYSTEM}:/ /mnt/w", check=False).stderr
+        mounted = configure(hosts, *through, "-e", "deeplearning_file_system_access_point=fsap-00000000000000000", fails=True)
+        assert f"expected {FILE_SYSTEM}:/ as efs through fsap-00000000000000000" in mounted
     finally:
         hosts.runtime.export(FILE_SYSTEM, servers)
         first.ssh(f"sudo umount /efs; sudo mv {CLIENT} {CLIENT}.away")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The calls to AWS for an EFS file system, its policy and its mount targets."""
+"""The calls to AWS for an EFS file system, its policy, its access points and its mount targets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ CALLS = Calls(
     reads=(
         "ec2:DescribeInstances",
         "ec2:DescribeNetworkInterfaces",
+        "elasticfilesystem:DescribeAccessPoints",
         "elasticfilesystem:DescribeFileSystemPolicy",
         "elasticfilesystem:DescribeFileSystems",
         "elasticfilesystem:DescribeMountTargetSecurityGroups",
         "elasticfilesystem:DescribeMountTargets",
     ),
     present=(
+        "elasticfilesystem:CreateAccessPoint",
         "elasticfilesystem:CreateFileSystem",
         "elasticfilesystem:CreateMountTarget",
+        "elasticfilesystem:DeleteAccessPoint",
         "elasticfilesystem:DeleteMountTarget",
         "elasticfilesystem:ModifyMountTargetSecurityGroups",
         "elasticfilesystem:PutFileSystemPolicy",
@@ -26,6 +29,7 @@ CALLS = Calls(
         "elasticfilesystem:UpdateFileSystem",
     ),
     absent=(
+        "elasticfilesystem:DeleteAccessPoint",
         "elasticfilesystem:DeleteFileSystem",
         "elasticfilesystem:DeleteFileSystemPolicy",
         "elasticfilesystem:DeleteMountTarget",

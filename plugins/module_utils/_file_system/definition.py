@@ -20,6 +20,22 @@ POLICY_ID = "deeplearning.cluster"
 """What the policies that clusters put are known by."""
 
 
+ACCESS_POINT_KIND = "access_point"
+OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
+"""The login user of Ubuntu, Debian and Amazon Linux; EFS gives the directory to it, if it is the one that makes it."""
+
+
+def access_point(directory: str, former_file_system: str = "") -> Address:
+    """That of a directory, perhaps of a file system that the cluster used before: where an access point leads cannot be changed."""
+    return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
+
+
+def wanted_access_point(directory: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
+    """Without a user of its own, since jobs are another one than who logs in."""
+    address = access_point(directory)
+    return Wanted(address, {"file_system": Ref(FILE_SYSTEM), "tags": tags(address)})
+
+
 def mount_target(zone: str) -> Address:
     return Address("mount_target", zone)
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and changes EFS file systems, their policies and their mount targets. One AWS call per step."""
+"""Reads and changes EFS file systems, their policies, access points and mount targets. One AWS call per step."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from typing import Any, Mapping
 
 from .._aws import CLUSTER_TAG, COMPONENT_TAG, Cloud, CloudError, error_code, is_missing, tag_dict, tag_list
 from .._network.definition import STORAGE_GROUP, VPC
+from .._nodes.definition import FILE_SYSTEM_TAG
 from .._plan.plan import Kind
 from .._plan.resources import Address, Found
 from ..unit import Request
 from .definition import (
+    ACCESS_POINT_KIND,
     FILE_SYSTEM,
     FORMER,
+    OWNER,
     POLICY,
     POLICY_ID,
+    access_point,
     comparable_policy,
     host_address,
     mount_target,
     policy_document,
     stale_mount_target,
 )
+from .users import users
 
 try:
     from botocore.exceptions import ClientError
@@ -57,10 +62,31 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
         description = describe(cloud, behind[0])
     found = _used(request, description, network, group) if description else []
     main = description["FileSystemId"] if description else None
+    found += _read_access_points(request, main)
     if own and own["FileSystemId"] != main:
         found.append(replace(_found(request, own), address=FORMER))
     left_over = [_left_over(cloud, group, file_system_id) for file_system_id in behind if group and file_system_id != main]
     return [*found, *(target for targets in left_over for target in targets)]
+
+
+def _read_access_points(request: Request, file_system_id: str | None) -> list[Found]:
+    """The cluster's own access points of the file system that it adopts; all it has where they are to be deleted."""
+    cloud, present = request.cloud, request.present
+    if present and not (file_system_id and request.options.get("file_system_id")):
+        return []
+    which = {"FileSystemId": file_system_id} if present else {}
+    points = [item for item in cloud.retrieve("efs", "describe_access_points", "AccessPoints", **which) if _is_own(cloud, item)]
+    used = {user.access_point for user in users(cloud, FILE_SYSTEM_TAG, str(file_system_id))} if present and points else set()
+    return [
+        Found(
+            access_point(item["RootDirectory"]["Path"], "" if item["FileSystemId"] == file_system_id else item["FileSystemId"]),
+            item["AccessPointId"],
+            {"file_system": item["FileSystemId"], "tags": cloud.comparable_tags(item["Tags"])},
+            {"used_by_nodes": item["AccessPointId"] in used},
+        )
+        for item in points
+        if item["LifeCycleState"] not in GONE
+    ]
 
 
 def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: bool) -> bool:
@@ -303,6 +329,44 @@ def _delete_policy(cloud: Cloud, found: Found) -> None:
     cloud.once_unused(delete, "IncorrectFileSystemLifeCycleState", FileSystemId=found.properties["file_system"])
 
 
+def _create_access_point(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    created = cloud.once_visible(
+        cloud.efs.create_access_point,
+        "IncorrectFileSystemLifeCycleState",
+        FileSystemId=properties["file_system"],
+        RootDirectory={"Path": address.key, "CreationInfo": OWNER},
+        Tags=tag_list(properties["tags"]),
+    )
+    return Found(address, created["AccessPointId"], properties)
+
+
+def _settle_access_point(cloud: Cloud, found: Found) -> Found:
+    def available() -> Found | None:
+        point = cloud.once_visible(cloud.efs.describe_access_points, "AccessPointNotFound", AccessPointId=found.id)["AccessPoints"][0]
+        return found if _is_available(f"Access point {found.id}", point["LifeCycleState"]) else None
+
+    return cloud.wait_until(f"Access point {found.id}", available)
+
+
+def _tag_access_point(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
+    cloud.efs.tag_resource(ResourceId=found.id, Tags=tag_list(properties["tags"]))
+
+
+def _delete_access_point(cloud: Cloud, found: Found) -> None:
+    cloud.once_unused(cloud.efs.delete_access_point, AccessPointId=found.id)
+
+    def gone() -> bool:
+        try:
+            points = cloud.efs.describe_access_points(AccessPointId=found.id)["AccessPoints"]
+        except ClientError as error:
+            if is_missing(error):
+                return True
+            raise
+        return all(point["LifeCycleState"] == "deleted" for point in points)
+
+    cloud.wait_until(f"Deletion of access point {found.id}", gone)
+
+
 def _create_mount_target(cloud: Cloud, address: Address, properties: Properties) -> Found:
     try:
         created = cloud.once_visible(
@@ -364,6 +428,15 @@ KINDS = (
         settle=_settle_policy,
         updatable=frozenset({"policy"}),
         deleted_after=("mount_target",),
+    ),
+    Kind(
+        ACCESS_POINT_KIND,
+        _create_access_point,
+        _delete_access_point,
+        update=_tag_access_point,
+        settle=_settle_access_point,
+        updatable=frozenset({"tags"}),
+        deleted_after=("auto_scaling_group",),
     ),
     Kind(
         "mount_target",

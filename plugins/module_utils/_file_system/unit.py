@@ -26,7 +26,9 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     if not request.options["efs"]:
         return []
     file_system, vpc = find(found), next((item.id for item in found if item.address == VPC), None)
-    own = [] if request.options["file_system_id"] else _own(request, found)
+    options, tags = request.options, request.tags(resources.COMPONENT)
+    own = [] if options["file_system_id"] else _own(request, found)
+    own += [definition.wanted_access_point(options["file_system_directory"], tags)] if options["file_system_directory"] else []
     attributes = file_system.attributes if file_system else {}
     if attributes.get("vpc", vpc) not in (None, vpc):
         return own  # mounted by address: a file system has mount targets in one VPC only
@@ -53,6 +55,10 @@ def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
 
 
 def _keeps(request: Request, item: Found) -> bool:
+    if item.address.kind == definition.ACCESS_POINT_KIND:
+        # What nodes have mounted by an earlier definition stays until they are replaced, after which a run deletes what is left
+        replaces = request.options.get("replace_nodes") and request.options["wait"]
+        return request.present and item.attributes["used_by_nodes"] and not replaces
     kept = (definition.FILE_SYSTEM.kind, definition.POLICY.kind)
     return item.address.kind in kept and (request.present or not request.options["delete_data"])
 

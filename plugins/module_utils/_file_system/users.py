@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from .._aws import CLUSTER_TAG, Cloud, CloudError
-from .._nodes.definition import FILE_SYSTEM_TLS_TAG
+from .._nodes.definition import ACCESS_POINT_TAG, FILE_SYSTEM_TLS_TAG
 from .._nodes.membership import group_of, tags_of
 
 
@@ -22,6 +22,7 @@ class User:
     zone: str
     tls: str | None
     """What its tag says about TLS."""
+    access_point: str | None
 
 
 def others(cloud: Cloud, tag: str, file_system_id: str) -> list[User]:
@@ -34,7 +35,13 @@ def users(cloud: Cloud, tag: str, file_system_id: str) -> list[User]:
     filters = [{"Name": f"tag:{tag}", "Values": [file_system_id]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     return [
-        User(tags.get(CLUSTER_TAG, ""), instance["VpcId"], instance["Placement"]["AvailabilityZone"], tags.get(FILE_SYSTEM_TLS_TAG))
+        User(
+            tags.get(CLUSTER_TAG, ""),
+            instance["VpcId"],
+            instance["Placement"]["AvailabilityZone"],
+            tags.get(FILE_SYSTEM_TLS_TAG),
+            tags.get(ACCESS_POINT_TAG),
+        )
         for reservation in reservations
         for instance in reservation["Instances"]
         if (tags := tags_of(instance)) and group_of(tags.get(CLUSTER_TAG, ""), instance)

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Tuple
 
 from .. import storage
-from .._file_system.definition import FILE_SYSTEM
+from .._file_system.definition import ACCESS_POINT_KIND, FILE_SYSTEM, access_point
 from .._instance_role.definition import INSTANCE_PROFILE
 from .._lustre.definition import LUSTRE
 from .._network.definition import NODES_GROUP, SSH_GROUP, subnet
@@ -29,9 +29,10 @@ WANTED_TAG = "deeplearning:wanted"  # of a group: the worker count that it was l
 FILE_SYSTEM_TAG = "deeplearning:file-system"
 FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # where its name says nothing to the nodes
 FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it through TLS, one of TLS
+ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # through which they mount it, where not the whole
 LUSTRE_TAG = "deeplearning:lustre-file-system"
 LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # what mount(8) calls it
-STORAGE_TAGS = (FILE_SYSTEM_TAG, FILE_SYSTEM_ADDRESS_TAG, FILE_SYSTEM_TLS_TAG, LUSTRE_TAG, LUSTRE_SOURCE_TAG)
+STORAGE_TAGS = (FILE_SYSTEM_TAG, FILE_SYSTEM_ADDRESS_TAG, FILE_SYSTEM_TLS_TAG, ACCESS_POINT_TAG, LUSTRE_TAG, LUSTRE_SOURCE_TAG)
 TLS = {"true": True, "false": False, "preferred": None}
 """The option encrypt_in_transit by what the tag says of it; preferred is where hosts have the client."""
 NODE_TYPE_TAG = "NodeType"  # for people and bills; a node is what its auto scaling group launched
@@ -88,6 +89,8 @@ class NodeSettings:
     file_system_address: str = ""
     """What the nodes mount instead of the file system's name."""
     file_system_adopted: bool = False
+    file_system_directory: str = ""
+    """Of which they see nothing else, through the access point that leads there."""
     encrypt_in_transit: bool | None = None
     mounts_lustre: bool = False
     lustre_mount_point: str = ""
@@ -276,6 +279,8 @@ def _storage_tags(settings: NodeSettings) -> dict[str, Any]:
     tags: dict[str, Any] = {}
     if settings.mounts_file_system:
         tags.update({FILE_SYSTEM_TAG: Ref(FILE_SYSTEM), FILE_SYSTEM_TLS_TAG: tls_tag(settings.encrypt_in_transit)})
+    if settings.file_system_directory:
+        tags[ACCESS_POINT_TAG] = Ref(access_point(settings.file_system_directory))
     if settings.file_system_address:
         tags[FILE_SYSTEM_ADDRESS_TAG] = settings.file_system_address
     if settings.mounts_lustre:
@@ -285,24 +290,28 @@ def _storage_tags(settings: NodeSettings) -> dict[str, Any]:
 
 def _user_data(settings: NodeSettings, region: str) -> Computed:
     refs = [Ref(FILE_SYSTEM)] if settings.mounts_file_system else []
+    refs += [Ref(access_point(settings.file_system_directory))] if settings.file_system_directory else []
     refs += [Ref(LUSTRE, "source")] if settings.mounts_lustre else []
 
     def render(*values: str) -> str:
-        storages = [_storage(settings, region, ref, value) for ref, value in zip(refs, values)]
-        return user_data(storage.cloud_config(storages, settings.login_user))
+        known = {ref.address.kind: value for ref, value in zip(refs, values)}
+        return user_data(storage.cloud_config(list(_storages(settings, region, known)), settings.login_user))
 
     return Computed(render, tuple(refs))
 
 
-def _storage(settings: NodeSettings, region: str, ref: Ref, value: str) -> storage.Storage:
-    if ref.address == LUSTRE:
-        return storage.lustre(value, settings.lustre_mount_point)._replace(adopted=settings.lustre_adopted)
-    return storage.efs(
-        value,
-        region,
-        settings.mount_point,
-        address=settings.file_system_address,
-        encrypted=settings.encrypt_in_transit,
-        dns_suffix=partition_of(region).dns_suffix,
-        adopted=settings.file_system_adopted,
-    )
+def _storages(settings: NodeSettings, region: str, known: Mapping[str, str]) -> Iterator[storage.Storage]:
+    """What the nodes mount. C(known) are what the references say, by the kinds of their resources."""
+    if settings.mounts_file_system:
+        yield storage.efs(
+            known[FILE_SYSTEM.kind],
+            region,
+            settings.mount_point,
+            address=settings.file_system_address,
+            encrypted=settings.encrypt_in_transit,
+            dns_suffix=partition_of(region).dns_suffix,
+            adopted=settings.file_system_adopted,
+            access_point=known.get(ACCESS_POINT_KIND),
+        )
+    if settings.mounts_lustre:
+        yield storage.lustre(known[LUSTRE.kind], settings.lustre_mount_point)._replace(adopted=settings.lustre_adopted)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .definition import (
+    ACCESS_POINT_TAG,
     EFA,
     EFA_ONLY,
     FILE_SYSTEM_ADDRESS_TAG,
@@ -43,6 +44,7 @@ class Node:
     file_system_address: str | None = None
     file_system_tls: str | None = None
     """One of C(TLS). None where no tag says so: then the definition decides."""
+    file_system_access_point: str | None = None
     lustre_file_system_id: str | None = None
     lustre_source: str | None = None
     efa: bool = False
@@ -83,6 +85,7 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         file_system_id=tags.get(FILE_SYSTEM_TAG),
         file_system_address=tags.get(FILE_SYSTEM_ADDRESS_TAG),
         file_system_tls=tls if (tls := tags.get(FILE_SYSTEM_TLS_TAG)) in TLS else None,
+        file_system_access_point=tags.get(ACCESS_POINT_TAG),
         lustre_file_system_id=tags.get(LUSTRE_TAG),
         lustre_source=tags.get(LUSTRE_SOURCE_TAG),
         efa=any(interface.get("InterfaceType") in (EFA, EFA_ONLY) for interface in instance.get("NetworkInterfaces", [])),

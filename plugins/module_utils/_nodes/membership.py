@@ -12,6 +12,7 @@ from typing import Any
 from .. import storage
 from .._tags import CLUSTER_TAG
 from .definition import (
+    ACCESS_POINT_TAG,
     FILE_SYSTEM_ADDRESS_TAG,
     FILE_SYSTEM_TAG,
     LUSTRE_SOURCE_TAG,
@@ -29,6 +30,7 @@ NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 STORAGE_CHECKS = {
     FILE_SYSTEM_TAG: storage.check_file_system_id,
     FILE_SYSTEM_ADDRESS_TAG: storage.check_address,
+    ACCESS_POINT_TAG: storage.check_access_point_id,
     LUSTRE_TAG: storage.check_file_system_id,
     LUSTRE_SOURCE_TAG: storage.check_lustre_source,
 }

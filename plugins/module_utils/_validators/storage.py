@@ -31,6 +31,8 @@ from .base import Level, Validator
 KMS_KEY = re.compile(r"(arn:[\w-]+:kms:[\w-]+:\d{12}:key/)?(mrk-)?[0-9a-fA-F-]{32,36}")
 S3_PREFIX = re.compile(rf"s3://{validation.BUCKET_NAME.pattern}(/[^\r\n]*)?")
 DIRECTORY = re.compile(r"/|(/[^/\r\n]+)+")
+#: Of an access point: https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html
+EFS_DIRECTORY = re.compile(r"(?=.{1,100}$)(/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,4}")
 MOST_LINKS = 8  # of one Lustre file system
 
 
@@ -62,6 +64,13 @@ class FileSystemOptions(Validator):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
+        directory = options["file_system_directory"]
+        if directory and not EFS_DIRECTORY.fullmatch(directory):
+            yield f"file_system_directory: '{directory}' is not a directory that an access point can have. Give one such as /teams/bert."
+        if directory and not options["file_system_id"]:
+            yield "file_system_directory: a file system of the cluster's own is used as a whole. Give file_system_id, or leave this out."
+        if directory and options["encrypt_in_transit"] is False:
+            yield "encrypt_in_transit: false is not possible with file_system_directory, for which EFS needs TLS. Leave one of them out."
         mode, throughput = options["throughput_mode"], options["provisioned_throughput"]
         if options["file_system_id"] and not options["efs"]:
             yield f"file_system_id: {options['file_system_id']} is not used with efs: false. Leave one of them out."

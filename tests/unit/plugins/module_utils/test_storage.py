@@ -27,6 +27,7 @@ LUSTRE_SOURCE = "fs-2.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh"
 PLAIN = storage.efs("fs-1", "us-east-1", "/efs", encrypted=False)
 EITHER = storage.efs("fs-1", "us-east-1", "/efs")
 TLS = storage.efs("fs-1", "us-east-1", "/efs", encrypted=True)
+POINT = storage.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1")
 LUSTRE = storage.lustre(LUSTRE_SOURCE, "/fsx")
 
 
@@ -45,6 +46,7 @@ LUSTRE = storage.lustre(LUSTRE_SOURCE, "/fsx")
             storage.efs("fs-1", "us-east-1", "/efs", address="10.1.0.4", encrypted=True),
             "fs-1:/ /efs efs tls,noresvport,nosuid,nodev,mounttargetip=10.1.0.4,_netdev,nofail 0 0",
         ),
+        (POINT, "fs-1:/ /efs efs tls,noresvport,nosuid,nodev,accesspoint=fsap-1,_netdev,nofail 0 0"),
         (LUSTRE, f"{LUSTRE_SOURCE} /fsx lustre noatime,flock,nosuid,nodev,_netdev,nofail 0 0"),
     ],
 )
@@ -54,6 +56,8 @@ def test_fstab_entry(described, entry):
 
 @pytest.mark.parametrize("path", ["efs", "/", "/a b", "/a;b", ""])
 def test_bad_mount_point(path):
+    with pytest.raises(ValueError, match="is not the id of an access point"):
+        storage.efs("fs-1", "us-east-1", "/efs", access_point=f"fsap-1{path},x")
     with pytest.raises(ValueError, match="mount point"):
         storage.efs("fs-1", "us-east-1", path)
     with pytest.raises(ValueError, match="mount point"):
@@ -169,6 +173,27 @@ def test_the_helper_of_efs_remembers_the_file_system():
     assert not storage.is_mount_of(tunnel, deep, ["fs-1.mnt.20049", "fs-1.efs.20049", "fs-2.mnt.efs.20049"])
 
 
+@pytest.mark.parametrize(
+    ("mounted", "expected", "right"),
+    [
+        (POINT, POINT, True),
+        (TLS, POINT, False),
+        (POINT, TLS, False),
+        (POINT, EITHER, False),
+        (storage.efs("fs-1", "us-east-1", "/efs", access_point="fsap-2"), POINT, False),
+    ],
+)
+@pytest.mark.parametrize("mount", [storage.Mount(storage.TUNNEL, "nfs4", "/"), storage.Mount("/dev/root", "ext4", "/exports/fs-1")])
+def test_what_is_mounted_through_an_access_point_is_not_the_whole(mount, mounted, expected, right):
+    way = storage.mounted_way(mount, expected, mounted.entry, ["fs-1.efs.20049"])
+    assert (way is not None and way.kind == "efs") is right
+
+
+def test_an_access_point_is_not_mounted_in_the_clear():
+    with pytest.raises(ValueError, match="EFS needs TLS for it"):
+        storage.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1", encrypted=False)
+
+
 def test_mounted_at_takes_the_topmost():
     assert storage.mounted_at(MOUNTINFO, "/data") is None
     assert storage.mounted_at(MOUNTINFO + "93 90 0:47 / /efs rw - tmpfs tmpfs rw\n", "/efs").kind == "tmpfs"
@@ -184,6 +209,7 @@ def test_mounted_at_takes_the_topmost():
         ("mount.lustre: Can't parse NID 'fs-2'", LUSTRE, "has no address here"),
         ("mount.nfs4: access denied by server while mounting", PLAIN, "policy.*If it demands TLS, the host needs amazon-efs-utils"),
         ("mount.nfs4: access denied by server while mounting 127.0.0.1:/", TLS, "fs-1 refuses this host: its policy.*no IAM identity"),
+        ("access denied by server", POINT, "come through access point fsap-1"),
         ("mount: unknown filesystem type 'nfs4'.", PLAIN, "nfs-common"),
         ("mount: unknown filesystem type 'efs'.", TLS, "install amazon-efs-utils|no amazon-efs-utils"),
         ("mount.lustre: mount failed: No such device", LUSTRE, "no Lustre client"),
@@ -410,7 +436,7 @@ def test_a_new_link_names_only_what_it_carries_over(imports, exports, sent):
     ("kind", "answer"),
     [
         (file_system_resources.KINDS[0], {"FileSystems": [{"LifeCycleState": "error"}]}),
-        (file_system_resources.KINDS[2], {"MountTargets": [{"LifeCycleState": "error"}]}),
+        (file_system_resources.KINDS[3], {"MountTargets": [{"LifeCycleState": "error"}]}),
     ],
 )
 def test_a_state_that_never_passes_is_not_waited_for(kind, answer):
