@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -58,6 +59,11 @@ def pieces(places: Sequence[float]) -> list[slice]:
     return [slice(start, end) for start, end in zip([0, *turns], [*turns, len(places)])]
 
 
+def parted(values: Sequence[float], parts: Sequence[slice]) -> list[float]:
+    """Return the values with a gap after each part: one line for all of them, as each of its own would take its time."""
+    return [value for part in parts for value in (*values[part], math.nan)]
+
+
 def _image(
     places: Sequence[float],
     label: str,
@@ -74,9 +80,11 @@ def _image(
     with rc_context(STYLE):
         figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.subplots()
-        for piece in pieces(places):
-            axes.fill_between(places[piece], lows[piece], highs[piece], color=COLOUR, alpha=0.2, linewidth=0)
-            axes.plot(places[piece], means[piece], color=COLOUR, linewidth=1.2, marker="." if len(places[piece]) < 50 else "")
+        parts = pieces(places)
+        across = parted(places, parts)
+        marked = [index + gaps for gaps, part in enumerate(parts) if part.stop - part.start < 50 for index in range(part.start, part.stop)]
+        axes.fill_between(across, parted(lows, parts), parted(highs, parts), color=COLOUR, alpha=0.2, linewidth=0)
+        axes.plot(across, parted(means, parts), color=COLOUR, linewidth=1.2, marker=".", markevery=marked)
         axes.set_xlabel(label)
         if min(lows) > 0 and means[-1] < LOGARITHMIC * max(highs):
             axes.set_yscale("log")

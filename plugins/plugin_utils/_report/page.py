@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
+from ansible_collections.deeplearning.cluster.plugins.module_utils._report import files
+from ansible_collections.deeplearning.cluster.plugins.module_utils._report import progress as reported
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 from jinja2 import Environment, StrictUndefined, Template
@@ -21,6 +23,11 @@ MANY = 16
 
 # What counts where a script is, like its steps: a number to be told, but no curve.
 COUNTERS = {"epoch", "epochs"}
+
+# Points of one curve, or of the throughput. Where times go back, each point can have a rate of its own.
+POINTS = 2 * reported.POINTS
+
+LISTINGS = ("code", "logs", "checkpoints")
 
 TEMPLATE = """\
 <!DOCTYPE html>
@@ -186,7 +193,11 @@ def _template() -> Template:
 
 
 def render(report: Mapping[str, Any], copy_command: str | None) -> str:
-    """Return the page for what the module training_job_report has read. All text in it is escaped."""
+    """Return the page for what the module training_job_report has read. All text in it is escaped.
+
+    Raises ValueError where there is more than the module sends.
+    """
+    check(report)
     job, description = report["job"], report["description"]
     return _template().render(
         job=job,
@@ -201,8 +212,34 @@ def render(report: Mapping[str, Any], copy_command: str | None) -> str:
         can_draw=charts.can_draw(),
         many=MANY,
         copy_command=copy_command,
-        listings=[(name, report[name]) for name in ("code", "logs", "checkpoints")],
+        listings=[(name, report[name]) for name in LISTINGS],
     )
+
+
+def check(report: Mapping[str, Any]) -> None:
+    """Raises ValueError where there is more than the module sends, or else than numbers in a curve: drawing it could take for ever."""
+    progress = report["progress"]
+    lists = [
+        ("processes", report["job"]["processes"], records.RECORDS_LIMIT),
+        ("curves", progress["curves"], reported.CURVES),
+        ("left_out", progress["left_out"], reported.LEFT_OUT),
+        ("restarts", progress["restarts"], reported.RESTARTS),
+        *((f"{name}.files", report[name]["files"], files.NAMED) for name in LISTINGS),
+    ]
+    for name, found, limit in lists:
+        _check_list(name, found, limit)
+    drawn_lists = [(key, curve[key]) for curve in curves(progress) for key in ("steps", "times", "lows", "means", "highs")]
+    if progress["throughput"]:
+        drawn_lists += [(key, progress["throughput"][key]) for key in ("times", "rates")]
+    for name, found in drawn_lists:
+        _check_list(name, found, POINTS)
+        if not all(isinstance(each, (int, float)) for each in found):
+            raise ValueError(f"{name} has more than numbers")
+
+
+def _check_list(name: str, found: Any, limit: int) -> None:
+    if not isinstance(found, list) or len(found) > limit:
+        raise ValueError(f"{name} is not a list of at most {limit}")
 
 
 def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:

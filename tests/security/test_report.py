@@ -1,0 +1,126 @@
+"""Who answers for a job's report cannot keep the controller busy: it draws no more than the module can send."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import RECORDS_LIMIT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._report import progress
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
+
+from .test_answers import ON_NODES, Nodes
+
+START = 1_790_000_000.0
+FILES = {"directory": "/efs/jobs/digits-1/code", "count": 0, "size": 0, "files": []}
+
+
+def report(entries) -> dict:
+    found = progress.Progress(START)
+    for time, entry in entries:
+        found.add(START + time, entry)
+    return {
+        "job": {
+            "name": "digits-1",
+            "state": "failed",
+            "directory": "/efs/jobs/digits-1",
+            "created": START,
+            "launcher": "torchrun",
+            "processes": [],
+            "process_count": 1,
+        },
+        "description": {"command": ["true"]},
+        "start": START,
+        "end": START + 90,
+        "over": True,
+        "progress": found.result(),
+        **{name: {**FILES, "digest": "0"} for name in ("code", "logs", "checkpoints")},
+    }
+
+
+@pytest.fixture
+def honest():
+    return report((step, {"step": step, "loss": 1 / step}) for step in (1, 2, 3))
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Which charts are drawn: none of them takes time."""
+    found = []
+    for name in ("curve", "rates"):
+        monkeypatch.setattr(charts, name, lambda *arguments, name=name: found.append(name) or "data:,")
+    return found
+
+
+def change(place: str, value):
+    def changed(found):
+        *parts, last = place.split(".")
+        inner = found
+        for part in parts:
+            inner = inner[int(part) if part.isdigit() else part]
+        inner[last] = value
+
+    return pytest.param(changed, id=place)
+
+
+def more_curves(found):
+    found["progress"]["curves"] *= progress.CURVES + 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        more_curves,
+        *(change(f"progress.curves.0.{key}", [1, 0] * progress.POINTS + [1]) for key in ("steps", "times", "lows", "means", "highs")),
+        *(change(f"progress.curves.0.{key}", ["$\\frac{1}{2}$", "b", "c"]) for key in ("steps", "times", "lows", "means", "highs")),
+        change("progress.curves.0.steps", [[1], [2], [3]]),
+        change("progress.curves.0.steps", {"1": 1}),
+        change("progress.throughput.times", [1.0] * (2 * progress.POINTS + 1)),
+        change("progress.throughput.rates", ["a"]),
+        change("progress.restarts", [{"time": 0, "from": 1, "to": 0}] * 21),
+        change("progress.left_out", ["x"] * 101),
+        change("job.processes", [{"host": "a"}] * (RECORDS_LIMIT + 1)),
+        change("logs.files", [{"name": "x", "size": 0, "changed": START}] * 101),
+    ],
+)
+def test_what_the_module_cannot_have_sent_is_refused_before_anything_is_drawn(honest, drawn, changed):
+    damaged = copy.deepcopy(honest)
+    changed(damaged)
+    with pytest.raises(ValueError, match=r"is not a list of at most|has more than numbers"):
+        page.render(damaged, None)
+    assert not drawn
+    page.render(honest, None)
+    assert drawn
+
+
+def test_the_most_that_the_module_sends_is_drawn(drawn):
+    """Its times and steps go up and down, in more entries than a curve has points, with more values than there are curves."""
+    entries = [
+        (0, {"step": step % 7 + step / 9, "time": START + (step if step < 990 else 1), **{f"value{i}": float(step) for i in range(130)}})
+        for step in range(999)
+    ]
+    found = json.loads(json.dumps(report(entries)))
+    assert len(found["progress"]["curves"][0]["steps"]) == 2 * progress.POINTS - 1
+    assert len(found["progress"]["throughput"]["times"]) > progress.RATES
+    page.render(found, None)
+    assert drawn == ["curve"] * 2 * progress.CURVES + ["rates"]
+
+
+def test_a_curve_that_turns_takes_no_more_artists_than_one_that_does_not():
+    def groups(steps):
+        values = [1.0] * len(steps)
+        curve = {"steps": steps, "times": steps, "means": values, "lows": values, "highs": values}
+        image = base64.b64decode(charts.curve(curve, "steps").partition(",")[2]).decode()
+        return image.count('<g id="FillBetweenPolyCollection'), image.count('<g id="PolyCollection'), image.count('<g id="line2d')
+
+    assert groups([0.0, 1.0] * 100) == groups([0.0, *[1.0] * 199])
+
+
+def test_an_answer_with_too_much_fails_the_task_in_a_sentence(honest, tmp_path):
+    more_curves(honest)
+    task = {"deeplearning.cluster.training_job_report": ON_NODES["training_job_report"]}
+    done = Nodes(tmp_path).run([task], {"changed": False, "report": honest})
+    assert done.returncode != 0
+    assert "curves is not a list of at most 24. Check the host" in " ".join((done.stdout + done.stderr).split())
