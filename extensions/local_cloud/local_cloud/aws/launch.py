@@ -28,6 +28,7 @@ from .spot import SpotRequest
 Data = dict[str, Any]
 """Launch data in the shape of the RunInstances request, of which a launch template's data is a part."""
 NO_ADDRESS = "0.0.0.0"
+PROVISIONED_IOPS = ("io1", "io2")
 
 
 @override(EC2Response)
@@ -160,6 +161,7 @@ def _complete(instance: Any, data: Data) -> None:
 def _complete_volume(volume: Any, data: Data, device: str) -> None:
     mappings = data.get("BlockDeviceMappings", [])
     wanted: Data = next((each["Ebs"] for each in mappings if each["DeviceName"] == device and "Ebs" in each), {})
+    volume.volume_type = wanted.get("VolumeType", volume.volume_type)
     volume.iops, volume.throughput = wanted.get("Iops", volume.iops), wanted.get("Throughput", volume.throughput)
 
 
@@ -186,6 +188,11 @@ def _disks(backend: EC2Backend, data: Data) -> list[Data]:
     for mapping in data.get("BlockDeviceMappings", []):
         if "Ebs" in mapping:
             disks.setdefault(mapping["DeviceName"], {}).update(mapping["Ebs"])
+    for disk in disks.values():
+        if disk.get("VolumeType") in PROVISIONED_IOPS:
+            if "Iops" not in disk:
+                raise EC2ClientError("MissingParameter", f"The parameter iops must be specified for {disk['VolumeType']} volumes.")
+            disk["VolumeType"] = "gp3"  # moto makes no others without their figures; _complete_volume has both
     return [{"DeviceName": name, "Ebs": disk} for name, disk in disks.items()]
 
 

@@ -82,6 +82,16 @@ def test_everything_in_the_template_counts(account: Account, hosts: Hosts) -> No
         account.ec2.delete_placement_group(GroupName=placement)
 
 
+def test_volumes_with_provisioned_iops(account: Account) -> None:
+    disk = {"VolumeSize": 80, "VolumeType": "io2"}
+    subnet = account.subnets("a")[0]
+    (instance,) = account.run(subnet, BlockDeviceMappings=[{"DeviceName": "/dev/sda1", "Ebs": {**disk, "Iops": 4000}}])
+    volumes = account.ec2.describe_volumes(VolumeIds=[instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]])["Volumes"]
+    assert [(volume["VolumeType"], volume["Iops"]) for volume in volumes] == [("io2", 4000)]
+    with pytest.raises(ClientError, match=r"MissingParameter.*iops must be specified for io2"):
+        account.run(subnet, BlockDeviceMappings=[{"DeviceName": "/dev/sda1", "Ebs": disk}])
+
+
 def test_the_chosen_version_is_used(account: Account, hosts: Hosts) -> None:
     template = account.template(UserData=encoded("first"))
     data = {"ImageId": account.image_id, "InstanceType": "t3.micro", "UserData": encoded("second")}
