@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 try:
@@ -81,8 +83,9 @@ DONE_BEFORE = (
 )
 # What AWS answers to calls that no policy allows, and for a while to calls that name something new, which IAM does not know yet.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
-DENIED_TIMEOUT = 30  # seconds
+DENIED_TIMEOUT = 60  # seconds
 CREATE_ATTEMPTS = 10
+RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
 PROGRESS_INTERVAL = 30  # seconds
 
 # The first that tells which network cards take which interfaces; older ones also lack parameters of S3 buckets and route tables
@@ -245,13 +248,16 @@ class Cloud:
             return self._facts[name]
 
     def once_visible(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T:
-        """Makes a call that names something made a moment ago, again while AWS says that it does not exist."""
-        return AWSRetry.jittered_backoff(retries=12, delay=1, max_delay=10, catch_extra_error_codes=[*NOT_YET_VISIBLE, *more_codes])(call)(
-            **arguments
-        )
+        """Makes a call that names something made a moment ago, again while AWS says that it does not exist.
+
+        Where permissions go by tags, AWS denies it in place of that: C(once_allowed) is for what this run has made.
+        """
+        retry = AWSRetry.jittered_backoff(retries=12, delay=1, max_delay=10, catch_extra_error_codes=[*NOT_YET_VISIBLE, *more_codes])
+        complete = partial(retry(call), **arguments)
+        return self.once_allowed(complete) if self.created & ids(arguments) else complete()
 
     def once_allowed(self, call: Callable[[], T]) -> T:
-        """Makes a call that names something which this run has made a moment ago, again while AWS denies it, for half a minute.
+        """Makes a call that names something which this run has made a moment ago, again while AWS denies it, for a minute.
 
         IAM learns of new roles, policies and tags that late. A call that names nothing new is denied for good, and is not for this.
         """
@@ -282,12 +288,17 @@ class Cloud:
         not_done = (*THROTTLED, *NOT_YET_VISIBLE, *more_codes)
         for attempt in range(1, CREATE_ATTEMPTS):
             try:
-                return dict(call(**arguments))
+                return self._remember(call(**arguments), arguments)
             except botocore.exceptions.ClientError as error:
                 if error_code(error) not in not_done:
                     raise
             self.pause(min(0.1 * 2**attempt, 10))
-        return dict(call(**arguments))
+        return self._remember(call(**arguments), arguments)
+
+    def _remember(self, answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Remember what has just been made, and not what it was made of."""
+        self.created |= ids(answer) - ids(arguments)
+        return dict(answer)
 
     def once_unused(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
         """Makes a delete call, again while AWS says that something still uses the resource; gone already is fine.
@@ -321,6 +332,14 @@ class Cloud:
         """Sleep; raise Interrupted when Ansible is to end."""
         if self.interruption.wait(seconds):
             raise Interrupted("Interrupted.")
+
+
+def ids(value: Any) -> set[str]:
+    """The ids of resources, such as C(subnet-0123456789abcdef0), that a request or an answer of AWS has."""
+    if isinstance(value, str):
+        return {value} if RESOURCE_ID.fullmatch(value) else set()
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return set().union(*map(ids, parts))
 
 
 def error_code(error: BaseException) -> str:

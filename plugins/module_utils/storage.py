@@ -313,7 +313,7 @@ def explain(output: str, storage: Storage) -> str:
             f"{server} has no address here: an EFS file system has no mount target in this zone and VPC yet, its id or region is wrong, "
             "or the VPC has DNS support or DNS host names switched off"
         )
-    if re.search(r"timed? ?out|status 124|Input/output error", output, re.IGNORECASE):
+    if re.search(r"timed? ?out|status (124|137)|Input/output error", output, re.IGNORECASE):
         return f"{server} does not answer: the storage's security group must let this host in on {storage.client.ports}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
         if storage.kind == "efs":
@@ -370,7 +370,8 @@ attempt() {{ # mount point, mount helper, package of apt, package of dnf, advice
         *) return 1 ;;
       esac
     fi
-    timeout 60 mount "$1" || return 1
+    # SIGINT lets the client of EFS remove what it has begun; after SIGTERM its proxy would stay
+    timeout --signal=INT --kill-after=5 60 mount "$1" || return 1
   fi
   [ -n "$6" ] || chown {shlex.quote(user)}: "$1"
 }}
@@ -403,7 +404,10 @@ def _attempt(storage: Storage) -> str:
 
 
 def boot_unit() -> str:
-    """Return the systemd unit that runs the script at every boot without holding the boot up."""
+    """Return the systemd unit that runs the script at every boot without holding the boot up.
+
+    The tunnels of EFS mounts are among its processes, and go on when it ends.
+    """
     return f"""[Unit]
 Description=Shared storage of the cluster
 Wants=network-online.target
@@ -412,6 +416,7 @@ After=network-online.target remote-fs.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
+KillMode=process
 TimeoutStartSec=infinity
 ExecStart={SCRIPT_PATH}
 

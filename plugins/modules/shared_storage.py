@@ -339,7 +339,7 @@ def mount_in_time(module: AnsibleModule, storage: Storage) -> None:
     end = time.monotonic() + module.params["timeout"]
     pause = 1.0
     while True:
-        status, output, error = module.run_command(["timeout", str(ATTEMPT), "mount", path])
+        status, output, error = module.run_command(["timeout", "--signal=INT", "--kill-after=5", str(ATTEMPT), "mount", path])
         mount = current_mount(path)
         if mount is not None:
             check_mount(mount, storage)

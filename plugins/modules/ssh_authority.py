@@ -118,7 +118,7 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports boto3; cryptography comes with ansible-core
 
-CALLS = Calls(present=("ssm:DescribeParameters", "ssm:GetParameter", "ssm:PutParameter"), absent=("ssm:DeleteParameter",))
+CALLS = Calls(reads=("ssm:DescribeParameters",), present=("ssm:GetParameter", "ssm:PutParameter"), absent=("ssm:DeleteParameter",))
 
 
 class Stored(NamedTuple):
@@ -201,7 +201,9 @@ def _put(cloud: Cloud, kms_key: str | None, **arguments: Any) -> int:
     """Store the parameter and return its version."""
     encryption = {"KeyId": kms_key} if kms_key else {}
     put = partial(cloud.ssm.put_parameter, Name=parameter_name(cloud.cluster), **arguments, **encryption)
-    return int((cloud.once_allowed(put) if kms_key in cloud.created else put())["Version"])
+    if kms_key in cloud.created:
+        put = partial(cloud.once_allowed, partial(cloud.once_visible, put, "InvalidKeyId"))
+    return int(put()["Version"])
 
 
 def describe(cloud: Cloud) -> dict[str, str]:

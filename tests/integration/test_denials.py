@@ -18,9 +18,16 @@ DENIED = {"code": "AccessDenied", "status": 403, "message": "is not authorized"}
         ("iam", "PutRolePolicy"),
         ("iam", "AddRoleToInstanceProfile"),
         ("autoscaling", "CreateAutoScalingGroup"),
+        ("autoscaling", "SuspendProcesses"),
+        ("ec2", "ModifyVpcAttribute"),
+        ("ec2", "AttachInternetGateway"),
+        ("ec2", "AuthorizeSecurityGroupIngress"),
+        ("ec2", "CreateRoute"),
+        ("elasticfilesystem", "CreateMountTarget"),
     ],
 )
 def test_what_names_something_new_is_denied_for_a_while(cloud, run, definition, service, action):
+    """Also where AWS goes by tags that it does not see yet: then it denies the call in place of saying that there is no such resource."""
     cloud.control.set_faults([{**DENIED, "service": service, "action": action, "times": 2}])
     assert run("cluster", **definition)["changed"]
 

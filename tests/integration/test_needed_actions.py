@@ -302,8 +302,9 @@ def destroy(witness):
     witness.cloud.client("iam").attach_role_policy(RoleName=f"{CLUSTER}-efa-nodes-{REGION}", PolicyArn=ATTACHED)
     inventory(witness, "destroy")
     for cluster in (CLUSTER, f"{CLUSTER}-efa", f"{CLUSTER}-spot"):
-        run_module("ssh_authority", cluster=cluster, state="absent")
-        run_module("cluster", cluster=cluster, state="absent", delete_data=True)
+        for check in (True, False):
+            run_module("ssh_authority", cluster=cluster, state="absent", check=check)
+            run_module("cluster", cluster=cluster, state="absent", delete_data=True, check=check)
 
 
 def pairs(policies):

@@ -208,6 +208,19 @@ def test_a_key_that_gets_no_alias_is_named_and_deleted(cloud, run, name, monkeyp
     assert state(cloud.client("kms"), arn) == "PendingDeletion"
 
 
+def test_a_key_that_may_have_been_made_is_told_of(cloud, run, name):
+    """It has no alias yet, so that no later run finds it."""
+    cloud.control.set_faults([{"service": "kms", "action": "CreateKey", "code": "KMSInternalException", "status": 500, "after": True}])
+    with pytest.raises(ModuleFailed, match=rf"no answer says whether .*{name}.*delete it, because it costs money"):
+        run("ssh_authority", cluster=name, create_kms_key=True)
+
+
+def test_parameter_store_sees_a_new_key_late(cloud, run, name):
+    late = {"service": "ssm", "action": "PutParameter", "code": "InvalidKeyId", "status": 400, "message": "is not found", "times": 2}
+    cloud.control.set_faults([late])
+    assert run("ssh_authority", cluster=name, create_kms_key=True)["changed"]
+
+
 def test_an_interrupted_deletion_is_carried_on(cloud, run, name):
     run("ssh_authority", cluster=name, create_kms_key=True)
     cloud.control.set_faults([{"service": "kms", "action": "DeleteAlias", "code": "AccessDeniedException", "status": 400}])

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from .._authority import parameter_name
-from .._aws import Cloud, CloudError, error_code, is_missing
+from .._aws import Cloud, CloudError, error_code, is_missing, worth_another_look
 from .._regions import partition_of
 
 try:
@@ -154,14 +154,22 @@ def _is_own(cloud: Cloud, key: Mapping[str, Any]) -> bool:
 def create(cloud: Cloud) -> str:
     """Create a key with its alias and return its ARN."""
     caller = cloud.client("sts").get_caller_identity()["Arn"]
-    key = cloud.create(
-        "kms",
-        "create_key",
-        Description=description(cloud.cluster),
-        KeySpec="SYMMETRIC_DEFAULT",
-        KeyUsage="ENCRYPT_DECRYPT",
-        Policy=json.dumps(policy(cloud.cluster, cloud.region, caller)),
-    )["KeyMetadata"]
+    try:
+        key = cloud.create(
+            "kms",
+            "create_key",
+            Description=description(cloud.cluster),
+            KeySpec="SYMMETRIC_DEFAULT",
+            KeyUsage="ENCRYPT_DECRYPT",
+            Policy=json.dumps(policy(cloud.cluster, cloud.region, caller)),
+        )["KeyMetadata"]
+    except (BotoCoreError, ClientError) as error:
+        if not worth_another_look(error):
+            raise
+        raise CloudError(
+            f"create_kms_key: no answer says whether AWS has created the key: {error}. If there is a customer managed key with the "
+            f'description "{description(cloud.cluster)}" and without an alias, delete it, because it costs money. Then run again.'
+        ) from error
     arn, name = str(key["Arn"]), alias(cloud.cluster)
     try:
         # It takes a while until a new key and its policy are known everywhere

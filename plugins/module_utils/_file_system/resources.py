@@ -250,6 +250,7 @@ def _create_file_system(cloud: Cloud, address: Address, properties: Properties) 
                 "Adopt it with file_system_id, or delete it."
             ) from error
         created = existing  # by this very call, whose first answer was lost
+    cloud.created.add(created["FileSystemId"])
     return Found(address, created["FileSystemId"], properties)
 
 

@@ -297,6 +297,7 @@ def _create_route_table(cloud: Cloud, address: Address, properties: Properties) 
         ClientToken=str(uuid4()),  # the same for each attempt
         TagSpecifications=_specification("route-table", properties["tags"]),
     )["RouteTable"]
+    cloud.created.add(table["RouteTableId"])
     found = Found(address, table["RouteTableId"], {**properties, "routes": frozenset(), "subnets": frozenset()}, {"associations": {}})
     _update_route_table(cloud, found, properties, frozenset({"routes", "subnets"}))
     return found

@@ -100,7 +100,7 @@ def _create_group(cloud: Cloud, address: Address, properties: Properties) -> Fou
     # The template and the role have been made a moment ago, too
     _once_accepted(cloud, name, partial(cloud.once_allowed, create))
     found = Found(address, name, {**properties, "suspended": frozenset()})
-    _update_group(cloud, found, properties, frozenset({"suspended"}))
+    cloud.once_allowed(partial(_update_group, cloud, found, properties, frozenset({"suspended"})))
     return Found(address, name, properties)
 
 

@@ -242,7 +242,7 @@ class Host:
         self.tool("grep", 'case "$3" in */fstab) while read -r line; do [ "$line" = "$2" ] && exit; done <"$3" ;; esac; exit 1')
         self.tool("sleep", "")
         self.tool("chown", "")
-        self.tool("timeout", 'shift; exec "$@"')
+        self.tool("timeout", '[ "$1 $2" = "--signal=INT --kill-after=5" ] && shift 3 && exec "$@"')
         self.tool("mountpoint", f'[ -e {folder}/mounted-"${{2##*/}}" ]')
 
     def tool(self, name, body):
