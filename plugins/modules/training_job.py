@@ -339,7 +339,6 @@ import fcntl
 import json
 import os
 import pwd
-import shutil
 import socket
 import struct
 import sys
@@ -577,8 +576,7 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
         if os.fstat(job).st_uid != os.geteuid():
             raise RefusalError(f"directory {paths.directory!r} belongs to another user: choose another name for the job")
         os.fchmod(job, 0o755)  # until all is there that the job's user must not make first
-        for name in (paths.code, paths.description):
-            remove(name)
+        records.delete([paths.code, paths.description])
         os.mkdir(paths.code)
         with tarfile.open(fileobj=source) as archive:
             # Python 3.14 would else change modes by itself.
@@ -595,14 +593,6 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
             os.fchmod(job, SHARED_DIRECTORY)
     finally:
         os.close(job)
-
-
-def remove(path: str) -> None:
-    """Delete a file, a link or a directory with all that is in it, if it is there."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    elif os.path.lexists(path):
-        os.unlink(path)
 
 
 def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:

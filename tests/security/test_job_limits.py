@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pwd
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, supervisor, units, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import local_code, records, supervisor, units, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._report import files
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job, training_job_info
 
 from .test_job_records import DESCRIPTION, RECORD, Jobs
@@ -124,6 +128,72 @@ def test_memory_files_and_processes_are_left_for_root(memory):
     options = commands[0][commands[0].index("-o") + 1].split(",")
     assert {"size=90%", "nr_inodes=1048576"} < set(options)
     assert "TasksMax=65536" in units.PROPERTIES
+
+
+@pytest.fixture
+def deep(memory):
+    """A tree of directories that is deeper than Python's stack, and than any path may be long."""
+    tree = memory / "shm" / "greedy"
+    tree.mkdir(parents=True)
+    script = "import os\nfor _ in range(2500):\n    os.mkdir('a')\n    os.chdir('a')\nopen('end', 'w').close()"
+    subprocess.run([sys.executable, "-c", script], cwd=tree, check=True)
+    yield tree
+    subprocess.run(["rm", "-rf", "--", tree], check=True)
+
+
+def test_a_deep_tree_in_shared_memory_is_in_nobodys_way(deep, memory):
+    account = pwd.getpwuid(os.geteuid())
+    units._shared_memory(lambda _command: (0, "", ""), "digits", account)
+    assert os.listdir(memory / "shm") == ["digits"]
+
+
+def test_stop_removes_a_deep_tree(deep):
+    units.remove_shared_memory("greedy")
+    assert not deep.exists()
+
+
+def test_the_record_is_written_and_a_deep_tree_removed_at_the_end(deep, memory, monkeypatch):
+    unit = memory / "jobs/greedy-rank0"
+    unit.mkdir(parents=True)
+    (unit / "spec.json").write_text('{"job": "greedy"}')
+    left = []
+    monkeypatch.setattr(supervisor, "finish", lambda *_: left.extend(os.listdir(deep)))
+    assert supervisor.main(["finish", str(unit / "spec.json")]) == 0
+    assert left == ["a"], "the record comes first"
+    assert os.listdir(deep) == []
+
+
+def test_a_full_storage_keeps_no_shared_memory(deep, memory, monkeypatch):
+    unit = memory / "jobs/greedy-rank0"
+    unit.mkdir(parents=True)
+    (unit / "spec.json").write_text('{"job": "greedy"}')
+
+    def finish(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(supervisor, "finish", finish)
+    with pytest.raises(OSError, match="No space left"):
+        supervisor.main(["finish", str(unit / "spec.json")])
+    assert os.listdir(deep) == []
+
+
+def test_a_deep_tree_in_a_copy_of_code_is_replaced(deep, tmp_path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/train.py").touch()
+    (deep / local_code.MARK).touch()
+    before, descriptor = os.getcwd(), os.open(deep, local_code.OPEN)
+    try:
+        local_code.copy(str(tmp_path / "code"), descriptor)
+    finally:
+        os.close(descriptor)
+        os.chdir(before)
+    assert sorted(os.listdir(deep)) == [local_code.MARK, "train.py"]
+
+
+def test_a_report_lists_what_it_can_reach_of_a_deep_tree(deep):
+    folder = os.path.join(deep, *["a"] * 1500)
+    open(os.path.join(folder, "file"), "w").close()
+    assert [file["name"][-4:] for file in files.newest(str(deep))["files"]] == ["file"]
 
 
 def test_many_units_together_leave_processes_for_root(memory, monkeypatch):

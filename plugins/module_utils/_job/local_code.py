@@ -12,6 +12,7 @@ import os
 import pwd
 import shutil
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils.storage import mounted_at
 
 # Lies in directories that jobs have made: nothing else is ever replaced.
@@ -88,13 +89,7 @@ def copy(code: str, descriptor: int) -> None:
     os.fchdir(descriptor)
     # First of all, so that a copy that is cut short can be replaced.
     os.close(os.open(MARK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))
-    for name in os.listdir("."):
-        if name == MARK:
-            continue
-        if os.path.isdir(name) and not os.path.islink(name):
-            shutil.rmtree(name)
-        else:
-            os.unlink(name)
+    records.delete([name for name in os.listdir(".") if name != MARK])
     shutil.copytree(code, ".", symlinks=True, dirs_exist_ok=True)
 
 

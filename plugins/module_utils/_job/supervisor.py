@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     SUCCEEDED,
     Paths,
     Record,
+    delete,
     describe_end,
     first_failure,
     job_state,
@@ -348,14 +348,7 @@ def empty_shared_memory(spec: Spec, path: str) -> None:
         pass
     if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):
         memory = shared_memory(spec["job"])
-        for name in os.listdir(memory):
-            entry = os.path.join(memory, name)
-            # Two that end at once may both find themselves the last.
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.isdir(entry) and not os.path.islink(entry):
-                    shutil.rmtree(entry)
-                else:
-                    os.unlink(entry)
+        delete([os.path.join(memory, name) for name in os.listdir(memory)])
 
 
 def main(arguments: list[str]) -> int:
@@ -366,10 +359,12 @@ def main(arguments: list[str]) -> int:
         return Supervisor(spec, path).run()
     if action == "finish":
         try:
-            empty_shared_memory(spec, path)
-        except OSError as error:
-            sys.stderr.write(f"cannot empty the job's shared memory, which the next job here will do: {error}\n")
-        finish(spec, os.environ.get("SERVICE_RESULT", ""), os.environ.get("EXIT_STATUS", ""))
+            finish(spec, os.environ.get("SERVICE_RESULT", ""), os.environ.get("EXIT_STATUS", ""))
+        finally:
+            try:
+                empty_shared_memory(spec, path)
+            except OSError as error:
+                sys.stderr.write(f"cannot empty the job's shared memory, which the next job here will do: {error}\n")
         return 0
     return remote.main(action, spec, rest)
 

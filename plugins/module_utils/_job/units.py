@@ -153,7 +153,7 @@ def start(run: Run, job: str, place: Place, specs: Sequence[dict[str, Any]]) -> 
         active = active_units(run, job)
         for spec in specs:
             if unit_name(job, spec["name"]) not in active:
-                shutil.rmtree(runtime_directory(job, spec["name"]), ignore_errors=True)
+                _delete(runtime_directory(job, spec["name"]))
         raise
 
 
@@ -191,11 +191,17 @@ def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
             raise UnitError(f"cannot mount a tmpfs at {records.SHARED_MEMORY}: {error.strip()}")
     for other in os.listdir(records.SHARED_MEMORY):
         if not records.runtime_directories(other):
-            shutil.rmtree(records.shared_memory(other), ignore_errors=True)
+            _delete(records.shared_memory(other))
     directory = records.shared_memory(job)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     os.chown(directory, user.pw_uid, user.pw_gid, follow_symlinks=False)
     return directory
+
+
+def _delete(directory: str) -> None:
+    # What cannot be deleted is no reason not to start or stop another job.
+    with contextlib.suppress(OSError):
+        records.delete([directory])
 
 
 def _install(directory: str, place: Place, spec: dict[str, Any]) -> None:
@@ -205,7 +211,7 @@ def _install(directory: str, place: Place, spec: dict[str, Any]) -> None:
     os.makedirs(STARTED, mode=0o700, exist_ok=True)
     note = {key: spec[key] for key in NOTED}
     write_json(os.path.join(STARTED, os.path.basename(directory) + ".json"), note)
-    shutil.rmtree(directory, ignore_errors=True)
+    _delete(directory)
     os.mkdir(directory, 0o700)
     archive, spec_path = os.path.join(directory, "supervisor.zip"), os.path.join(directory, "spec.json")
     command = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(place.python)} {archive} "$action" {spec_path} "$@"\n'
@@ -291,7 +297,7 @@ def stop(run: Run, job: str) -> None:
 def remove_shared_memory(job: str) -> None:
     """Delete what the job has left in the memory of this host; its own processes do so only where nobody has killed them."""
     if not records.runtime_directories(job):
-        shutil.rmtree(records.shared_memory(job), ignore_errors=True)
+        _delete(records.shared_memory(job))
 
 
 def processes(job: str) -> list[int]:

@@ -64,8 +64,12 @@ def _files(directory: str) -> Iterator[File]:
 
 
 def _paths(directory: str) -> Iterator[str]:
-    if os.path.islink(directory):
-        return
-    for folder, folders, names in os.walk(directory):
-        folders[:] = [name for name in folders if name != CACHE]
-        yield from (os.path.join(folder, name) for name in names)
+    # Not os.walk, which before Python 3.12 goes no deeper than the stack: jobs make these trees.
+    folders = [] if os.path.islink(directory) else [directory]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    yield entry.path
+                elif entry.name != CACHE:
+                    folders.append(entry.path)
