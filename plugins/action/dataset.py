@@ -19,6 +19,8 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers impor
 display = Display()
 
 SHOW_SECONDS = 10.0
+# Between two looks, beside what the module itself waits: a host need not wait.
+PAUSE = 1.0
 PLACE = re.compile(r"/[^\x00-\x1f\x7f]{0,4000}")
 
 
@@ -34,6 +36,7 @@ class ActionModule(NodeAction, module="dataset"):
             except DataError as error:
                 raise AnsibleActionFail(str(error)) from error
         shown, shown_at, host = "", time.monotonic(), (task_vars or {}).get("inventory_hostname", "")
+        last, changed_at = None, shown_at
         while True:
             answer = self._execute_module(module_args=arguments, task_vars=task_vars)
             if answer.get("failed") or answer.get("finished", True):
@@ -42,6 +45,11 @@ class ActionModule(NodeAction, module="dataset"):
             if line and (line.split()[0] != (shown.split() or [""])[0] or now >= shown_at + SHOW_SECONDS):
                 shown, shown_at = line, now
                 display.display(f"{host}: {line}")
+            if answer.get("progress") != last:
+                last, changed_at = answer.get("progress"), now
+            elif now >= changed_at + self._limit:
+                return {**result, "failed": True, "msg": silence(host, self._limit)}
+            time.sleep(PAUSE)
 
 
 def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
@@ -50,6 +58,14 @@ def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
     if download is None or PLACE.fullmatch(download):
         return answer
     return refusal(host, "dataset", f"download is {download[:100]!r}, which is not a path")
+
+
+def silence(host: str, seconds: int) -> str:
+    """Return what is wrong with a host that always gives the same answer: even where nothing moves, an honest one counts the seconds."""
+    return (
+        f"{host}: dataset has not ended, and its progress has not changed for {seconds} s. Check the host, "
+        "or give it more time by deeplearning_answer_timeout."
+    )
 
 
 def text(progress: dict[str, Any]) -> str:

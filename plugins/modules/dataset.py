@@ -204,6 +204,11 @@ progress:
       description: How much there is to do.
       returned: when it is known
       type: int
+    seconds:
+      description: How long it has been going on.
+      returned: always
+      type: int
+      sample: 95
 """
 
 import os
@@ -306,7 +311,7 @@ def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
     ended = work.wait(module.params["wait"])
     state = work.state()
     if not ended or work.attempt() != attempt:
-        module.exit_json(changed=False, finished=False, progress=state)
+        module.exit_json(changed=False, finished=False, progress={**state, "seconds": work.seconds()})
     if state.get("stage") != "ended":
         raise DataError(f"Staging ended before it was done. See {work.log} on the host, and run again to carry on.")
     if "error" in state:

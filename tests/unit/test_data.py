@@ -358,6 +358,8 @@ def test_work_goes_on_in_the_background_one_at_a_time(tmp_path):
     work.start({"attempt": "2"}, task)
     assert (work.is_running(), work.attempt(), work.wait(0.1)) == (True, {"attempt": "1"}, False)
     go.touch()
+    os.utime(tmp_path / "work" / "attempt.json", (0, time.time() - 90))
+    assert 90 <= work.seconds() < 180
     assert work.wait(20)
     assert (work.state(), calls.read_text()) == ({"stage": "ended"}, "x")
 

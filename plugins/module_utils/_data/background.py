@@ -52,6 +52,13 @@ class Background:
         """Return the progress that the work has written, empty when there is none."""
         return _read(self.progress) or {}
 
+    def seconds(self) -> int:
+        """Return how long ago the work was last started."""
+        try:
+            return int(time.time() - os.stat(os.path.join(self._folder, "attempt.json")).st_mtime)
+        except FileNotFoundError:
+            return 0
+
     def is_running(self) -> bool:
         """Return whether a process does the work, or something that it has started goes on."""
         try:

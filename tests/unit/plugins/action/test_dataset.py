@@ -1,0 +1,59 @@
+"""Staging a data set: how long a host is asked how far it is."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.action import dataset
+
+VARIABLES = {"inventory_hostname": "worker2", "deeplearning_answer_timeout": 100}
+
+
+class Clock:
+    """Time that passes only where somebody waits, and a host that is out of patience after some looks."""
+
+    def __init__(self):
+        self.now, self.looks = 0.0, 0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        self.looks += 1
+        assert self.looks < 1000, "asked for ever"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(dataset, "time", found)
+    return found
+
+
+def action(answers):
+    task = MagicMock(args={"source": "s3://sets/images"}, check_mode=False, async_val=0)
+    made = dataset.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    made._execute_module = MagicMock(side_effect=answers)
+    return made
+
+
+@pytest.mark.parametrize("more", [{}, {"progress": {"stage": "fetching", "done": 5, "seconds": 5}}])
+def test_a_host_that_always_answers_the_same_is_not_asked_for_ever(clock, more):
+    def same():
+        for _ in range(1000):
+            yield {"finished": False, **more}
+
+    staged = action(same())
+    result = staged.run(task_vars=VARIABLES)
+    assert result["failed"]
+    assert result["msg"].startswith("worker2: dataset has not ended, and its progress has not changed for 100 s.")
+    assert staged._execute_module.call_count <= 102, "there is a pause between looks"
+
+
+def test_a_host_at_work_is_given_its_time_although_nothing_moves(clock):
+    looks = [{"finished": False, "progress": {"stage": "checking", "seconds": seconds}} for seconds in range(300)]
+    result = action([*looks, {"finished": True, "changed": True, "path": "/efs/datasets/images"}]).run(task_vars=VARIABLES)
+    assert not result.get("failed")
+    assert result["path"] == "/efs/datasets/images"
