@@ -13,7 +13,7 @@ USER = {"launcher": "command", "python": "/usr/bin/python3"}
 
 # Tries what a job must not do, each attempt by itself, and writes down which ones worked.
 HOSTILE = """
-    import json, os, pathlib, subprocess, sys
+    import json, os, pathlib, socket, subprocess, sys
 
     def runs(*command, **options):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, **options)
@@ -49,6 +49,7 @@ HOSTILE = """
         "replace the description": lambda: replace(job + "/job.json"),
         "change the unit": lambda: runs("systemctl", "set-property", "--runtime", "ssh.service", "CPUWeight=1"),
         "start a unit": lambda: runs("systemd-run", "true"),
+        "reach the system's bus": lambda: socket.socket(socket.AF_UNIX).connect("/run/dbus/system_bus_socket") is None,
         "hold the lock": lambda: open("/run/deeplearning.lock"),
         "write a trusted folder": lambda: pathlib.Path("/usr/local/bin/mine").touch(),
         "write results beside the code": lambda: pathlib.Path("results.txt").touch(),

@@ -63,7 +63,15 @@ class UnitError(Exception):
 
 # None of them needs a system call filter, which older kernels make all of a process pay for (spec_store_bypass_disable=seccomp). Devices,
 # shared memory and the network are the host's, for GPUs and EFA; namespaces and debuggers work.
-SANDBOX = ("NoNewPrivileges=yes", "ProtectSystem=full", "ProtectControlGroups=yes", "ProtectHome=tmpfs")
+# By the system's bus a user may have logind start a manager (enable-linger), which runs what the job has written at home, without limits.
+SANDBOX = (
+    "NoNewPrivileges=yes",
+    "ProtectSystem=full",
+    "ProtectControlGroups=yes",
+    "ProtectHome=tmpfs",
+    "InaccessiblePaths=-/run/dbus",
+    "InaccessiblePaths=-/run/systemd/private",
+)
 
 # Of all jobs of a host together. The slices of jobs are its children.
 SLICE, SLICE_PROPERTIES = "deeplearning.slice", ("TasksMax=80%",)
