@@ -41,6 +41,8 @@ INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SUDO_UID", "TMPDIR")
 # Git asks this for the password. Command lines can be seen by all users of the controller, environments cannot.
 CREDENTIAL_HELPER = """!printf 'username=%s\\npassword=%s\\n' "$DEEPLEARNING_GIT_USER" "$DEEPLEARNING_GIT_PASSWORD" #"""
 
+ESCAPES = "If that is a password, write / as %2F, ? as %3F, # as %23 and @ as %40 in it"
+
 SUBMODULE, LINK, EXECUTABLE = "160000", "120000", "100755"
 SUBMODULE_DEPTH = 5
 
@@ -237,12 +239,11 @@ def without_credentials(repository: str) -> str:
     if "://" not in repository:
         return repository
     scheme, rest = repository.split("://", 1)
-    rest = rest.split("?", 1)[0].split("#", 1)[0]
-    authority, slash, path = rest.partition("/")
-    port = authority.rpartition(":")[2]
-    if "@" not in authority and ":" in authority and not port.isdigit() and "@" in path:
-        return f"{scheme}://{path.rpartition('@')[2]}"  # a password with a slash in it
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+    shown = re.split("[?#]", rest, maxsplit=1)[0]
+    if shown != rest and "@" in rest[len(shown) :]:
+        return f"{scheme}://..."  # a query with an @, or a password with a question mark
+    # Also behind the first slash, which a password may have in it
+    return f"{scheme}://{shown if scheme.lower() == 'file' else shown.rpartition('@')[2]}"
 
 
 def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
@@ -256,7 +257,9 @@ def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
     if is_web and (parts.query or parts.fragment):
         raise GitError("it has a query, which would be in git's command line. Give a token as a password: https://USER:TOKEN@HOST/PATH")
     if is_web and not re.fullmatch(r"(\[.*\]|[^:]*)(:\d*)?", host):
-        raise GitError("it has no port number after the host. If that is a password, write / as %2F, ? as %3F, # as %23 and @ as %40 in it")
+        raise GitError(f"it has no port number after the host. {ESCAPES}")
+    if parts.scheme != "file" and "@" in parts.path:
+        raise GitError(f"it has an @ behind the host, where it is %40. {ESCAPES}")
     if not is_web and ":" in userinfo:
         raise GitError(f"{parts.scheme} takes no password from an address, and it would be in git's command line. Leave it out")
     if not is_web or not at:

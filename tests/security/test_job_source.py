@@ -135,8 +135,14 @@ def test_no_transport_runs_a_program(git, tmp_path, monkeypatch, repository):
         ("https://me:p@ss@host/x.git", "https://host/x.git"),
         ("https://me:a/b@host/x.git", "https://host/x.git"),
         ("https://host:8443/x.git?private_token=secret", "https://host:8443/x.git"),
-        ("https://token@host/x@y.git", "https://host/x@y.git"),
-        ("https://host:8443/x@y.git#secret", "https://host:8443/x@y.git"),
+        ("https://me:12/34secret@host/x.git", "https://host/x.git"),
+        ("https://tok/en@host/x.git", "https://host/x.git"),
+        ("https://me:/secret@host/x.git", "https://host/x.git"),
+        ("https://me:secr@et/secret@host/x.git", "https://host/x.git"),
+        ("https://me:secr?et/secret@host/x.git", "https://..."),
+        ("https://host/x.git?private_token=secr@et", "https://..."),
+        ("https://host:8443/x%40y.git#secret", "https://host:8443/x%40y.git"),
+        ("file:///srv/x@y.git", "file:///srv/x@y.git"),
         ("ssh://git@host/x.git", "ssh://host/x.git"),
         ("git@host:x.git", "git@host:x.git"),
         ("/srv/x.git", "/srv/x.git"),
@@ -189,6 +195,11 @@ def test_a_password_reaches_the_server_and_no_command_line(git, monkeypatch):
         ("https://host.example/x.git#s3cret", "https://USER:TOKEN@HOST/PATH"),
         ("https://me:s3cret/b@host.example/x.git", "write / as %2F"),
         ("ssh://me:s3cret@host.example/x.git", "Leave it out"),
+        ("ssh://me:12/s3cret@host.example/x.git", "write / as %2F"),
+        ("https://me:12/34s3cret@host.example/x.git", "write / as %2F"),
+        ("https://s3cret/en@host.example/x.git", "write / as %2F"),
+        ("https://me:/s3cret@host.example/x.git", "write / as %2F"),
+        ("https://me:a@s3cret/b@host.example/x.git", "write / as %2F"),
     ],
 )
 def test_credentials_that_git_would_show_are_refused(git, monkeypatch, repository, advice):
@@ -202,7 +213,8 @@ def test_credentials_that_git_would_show_are_refused(git, monkeypatch, repositor
 
 
 @pytest.mark.parametrize(
-    "repository", ["https://[::1]:8443/x.git", "https://host:/x", "git@host:x.git?y", "ssh://git@host:22/x.git", "/srv/a?b"]
+    "repository",
+    ["https://[::1]:8443/x.git", "https://host:/x", "git@host:x.git?y", "ssh://git@host:22/x.git", "/srv/a?b", "file:///srv/x@y.git"],
 )
 def test_other_addresses_are_taken(repository):
     assert job_code.address_and_credentials(repository) == (repository, {})
