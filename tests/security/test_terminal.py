@@ -131,16 +131,55 @@ def tasks(content):
             yield task
 
 
-def test_every_builtin_module_that_runs_on_nodes_is_documented():
-    used = {}
-    for path in ROOT.glob("roles/*/tasks/*.yml"):
+def builtin_tasks():
+    """Yield the role, the module and the task of each builtin module that meets a node: there, or by an ssh of the role's own."""
+    for path in sorted(ROOT.glob("roles/*/tasks/*.yml")):
         for task in tasks(yaml.safe_load(path.read_text())):
             names = [name for name in task if name.startswith(("ansible.builtin.", "ansible.posix.")) and "_tasks" not in name]
-            if task.get("delegate_to") != "localhost" and names and names[0] not in CONTROLLER:
-                used.setdefault(path.parts[-3], set()).add(names[0].rpartition(".")[2])
+            if names and names[0] not in CONTROLLER and (task.get("delegate_to") != "localhost" or "_ssh +" in str(task[names[0]])):
+                yield path.parts[-3], names[0].rpartition(".")[2], task
+
+
+def test_every_builtin_module_that_runs_on_nodes_is_documented():
+    used = {}
+    for role, module, task in builtin_tasks():
+        if task.get("delegate_to") != "localhost":
+            used.setdefault(role, set()).add(module)
     told = {}
     for line in (ROOT / "docs/security.md").read_text().partition("## Builtin modules on nodes")[2].splitlines():
         role, modules, _when = [*line.strip("| ").split(" | "), "", ""][:3]
         if role.startswith("`"):
             told[role.strip("`")] = {name.rpartition(".")[2] for name in re.findall(r"`([a-z_.]+)`", modules)}
     assert told == used
+
+
+def test_every_builtin_module_that_runs_on_nodes_has_a_limit_of_time():
+    found = list(builtin_tasks())
+    assert [task["name"] for _role, _module, task in found if "timeout" not in task] == []
+    # The retries of one task are limited each by itself.
+    assert [task["name"] for _role, _module, task in found if "until" in task and task["timeout"] != 60] == []
+
+
+def test_no_builtin_module_leaves_files_on_nodes_that_ansible_removes_without_a_limit_of_time():
+    assert not {"assemble", "copy", "fetch", "script", "template", "unarchive"} & {module for _role, module, _task in builtin_tasks()}
+
+
+def test_no_play_asks_nodes_for_facts():
+    """That is a task of Ansible's own, without a limit of time."""
+    for path in sorted((ROOT / "playbooks").glob("*.yml")):
+        plays = yaml.safe_load(path.read_text())
+        assert [play["name"] for play in plays if "hosts" in play and play.get("gather_facts") is not False] == [], path.name
+
+
+def test_a_builtin_module_that_never_ends_fails_its_node_alone(tmp_path):
+    nodes = Nodes(tmp_path)
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexec sleep 321\n")
+    silent.chmod(0o755)
+    (look,) = [task for _role, _module, task in builtin_tasks() if task["name"] == "Look for the service"]
+    python = f"{{{{ '{silent}' if inventory_hostname == 'bert-worker2' else '{tmp_path}/python3' }}}}"
+    own = {"deeplearning_answer_timeout": "3", "__tensorboard_unit": "x.service", "ansible_python_interpreter": python}
+    done = nodes.run([{**look, "vars": own}, {"ansible.builtin.debug": {"msg": "on {{ inventory_hostname }}"}}], "", {"changed": False})
+    assert "Timed out after 3 second(s)" in done.stdout + done.stderr
+    assert "on bert-worker3" in done.stdout
+    assert "on bert-worker2" not in done.stdout
