@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,10 +13,14 @@ import yaml
 
 TASKS = Path(__file__).resolve().parents[2] / "roles/tensorboard/tasks/started.yml"
 
-# As ss prints them
-OWN = 'LISTEN 0 128 127.0.0.1:606 0.0.0.0:* users:(("python3",pid=42,fd=7))'
-FOREIGN = 'LISTEN 0 128 127.0.0.1:606 0.0.0.0:* users:(("python3",pid=421,fd=3))'
-SHARED = 'LISTEN 0 128 127.0.0.1:606 0.0.0.0:* users:(("python3",pid=42,fd=7),("python3",pid=43,fd=7))'
+# Listens on a port of its own under a name that looks like what ss tells of the process in its argument.
+FOREIGN = """
+import ctypes, socket, sys, time
+ctypes.CDLL(None).prctl(15, f"a\\",pid={sys.argv[1]},".encode(), 0, 0, 0)
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -22,34 +29,62 @@ def block():
     return found
 
 
-@pytest.mark.parametrize(
-    ("pid", "sockets", "is_own"),
-    [
-        ("42", [OWN], True),
-        ("42", [SHARED], True),
-        ("42", [FOREIGN], False),
-        ("42", [OWN, FOREIGN], False),
-        ("42", [], False),
-        ("0", [FOREIGN], False),
-        ("", [FOREIGN], False),
-    ],
-)
-def test_only_the_service_s_own_process_may_have_the_port(block, tmp_path, pid, sockets, is_own):
-    for name, text in {"systemctl": pid, "ss": "\n".join(sockets)}.items():
-        (tmp_path / f"{name}.answer").write_text(text + "\n" if text else "")
-        program = tmp_path / name
-        program.write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/calls\ncat {tmp_path}/{name}.answer\n')
-        program.chmod(0o755)
+@pytest.fixture
+def is_own(block, tmp_path):
+    """Whether the port counts as the service's own, whose main process systemd says is this or that."""
     (check,) = [task for task in block["block"] if task["name"] == "Check that the answer is the service's own"]
-    argv = [str(word) for word in check["ansible.builtin.command"]["argv"]]
-    words = {"{{ __tensorboard_unit }}": "deeplearning-tensorboard.service", "{{ tensorboard_port }}": "606"}
-    done = subprocess.run([words.get(word, word) for word in argv], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False)
-    assert (done.returncode == 0) is is_own
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls == [
-        "systemctl show --property=MainPID --value deeplearning-tensorboard.service",
-        "ss -Hltnp src 127.0.0.1:606",
-    ]
+    program = tmp_path / "systemctl"
+
+    def asked(pid, port):
+        program.write_text(f'#!/bin/sh\n[ "$*" = "show --property=MainPID --value deeplearning-tensorboard.service" ] && echo {pid}\n')
+        program.chmod(0o755)
+        words = {"{{ __tensorboard_unit }}": "deeplearning-tensorboard.service", "{{ tensorboard_port }}": str(port)}
+        argv = [words.get(word, word) for word in check["ansible.builtin.command"]["argv"]]
+        return subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, check=False).returncode == 0
+
+    return asked
+
+
+@pytest.fixture
+def foreign_port():
+    with subprocess.Popen([sys.executable, "-c", FOREIGN, str(os.getpid())], stdout=subprocess.PIPE, text=True) as process:
+        yield int(process.stdout.readline())
+        process.terminate()
+
+
+def test_only_the_service_s_own_process_may_have_the_port(is_own, foreign_port):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert is_own(os.getpid(), port)
+        assert not is_own(os.getppid(), port)
+        assert not is_own("", port)
+        assert not is_own(0, port)
+    assert not is_own(os.getpid(), port)
+    assert not is_own(os.getpid(), foreign_port)
+
+
+def test_the_service_may_have_children_with_the_port_but_nobody_else_beside_it(is_own):
+    with socket.socket() as own:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        own.bind(("127.0.0.1", 0))
+        own.listen()
+        port = own.getsockname()[1]
+        child = "import sys; print(flush=True); sys.stdin.read()"
+        with subprocess.Popen(
+            [sys.executable, "-c", child], pass_fds=[own.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process:
+            process.stdout.readline()
+            assert is_own(os.getpid(), port)
+            process.stdin.close()
+        other = (
+            "import socket, sys; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1);"
+            " s.bind(('127.0.0.1', int(sys.argv[1]))); s.listen(); print(flush=True); sys.stdin.read()"
+        )
+        command = [sys.executable, "-c", other, str(port)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            assert not is_own(os.getpid(), port)
+            process.stdin.close()
 
 
 def test_the_check_is_made_before_anybody_is_sent_there(block):
