@@ -124,4 +124,4 @@ def test_many_access_points_come_in_pages(account: Account, file_system: str) ->
 
 @pytest.mark.parametrize("path", ["relative", "/a/b/c/d/e", "/a b?", "/./a", "/" + "a" * 100])
 def test_directories_that_are_refused(account: Account, file_system: str, path: str) -> None:
-    refuses("BadRequest", lambda: account.efs.create_access_point(FileSystemId=file_system, RootDirectory={"Path": path}))
+    refuses("ValidationException", lambda: account.efs.create_access_point(FileSystemId=file_system, RootDirectory={"Path": path}))
