@@ -6,7 +6,7 @@ Sources: EFS API Reference; EFS User Guide, "Using IAM to control file system da
 from __future__ import annotations
 
 import json
-import re
+from functools import partial
 from typing import Any
 
 from moto.efs import models
@@ -22,7 +22,6 @@ from .patching import override
 ACTIONS = ("ClientMount", "ClientWrite", "ClientRootAccess")
 LONGEST_POLICY = 20000
 PAGE = 100
-PATH = re.compile(r"/|(/(?!\.)[^$#<>;`|&?{}^*/\n]+){1,4}")
 POLICY_ELEMENTS = {"Version", "Id", "Statement"}
 MOUNTED: dict[str, str | tuple[str, ...]] = {"elasticfilesystem:accessedviamounttarget": "true"}
 
@@ -68,9 +67,6 @@ def create_access_point(
             raise efs_error(409, "AccessPointAlreadyExists", text, AccessPointId=known.access_point_id)
     if file_system.life_cycle_state not in ("available", "updating"):
         raise incorrect_state(file_system)
-    path = (root_directory or {}).get("Path", "/")
-    if not PATH.fullmatch(path) or len(path) > PAGE:
-        raise BadRequest(f"Invalid path: {path}")
     return moto_create_access_point(self, client_token, tags, file_system_id, posix_user, root_directory)
 
 
@@ -178,11 +174,11 @@ def _decided(policy: str, asked: Question) -> Effect:
 def _set_policy(file_system: Any, policy: str | None) -> None:
     """Have it count at once, and shown a moment later: reads after writes are eventually consistent."""
     file_system.file_system_policy = policy
+    CLOUD.clock.after(CLOUD.delays.file_system_policy, partial(_show_policy, file_system))
 
-    def show() -> None:
-        file_system._shown_policy = file_system.file_system_policy
 
-    CLOUD.clock.after(CLOUD.delays.file_system_policy, show)
+def _show_policy(file_system: Any) -> None:
+    file_system._shown_policy = file_system.file_system_policy
 
 
 def _as_efs_keeps_it(policy: str, resource: str) -> str:

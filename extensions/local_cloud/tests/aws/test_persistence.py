@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,12 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     account.ec2.create_tags(Resources=[vpc, *subnets], Tags=[{"Key": "pages", "Value": "two"}])
     pages = tagging.get_resources(ResourcesPerPage=1, TagFilters=[{"Key": "pages"}])
     assert pages["PaginationToken"]
+    shared = account.efs.create_file_system(CreationToken=account.name("token"))["FileSystemId"]
+    until(lambda: account.efs.describe_file_systems(FileSystemId=shared)["FileSystems"][0]["LifeCycleState"] == "available")
+    open_to_all = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["elasticfilesystem:ClientMount"]}
+    # Saved at once, while what is to happen a moment later is still to come
+    account.efs.put_file_system_policy(FileSystemId=shared, Policy=json.dumps({"Version": "2012-10-17", "Statement": [open_to_all]}))
+    account.efs.create_access_point(FileSystemId=shared, RootDirectory={"Path": "/a"})
 
     cloud.save(tmp_path / "state")
     BackendDict.reset()
@@ -54,6 +61,8 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     assert account.activities(group) == activities
     assert account.efs.describe_file_systems(CreationToken=token)["FileSystems"][0]["FileSystemId"] == file_system
     until(lambda: account.efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]["LifeCycleState"] == "available")
+    until(lambda: account.efs.describe_access_points(FileSystemId=shared)["AccessPoints"][0]["LifeCycleState"] == "available")
+    assert "ClientMount" in account.efs.describe_file_system_policy(FileSystemId=shared)["Policy"]
     assert account.ec2.describe_placement_groups(GroupNames=[placement])["PlacementGroups"]
     assert iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"][0]["PolicyName"] == "AmazonSSMManagedInstanceCore"
     assert account.client("ssm").get_parameter(Name=parameter, WithDecryption=True)["Parameter"]["Value"] == "x"
