@@ -59,7 +59,7 @@ def first_run(predicted, playbook):
 
 
 def test_prediction_on_an_empty_account_is_what_a_run_applies(predicted, first_run):
-    assert len(predicted) == 22
+    assert len(predicted) == 23
     assert planned(first_run) == predicted
 
 

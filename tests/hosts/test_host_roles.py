@@ -381,7 +381,7 @@ def test_tls_and_lustre(cluster: Project) -> None:
 
     cluster.write(1, **other, shared_storage_state="absent")
     cluster.play("shared_storage", arguments=only_first)
-    assert host.ssh("mountpoint -q /tls || mountpoint -q /fsx || grep -E 'tls|fsx' /etc/fstab", check=False).returncode != 0
+    assert host.ssh("mountpoint -q /tls || mountpoint -q /fsx || grep -E ' /(tls|fsx) ' /etc/fstab", check=False).returncode != 0
     cluster.write(2)
 
 

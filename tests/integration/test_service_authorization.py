@@ -40,7 +40,7 @@ def overlap(first, second):
     if first[0] == "*":
         return overlap(first[1:], second) or overlap(first, second[1:])
     if second[0] == "*":
-        return overlap(second, first)
+        return overlap(first, second[1:]) or overlap(first[1:], second)
     return first[0] == second[0] and overlap(first[1:], second[1:])
 
 

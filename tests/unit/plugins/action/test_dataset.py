@@ -42,7 +42,7 @@ def action(answers):
 @pytest.mark.parametrize("more", [{}, {"progress": {"stage": "fetching", "done": 5, "seconds": 5}}])
 def test_a_host_that_always_answers_the_same_is_not_asked_for_ever(clock, more):
     def same():
-        for _ in range(1000):
+        for _attempt in range(1000):
             yield {"finished": False, **more}
 
     staged = action(same())
