@@ -703,6 +703,12 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             code = open_sync_directory(params, paths, user)
             users.as_user(user, lambda: occupy(params, paths, specs, code), EXPECTED)
             units.make_devices(module.run_command, metadata["gpu_count"])
+            hindrance = units.refuse_nfs(module.run_command, user)
+            if hindrance:
+                module.warn(
+                    f"Processes of user {user.pw_name!r} can speak NFS themselves, and so read and write all of an EFS file system:"
+                    f" {hindrance}. Install nftables on this host."
+                )
             place = units.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
             units.start(module.run_command, name, place, specs)
     processes = [

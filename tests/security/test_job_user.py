@@ -49,6 +49,9 @@ HOSTILE = """
         "replace the description": lambda: replace(job + "/job.json"),
         "change the unit": lambda: runs("systemctl", "set-property", "--runtime", "ssh.service", "CPUWeight=1"),
         "start a unit": lambda: runs("systemd-run", "true"),
+        "speak NFS to a mount target": lambda: bool(socket.create_connection(("deeplearning-worker2", 2049), 5)),
+        "speak NFS to this host's tunnel": lambda: bool(socket.create_connection(("127.0.0.1", 20049), 5)),
+        "reach another port": lambda: bool(socket.create_connection(("127.0.0.1", 20048), 5)),
         "reach the system's bus": lambda: socket.socket(socket.AF_UNIX).connect("/run/dbus/system_bus_socket") is None,
         "hold the lock": lambda: open("/run/deeplearning.lock"),
         "write a trusted folder": lambda: pathlib.Path("/usr/local/bin/mine").touch(),
@@ -65,6 +68,7 @@ HOSTILE = """
 """
 
 ALLOWED = {
+    "reach another port",
     "write results beside the code",
     "write results into the job's directory",
     "write checkpoints",
@@ -93,6 +97,12 @@ def cluster(tmp_path_factory):
 
 
 def test_a_script_can_do_its_work_and_nothing_else(cluster):
+    for host in cluster.hosts:
+        for port in (2049, 20048, 20049):
+            host.ssh(f"sudo systemd-run --quiet --unit=listener-{port} python3 -m http.server {port}")
+    for host in cluster.hosts:
+        for port in (2049, 20049):  # others are not kept from them
+            host.ssh(f"for i in $(seq 50); do curl -sf http://deeplearning-worker2:{port} >/dev/null && exit; sleep 0.2; done; exit 1")
     result = cluster.train("hostile", HOSTILE, **USER)
     assert result.returncode == 0, result.stdout + result.stderr
     for rank in (0, 1):
@@ -100,6 +110,17 @@ def test_a_script_can_do_its_work_and_nothing_else(cluster):
         assert (seen.pop("uid"), seen.pop("groups"), seen.pop("home")) == (61000, [61000], "/var/lib/deeplearning-jobs")
         assert {name for name, worked in seen.items() if worked} == ALLOWED
     assert cluster.read("/efs/jobs/hostile/code/hostile.py").startswith("\nimport json")
+
+
+def test_a_host_without_nftables_says_what_a_script_can_do(cluster):
+    cluster.hosts[0].ssh("sudo mv /usr/sbin/nft /usr/sbin/nft.away")
+    try:
+        done = cluster.train("trusted", "print('hello')\n", **USER)
+    finally:
+        cluster.hosts[0].ssh("sudo mv /usr/sbin/nft.away /usr/sbin/nft")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (warning,) = re.findall(r"\[WARNING\]: (.*?nftables on this host\.)", " ".join((done.stdout + done.stderr).split()))
+    assert "jobs-worker1: Processes of user 'deeplearning' can speak NFS" in warning, "and the other host does not"
 
 
 def test_the_login_user_reads_and_writes_what_belongs_to_a_job(cluster):
@@ -223,7 +244,7 @@ def test_mpi_reaches_other_hosts_without_a_key(cluster):
     cluster.start("waits", "", command=["sleep", "900"], **variables)
     wait_until(lambda: len([line for line in cluster.members("waits") if re.search(r": +\d+ sleep 900$", line)]) == 4)
     second = cluster.hosts[1]
-    groups = second.ssh("cat /proc/$(pgrep -o sleep)/cgroup; ss -Htlnp 'sport >= 20000 and sport < 32000'").stdout
+    groups = second.ssh("cat /proc/$(pgrep -o sleep)/cgroup; ss -Htlnp 'sport >= 20500 and sport < 32000'").stdout
     assert "deeplearning-waits-orted1.service" in groups
     assert second.private_ip + ":" in groups
     # No secret and no key where others see them.

@@ -76,6 +76,17 @@ SANDBOX = (
 # Of all jobs of a host together. The slices of jobs are its children.
 SLICE, SLICE_PROPERTIES = "deeplearning.slice", ("TasksMax=80%",)
 
+# A mount target believes the user that a client names. 2049 is its port; the others are of tunnels to it on this host
+# (port_range_lower_bound and port_range_upper_bound of /etc/amazon/efs/efs-utils.conf). The kernel's own connections have no user.
+NFS_RULES = """
+add table inet deeplearning
+add set inet deeplearning job_users {{ type uid; }}
+add element inet deeplearning job_users {{ {uid} }}
+add chain inet deeplearning output {{ type filter hook output priority 0; }}
+flush chain inet deeplearning output
+add rule inet deeplearning output meta skuid @job_users tcp dport {{ 2049, 20049-20449 }} reject
+"""
+
 # What ProtectHome hides.
 HOMES = ("/home", "/root", "/run/user")
 
@@ -143,6 +154,15 @@ def make_devices(run: Run, gpu_count: int) -> None:
     """Make the device files of GPUs. CUDA would have a setuid program make them, which NoNewPrivileges keeps from that."""
     if gpu_count and not os.path.exists("/dev/nvidia-uvm") and shutil.which("nvidia-modprobe"):
         run(["nvidia-modprobe", "-u", "-c=0"])
+
+
+def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
+    """Keep the user's processes from speaking NFS themselves, until this host restarts. Return why that cannot be done, or C("")."""
+    nft = shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if nft is None:
+        return "the package nftables is missing"
+    status, _unused, error = run([nft, NFS_RULES.format(uid=user.pw_uid)])
+    return error.strip() if status else ""
 
 
 def start(run: Run, job: str, place: Place, specs: Sequence[dict[str, Any]]) -> None:

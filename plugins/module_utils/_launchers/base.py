@@ -10,8 +10,8 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import WORKER, runtime_directory
 
-# Below 32768, where Linux starts to hand out ports for outgoing connections, and above most services.
-FIRST_PORT, PORT_COUNT = 20000, 12000
+# Above most services and the TLS tunnels to EFS (20049 to 20449), below 32768, where Linux starts to hand out ports for connections.
+FIRST_PORT, PORT_COUNT = 20500, 11500
 
 # A process that has failed must not get to where its framework waits, on the way out, for others which wait for it themselves.
 RUN_SCRIPT = """\

@@ -18,7 +18,7 @@ from .conftest import make_hosts, program
 def test_port_depends_on_the_job_and_is_not_an_ephemeral_one():
     ports = {port(f"job-{number}") for number in range(200)}
     assert len(ports) > 190
-    assert all(20000 <= number < 32000 for number in ports)
+    assert all(20500 <= number < 32000 for number in ports)
     assert port("digits") == port("digits")
 
 
