@@ -110,6 +110,7 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
     monkeypatch.setattr(module.records, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(module.units, "active_units", active_units)
     monkeypatch.setattr(module.units, "start", start)
+    monkeypatch.setattr(module.units, "refuse_nfs", lambda run, user: "")
     monkeypatch.setattr(module, "read_metadata", lambda generation: {"number": 3, "gpu_count": 0})
     module.make_directories(paths)
     user = pwd.getpwuid(os.getuid()).pw_name
