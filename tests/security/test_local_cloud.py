@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_cloud.cloud import Cloud, CloudError
+from local_cloud.manager import Cloud, CloudError
 from local_cloud.testing import BareHost, LocalCloud, bare_hosts
 
 SIGNED = "AWS4-HMAC-SHA256 Credential=NOBODY/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0"

@@ -15,8 +15,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils import storag
 from ansible_collections.deeplearning.cluster.plugins.module_utils._network import definition as network
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import facts
 from hosts.cluster import Cluster
+from local_cloud.host_interface import OPEN
 from local_cloud.hosts.podman import as_root
-from local_cloud.runtime import OPEN
 from local_cloud.testing import bare_hosts
 
 FILE_SYSTEM = "fs-0123456789abcdef0"

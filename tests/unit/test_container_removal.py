@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from local_cloud.hosts import runtime
+from local_cloud.hosts import podman_hosts
 from local_cloud.hosts.podman import PodmanError
 
 
@@ -19,11 +19,11 @@ def test_a_busy_mount_is_tried_again(monkeypatch, failures, message, tries):
         if len(calls) <= failures:
             raise PodmanError(f"podman rm: {message}")
 
-    monkeypatch.setattr(runtime.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(podman_hosts.time, "sleep", lambda _seconds: None)
     hosts = SimpleNamespace(_podman=podman)
     if tries > failures:
-        runtime.PodmanHosts._remove_containers(hosts, "x")
+        podman_hosts.PodmanHosts._remove_containers(hosts, "x")
     else:
         with pytest.raises(PodmanError, match=message):
-            runtime.PodmanHosts._remove_containers(hosts, "x")
+            podman_hosts.PodmanHosts._remove_containers(hosts, "x")
     assert len(calls) == tries

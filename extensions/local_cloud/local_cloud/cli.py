@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .cloud import FOREIGN_VARIABLES, Cloud, CloudError
 from .home import default_home
 from .hosts.podman import PodmanError
 from .image.builder import environment_names
+from .manager import FOREIGN_VARIABLES, Cloud, CloudError
 from .status import table
 
 WITHOUT_USER_NAMESPACE = (

@@ -10,8 +10,8 @@ from moto.efs.models import efs_backends
 from moto.fsx.models import fsx_backends
 
 from .aws.context import CLOUD
-from .aws.file_system_access import client_access
-from .runtime import OPEN, Runtime
+from .aws.efs.access import client_access
+from .host_interface import OPEN, Runtime
 
 LOG = logging.getLogger(__name__)
 INTERVAL = 0.2

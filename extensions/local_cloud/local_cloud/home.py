@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from .credentials import Credentials
-from .files import check_owner, open_private
 from .hosts.podman import remove_as_root
+from .private_files import check_owner, open_private
 
 REGION = "us-east-1"
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from .aws import app
 from .aws.settings import Settings
-from .cloud import runtime
-from .doors import Doors
 from .exports import Exports
 from .home import Home
+from .host_sockets import Doors
+from .manager import runtime
 
 LOG = logging.getLogger(__name__)
 # After a call the state is saved this soon, and this often without one: instances change by themselves.

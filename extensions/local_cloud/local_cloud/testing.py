@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from .aws.capacity import Limits
-from .cloud import FOREIGN_VARIABLES, Cloud
 from .home import REGION
+from .host_interface import HostSpec
 from .hosts import user_namespace
 from .hosts.podman import Podman
-from .hosts.runtime import PodmanHosts
+from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
-from .runtime import HostSpec
+from .manager import FOREIGN_VARIABLES, Cloud
 
 BOOT_TIMEOUT = 60.0
 
@@ -149,7 +149,7 @@ class Control:
         return str(self._ask("POST", "capacity_block", {"type": instance_type, "zone": zone, "count": count, **options})["id"])
 
     def set_faults(self, faults: list[dict[str, Any]]) -> None:
-        """Errors and latency that calls meet from now on; [] for none. See local_cloud.aws.faults for their fields."""
+        """Errors and latency that calls meet from now on; [] for none. See local_cloud.aws.requests.faults for their fields."""
         self._ask("PUT", "faults", faults)
 
     def paused(self) -> list[dict[str, str]]:

@@ -14,16 +14,18 @@ from moto.ec2.models import ec2_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from ..runtime import Runtime
-from . import access, control, errors, patches, persistence, refusals, requests, transport  # noqa: F401
+from ..host_interface import Runtime
+from . import access, apply_overrides, control_api, persistence  # noqa: F401
+from .autoscaling.groups import reconcile_all, retry_all
 from .capacity import Capacity
 from .context import ACCOUNT, CLOUD
-from .faults import Faults, Rule
-from .groups import reconcile_all, retry_all
-from .hosting import Hosting
-from .idempotency import ClientTokens
-from .pauses import Pauses
+from .ec2.instance_lifecycle import Hosting
+from .requests import calls, errors, origin_check
+from .requests.client_tokens import ClientTokens
+from .requests.faults import Faults, Rule
+from .requests.held_calls import Pauses
 from .settings import Settings
+from .validation import validate
 
 LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
@@ -55,12 +57,12 @@ class LocalCloud:
         return CLOUD.capacity
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        if environ["PATH_INFO"].startswith(control.PREFIX):
-            return control.answer(self, environ, start)
-        if transport.is_moto_s_own(environ["PATH_INFO"]):
+        if environ["PATH_INFO"].startswith(control_api.PREFIX):
+            return control_api.answer(self, environ, start)
+        if origin_check.is_moto_s_own(environ["PATH_INFO"]):
             start("404 Not Found", [("Content-Length", "0")])
             return []
-        call = requests.identify(environ)
+        call = calls.identify(environ)
         if call.region and call.region not in self._regions:
             message = f"Credential should be scoped to a valid region, not '{call.region}'."
             return errors.send(start, environ, call, "SignatureDoesNotMatch", message, 403)
@@ -113,7 +115,7 @@ class LocalCloud:
         self._ticker.join()
         CLOUD.hosting.close()
 
-    def _answer_with(self, fault: Rule, environ: dict[str, Any], start: Callable[..., Any], call: requests.Call) -> Iterable[bytes]:
+    def _answer_with(self, fault: Rule, environ: dict[str, Any], start: Callable[..., Any], call: calls.Call) -> Iterable[bytes]:
         """Answer a call that a fault befalls."""
         time.sleep(fault.latency)
         if fault.pause == "before" and not self.pauses.hold(call, fault.pause, environ):
@@ -129,9 +131,9 @@ class LocalCloud:
         start(*answer)
         return body
 
-    def _answer(self, call: requests.Call) -> errors.Application:
+    def _answer(self, call: calls.Call) -> errors.Application:
         def checked(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-            refusal = refusals.find(environ, call)
+            refusal = validate.find(environ, call)
             if refusal:
                 return errors.send(start, environ, call, *refusal)
             if call.action in WITHOUT_LOCK:
@@ -141,7 +143,7 @@ class LocalCloud:
 
         return checked
 
-    def _record(self, call: requests.Call) -> None:
+    def _record(self, call: calls.Call) -> None:
         self._calls.append({"service": call.service, "region": call.region, "action": call.action, "read_only": call.read_only})
         del self._calls[:-KEPT_CALLS]
 
@@ -163,7 +165,7 @@ def create(runtime: Runtime, settings: Settings | None = None) -> LocalCloud:
     return LocalCloud(runtime, settings or Settings())
 
 
-def serve(cloud: transport.Application, port: int = 0) -> BaseWSGIServer:
+def serve(cloud: origin_check.Application, port: int = 0) -> BaseWSGIServer:
     """A server for the cloud on 127.0.0.1, bound and ready for serve_forever(); port 0 takes a free one (server_port)."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    return make_server(HOST, port, transport.guarded(cloud), threaded=True, request_handler=MotoRequestHandler)
+    return make_server(HOST, port, origin_check.guarded(cloud), threaded=True, request_handler=MotoRequestHandler)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from moto.ec2.models import ec2_backends
 
-from ..runtime import NoHosts, Runtime
+from ..host_interface import NoHosts, Runtime
 from .capacity import Capacity
 from .clock import Clock
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from .hosting import Hosting
+    from .ec2.instance_lifecycle import Hosting
 
 ACCOUNT = "123456789012"
 """The account that moto takes requests to come from."""

@@ -22,9 +22,9 @@ from moto.ec2.models.vpcs import VPCBackend
 from moto.iam.models import AWSManagedPolicy, iam_backends
 from moto.ssm.models import ParameterDict, SimpleSystemManagerBackend
 
-from ..files import CloudError, check_owner, open_private
+from ..private_files import CloudError, check_owner, open_private
 from .context import CLOUD
-from .patching import override
+from .override import override
 
 FORMAT = b"local cloud, state 2\n"
 """The first line of a snapshot. To be raised when what is kept changes its shape."""

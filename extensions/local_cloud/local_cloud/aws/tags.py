@@ -8,7 +8,7 @@ from typing import Any
 from moto.ec2.exceptions import InvalidParameterValueErrorTagNull, TagLimitExceeded
 from moto.ec2.models.tags import TagBackend
 
-from .patching import override
+from .override import override
 
 RESERVED = "aws:"
 MOST = 50

@@ -7,7 +7,7 @@ import resource
 import subprocess
 from pathlib import Path
 
-from ..files import open_private
+from ..private_files import open_private
 
 LABEL = "deeplearning.local-cloud"
 # A command that lasts longer hangs; the slow ones (builds) set their own limit.

@@ -16,7 +16,7 @@ from botocore.config import Config
 from local_cloud.aws import app
 from local_cloud.aws.settings import Delays, Settings
 from local_cloud.credentials import Credentials
-from local_cloud.runtime import HostSpec
+from local_cloud.host_interface import HostSpec
 from local_cloud.testing import Control
 
 DELAYS = Delays(nat_gateway=0.2, file_system=0.15, mount_target=0.15, launch_retry=0.2, health_check=0.05, forget=600)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from botocore.session import get_session
-from local_cloud.aws.constraints import expression
+from local_cloud.aws.validation.constraints import expression
 
 from .conftest import Account
 

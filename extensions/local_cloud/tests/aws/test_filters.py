@@ -9,7 +9,7 @@ import botocore.session
 import pytest
 from botocore.exceptions import ClientError
 from botocore.model import OperationModel
-from local_cloud.aws.filters import documented, unknown
+from local_cloud.aws.validation.filters import documented, unknown
 
 from .conftest import Account
 

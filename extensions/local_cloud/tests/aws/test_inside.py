@@ -11,9 +11,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws import app
-from local_cloud.aws.instance_metadata import InstanceMetadata
-from local_cloud.doors import API_ADDRESS, METADATA_ADDRESS, Doors, inside
-from local_cloud.runtime import NoHosts
+from local_cloud.aws.ec2.instance_metadata import InstanceMetadata
+from local_cloud.host_interface import NoHosts
+from local_cloud.host_sockets import API_ADDRESS, METADATA_ADDRESS, Doors, inside
 from werkzeug.test import Client
 
 from .conftest import Account, until

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
 from local_cloud.aws.context import CLOUD
-from local_cloud.files import CloudError
+from local_cloud.private_files import CloudError
 from moto.core.base_backend import BackendDict
 
 from .conftest import Account, Hosts, until

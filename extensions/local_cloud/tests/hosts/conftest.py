@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from local_cloud.hosts.runtime import PodmanHosts
+from local_cloud.hosts.podman_hosts import PodmanHosts
 from local_cloud.testing import BareHost, bare_hosts
 
 FILE_SYSTEM = "fs-0123456789abcdef0"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_cloud.cloud import podman_hosts
+from local_cloud.manager import podman_hosts
 from local_cloud.testing import BareHost, LocalCloud, wait_until
 
 COMMAND = (sys.executable, "-m", "local_cloud.cli")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from local_cloud.runtime import CLIENT, OPEN
+from local_cloud.host_interface import CLIENT, OPEN
 from local_cloud.testing import BOOT_TIMEOUT, wait_until
 
 from .conftest import FILE_SYSTEM, SERVER, Hosts

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from .. import requests
 from ..context import ACCOUNT, CLOUD
-from ..requests import Call, Environ
-from . import questions, s3
-from .callers import policies
+from ..requests import calls
+from ..requests.calls import Call, Environ
+from ..requests.refusal import Refusal
+from . import required_permissions, s3_permissions
+from .caller_policies import policies
 from .identities import Identity
 from .policies import Effect, Question, Unsupported, decide
-from .refusal import Refusal
 
 LOG = logging.getLogger(__name__)
 DENIED = {
@@ -49,9 +49,9 @@ def authorize(environ: Environ, call: Call, identity: Identity) -> Refusal | Non
 
 def _questions(environ: Environ, call: Call) -> list[Question] | None:
     if call.service == "s3":
-        return s3.questions(call, environ)
-    parsed = requests.parameters(environ, call)
-    return None if parsed is None else questions.of(call, parsed[1])
+        return s3_permissions.questions(call, environ)
+    parsed = calls.parameters(environ, call)
+    return None if parsed is None else required_permissions.of(call, parsed[1])
 
 
 def _decided(environ: Environ, call: Call, identity: Identity, asked: Iterable[Question]) -> Refusal | None:
@@ -99,7 +99,7 @@ def _common(call: Call, identity: Identity) -> dict[str, Any]:
 
 
 def _denied(environ: Environ, call: Call, text: str) -> Refusal:
-    code, status = DENIED.get(requests.protocol(environ, call.service), DENIED["query"])
+    code, status = DENIED.get(calls.protocol(environ, call.service), DENIED["query"])
     if code == "UnauthorizedOperation":
         text = f"You are not authorized to perform this operation. {text}"
     return Refusal(code, text, status)

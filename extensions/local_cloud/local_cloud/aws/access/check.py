@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..requests import Call, Environ, protocol
+from ..requests.calls import Call, Environ, protocol
+from ..requests.refusal import Refusal
 from . import signatures
 from .authorization import authorize
 from .identities import Identity, identify
-from .refusal import Refusal
 from .signatures import BadSignature, Claim, Fault
 
 _TOKEN = "The security token included in the request is invalid."

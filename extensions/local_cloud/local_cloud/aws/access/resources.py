@@ -12,8 +12,8 @@ from moto.iam.models import iam_backends
 from moto.ssm.models import ssm_backends
 
 from ..context import ACCOUNT
-from ..fsx import associations
-from ..placement_groups import placement_groups
+from ..ec2.placement_groups import placement_groups
+from ..fsx.file_systems import associations
 from .identities import PARTITION
 
 # By what EC2's ids begin with. Source: Service Authorization Reference, "Resource types defined by Amazon EC2"

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from botocore.utils import normalize_url_path
 
-from ..requests import Environ, read_body
+from ..requests.calls import Environ, read_body
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 TIMESTAMP = "%Y%m%dT%H%M%SZ"

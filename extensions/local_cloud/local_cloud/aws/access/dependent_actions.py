@@ -1,0 +1,244 @@
+"""What AWS asks besides, because a call leads to others in the caller's name.
+
+Sources: the "dependent actions" of the Service Authorization Reference; Amazon EC2 User Guide, "Example policies: Launch templates";
+Amazon EC2 Auto Scaling User Guide, "Control Amazon EC2 launch template usage in Auto Scaling groups"; Amazon EFS API Reference, the
+permissions that each operation requires; FSx for Lustre User Guide, "Linking your file system to an S3 bucket"; IAM User Guide, "Grant a
+user permissions to pass a role", "Tagging IAM resources" and "AWS global condition context keys".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moto.autoscaling.models import autoscaling_backends
+from moto.ec2.models import ec2_backends
+from moto.efs.models import efs_backends
+from moto.ssm.models import ssm_backends
+
+from ..context import ACCOUNT, CLOUD
+from ..ec2.launch_templates import find_version
+from ..kms.keys import find_key
+from . import resources
+from .policies import Question
+from .tag_conditions import Context, request_tags, resource_tags, tag_pairs
+
+SERVICE_ROLES = {
+    "autoscaling": "AWSServiceRoleForAutoScaling",
+    "elasticfilesystem": "AWSServiceRoleForAmazonElasticFileSystem",
+    "fsx": "AWSServiceRoleForAmazonFSx",
+    "s3.data-source.lustre.fsx": "AWSServiceRoleForFSxS3Access",
+}
+
+
+def via(service: str) -> Context:
+    """The context of a call that a service makes in the caller's name."""
+    return {"aws:viaawsservice": "true", "aws:calledvia": (f"{service}.amazonaws.com",)}
+
+
+def service_role(service: str) -> Iterator[Question]:
+    """What is asked to make a service's role, which happens once in an account."""
+    principal = f"{service}.amazonaws.com"
+    if principal not in CLOUD.service_roles:
+        resource = resources.arn("iam", "", f"role/aws-service-role/{principal}/{SERVICE_ROLES[service]}")
+        yield Question("iam:CreateServiceLinkedRole", resource, {"iam:awsservicename": principal})
+
+
+def pass_role(profile: Mapping[str, Any]) -> Iterator[Question]:
+    """What is asked to give instances an instance profile."""
+    found = resources.find_profile(profile.get("Name") or profile.get("Arn") or "")
+    for role in found.roles if found else ():
+        yield Question("iam:PassRole", role.arn, {"iam:passedtoservice": "ec2.amazonaws.com"})
+
+
+def of_ec2(call: Any, parameters: Mapping[str, Any]) -> Iterator[Question]:
+    if call.action == "CreateVpcEndpoint":
+        for action in ("DescribeSecurityGroups", "DescribeSubnets", "DescribeVpcs"):
+            yield Question(f"ec2:{action}", "*")
+        if parameters.get("VpcEndpointType") == "Interface":
+            yield Question("route53:AssociateVPCWithHostedZone", resources.arn("route53", "", "hostedzone/*", ""))
+    elif call.action == "AssociateIamInstanceProfile":
+        yield from pass_role(parameters.get("IamInstanceProfile") or {})
+
+
+def of_launch(region: str, template: Mapping[str, Any] | None, given: Mapping[str, Any], more: Context | None = None) -> Iterator[Question]:
+    """What is asked to run instances. `given` is in the place of what the template has; what the template has is not."""
+    backend: Any = ec2_backends[ACCOUNT][region]
+    data, base = dict(given), dict(more or {})
+    if template:
+        version = find_version(backend, dict(template))
+        data = {**version.data, **given}
+        resource, tags = resources.ec2(region, version.template.id, "launch-template")
+        base["ec2:launchtemplate"] = resource
+        yield Question("ec2:RunInstances", resource, base | resource_tags(tags, "ec2"))
+    interfaces = data.get("NetworkInterfaces") or []
+    named = {
+        "image": ([data.get("ImageId")], "ImageId"),
+        "key-pair": ([data.get("KeyName")], "KeyName"),
+        "placement-group": ([(data.get("Placement") or {}).get("GroupName")], "Placement"),
+        "security-group": (
+            [*(data.get("SecurityGroupIds") or []), *(each for one in interfaces for each in one.get("Groups") or [])],
+            "NetworkInterfaces" if interfaces else "SecurityGroupIds",
+        ),
+        "subnet": ([data.get("SubnetId"), *(each.get("SubnetId") for each in interfaces)], "SubnetId"),
+        "capacity-reservation": (
+            [((data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}).get("CapacityReservationId")],
+            "CapacityReservationSpecification",
+        ),
+    }
+    for kind, (identifiers, parameter) in named.items():
+        of_template = "true" if template and parameter not in given else "false"
+        for identifier in dict.fromkeys(filter(None, identifiers)):
+            resource, tags = resources.ec2(region, identifier, kind)
+            context = base | resource_tags(tags, "ec2") | {"ec2:islaunchtemplateresource": of_template}
+            yield Question("ec2:RunInstances", resource, context)
+    spot = (data.get("InstanceMarketOptions") or {}).get("MarketType") == "spot"
+    specified = {each["ResourceType"]: tag_pairs(each.get("Tags")) for each in data.get("TagSpecifications") or []}
+    for kind in ("instance", "network-interface", "volume", *(["spot-instances-request"] if spot else [])):
+        resource, tags = resources.arn("ec2", region, f"{kind}/*"), specified.get(kind, {})
+        of_template = "true" if template and not given.keys() - {"SubnetId"} else "false"
+        yield Question("ec2:RunInstances", resource, base | request_tags(tags) | {"ec2:islaunchtemplateresource": of_template})
+        if tags:
+            yield Question("ec2:CreateTags", resource, request_tags(tags) | {"ec2:createaction": "RunInstances"})
+    yield from pass_role(data.get("IamInstanceProfile") or {})
+
+
+def group_of(region: str, instance: str) -> str:
+    """The group of an instance."""
+    backend: Any = autoscaling_backends[ACCOUNT][region]
+    for name, group in backend.autoscaling_groups.items():
+        if any(state.instance.id == instance for state in group.instance_states):
+            return str(name)
+    return "*"
+
+
+def of_group(call: Any, parameters: Mapping[str, Any]) -> Iterator[Question]:
+    """Auto Scaling tries in the caller's name whether it could launch."""
+    if call.action not in ("CreateAutoScalingGroup", "UpdateAutoScalingGroup"):
+        return
+    if call.action == "CreateAutoScalingGroup":
+        yield from service_role("autoscaling")
+    template = parameters.get("LaunchTemplate")
+    if template:
+        subnets = (parameters.get("VPCZoneIdentifier") or "").split(",")
+        for subnet in subnets:
+            yield from of_launch(call.region, template, {"SubnetId": subnet} if subnet else {}, via("autoscaling"))
+
+
+def file_system_of(region: str, mount_target: str) -> str | None:
+    backend: Any = efs_backends[ACCOUNT][region]
+    found = backend.mount_targets_by_id.get(mount_target)
+    return str(found.file_system_id) if found else None
+
+
+def of_efs(call: Any, parameters: Mapping[str, Any], asked: Context) -> Iterator[Question]:
+    service, region = "elasticfilesystem", call.region
+    if call.action in ("CreateFileSystem", "CreateAccessPoint"):
+        kind = "file-system" if call.action == "CreateFileSystem" else "access-point"
+        if asked:
+            tagged = asked | {"elasticfilesystem:createaction": call.action}
+            yield Question("elasticfilesystem:TagResource", resources.arn(service, region, f"{kind}/*"), tagged)
+    if call.action == "CreateFileSystem":
+        yield from service_role(service)
+        yield from use_key(region, parameters.get("KmsKeyId"), service, "DescribeKey", "CreateGrant")
+    elif call.action == "CreateMountTarget":
+        for action in ("DescribeSubnets", "DescribeNetworkInterfaces"):
+            yield Question(f"ec2:{action}", "*", via(service))
+        yield from make_interface(region, [parameters.get("SubnetId", "")], parameters.get("SecurityGroups") or [], service)
+    elif parameters.get("MountTargetId"):
+        yield from _of_mount_target(call, parameters)
+
+
+def _of_mount_target(call: Any, parameters: Mapping[str, Any]) -> Iterator[Question]:
+    backend: Any = efs_backends[ACCOUNT][call.region]
+    target = backend.mount_targets_by_id.get(parameters["MountTargetId"])
+    interface = target.network_interface_id if target else "*"
+    if call.action == "DescribeMountTargetSecurityGroups":
+        yield Question("ec2:DescribeNetworkInterfaceAttribute", "*", via("elasticfilesystem"))
+    elif call.action == "DeleteMountTarget":
+        yield _of_ec2("DeleteNetworkInterface", call.region, interface, "network-interface", "elasticfilesystem")
+    elif call.action == "ModifyMountTargetSecurityGroups":
+        yield _of_ec2("ModifyNetworkInterfaceAttribute", call.region, interface, "network-interface", "elasticfilesystem")
+        for group in parameters.get("SecurityGroups") or []:
+            yield _of_ec2("ModifyNetworkInterfaceAttribute", call.region, group, "security-group", "elasticfilesystem")
+
+
+def make_interface(region: str, subnets: list[str], groups: list[str], service: str) -> Iterator[Question]:
+    """What is asked for a network interface that a service makes."""
+    yield _of_ec2("CreateNetworkInterface", region, "*", "network-interface", service)
+    for kind, identifiers in (("subnet", subnets), ("security-group", groups)):
+        for identifier in identifiers:
+            yield _of_ec2("CreateNetworkInterface", region, identifier, kind, service)
+
+
+def _of_ec2(action: str, region: str, identifier: str, kind: str, service: str) -> Question:
+    resource, tags = resources.ec2(region, identifier, kind)
+    return Question(f"ec2:{action}", resource, resource_tags(tags, "ec2") | via(service))
+
+
+def of_fsx(call: Any, parameters: Mapping[str, Any], asked: Context) -> Iterator[Question]:
+    region = call.region
+    if call.action == "CreateFileSystem":
+        if asked:
+            yield Question("fsx:TagResource", resources.arn("fsx", region, "file-system/*"), asked)
+        yield from service_role("fsx")
+        yield from make_interface(region, parameters.get("SubnetIds") or [], parameters.get("SecurityGroupIds") or [], "fsx")
+        for subnet in parameters.get("SubnetIds") or []:
+            yield _of_ec2("GetSecurityGroupsForVpc", region, _vpc_of(region, subnet), "vpc", "fsx")
+        yield from use_key(region, parameters.get("KmsKeyId"), "fsx", "DescribeKey", "CreateGrant")
+    elif call.action == "CreateDataRepositoryAssociation":
+        if asked:
+            yield Question("fsx:TagResource", resources.arn("fsx", region, "association/*"), asked)
+        yield from _lustre_role()
+
+
+def _vpc_of(region: str, subnet: str) -> str:
+    backend: Any = ec2_backends[ACCOUNT][region]
+    found = next((subnets[subnet] for subnets in backend.subnets.values() if subnet in subnets), None)
+    return str(found.vpc_id) if found else "*"
+
+
+def _lustre_role() -> Iterator[Question]:
+    service = "s3.data-source.lustre.fsx"
+    yield from service_role(service)
+    resource = resources.arn("iam", "", f"role/aws-service-role/{service}.amazonaws.com/{SERVICE_ROLES[service]}")
+    for action in ("AttachRolePolicy", "PutRolePolicy"):
+        yield Question(f"iam:{action}", resource)
+
+
+def of_iam(call: Any, parameters: Mapping[str, Any], resource: str, asked: Context) -> Iterator[Question]:
+    if call.action in ("CreateRole", "CreateInstanceProfile") and asked:
+        yield Question(f"iam:Tag{call.action[6:]}", resource, asked)
+    if call.action == "AddRoleToInstanceProfile":
+        yield Question("iam:PassRole", resources.role(parameters["RoleName"])[0], {"iam:passedtoservice": "ec2.amazonaws.com"})
+
+
+def of_ssm(call: Any, parameters: Mapping[str, Any], resource: str, asked: Context) -> Iterator[Question]:
+    if call.action == "PutParameter":
+        if asked:
+            yield Question("ssm:AddTagsToResource", resource, asked)
+        if parameters.get("Type") == "SecureString":
+            yield from use_key(call.region, parameters.get("KeyId"), "ssm", "Encrypt", parameter=resource)
+    elif call.action == "GetParameter" and parameters.get("WithDecryption"):
+        backend: Any = ssm_backends[ACCOUNT][call.region]
+        stored = backend._parameters.get(parameters.get("Name"))
+        if stored and stored[-1].parameter_type == "SecureString":
+            yield from use_key(call.region, stored[-1].keyid, "ssm", "Decrypt", parameter=resource)
+
+
+def about_key(action: str, region: str, identifier: str | None, context: Context) -> Question:
+    """What is asked about a KMS key, which its own policy has to allow."""
+    key = find_key(ACCOUNT, region, identifier) if identifier else None
+    if key is None:
+        return Question(f"kms:{action}", "*", context)
+    return Question(f"kms:{action}", key.arn, context | {"kms:resourcealiases": tuple(key.aliases)}, key.policy)
+
+
+def use_key(region: str, identifier: str | None, service: str, *actions: str, parameter: str = "") -> Iterator[Question]:
+    """What is asked to encrypt with a key of one's own: those that AWS manages need nothing."""
+    if identifier and not identifier.removeprefix("alias/").startswith("aws/"):
+        context = via(service) | {"kms:viaservice": f"{service}.{region}.amazonaws.com"}
+        if parameter:
+            context |= {"kms:encryptioncontext:parameter_arn": parameter}
+        for action in actions:
+            yield about_key(action, region, identifier, context)

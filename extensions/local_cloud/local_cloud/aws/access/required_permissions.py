@@ -1,0 +1,339 @@
+"""What AWS asks the policies for a call: actions, resources, and the conditions that the Service Authorization Reference lists for them.
+
+Calls that are not here are nobody's but the administrator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from moto.ec2.models import ec2_backends
+
+from ..context import ACCOUNT
+from ..requests.calls import Call
+from . import dependent_actions, resources
+from .policies import Question
+from .tag_conditions import request_tags, resource_tags, tag_pairs
+
+Parameters = Mapping[str, Any]
+NOT_OF_TEMPLATE = ("LaunchTemplate", "MinCount", "MaxCount", "ClientToken", "DryRun")
+NEW_OF_IAM = {
+    "CreateGroup": ("group", "GroupName"),
+    "CreateInstanceProfile": ("instance-profile", "InstanceProfileName"),
+    "CreatePolicy": ("policy", "PolicyName"),
+    "CreateRole": ("role", "RoleName"),
+    "CreateUser": ("user", "UserName"),
+}
+READS = ("Describe", "Get", "List", "Search")
+
+# EC2's calls by the kinds of resources that they make, and by the kinds and parameters of those that they name
+EC2: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
+    "AllocateAddress": (("elastic-ip",), {}),
+    "AssociateAddress": (
+        (),
+        {"elastic-ip": ("AllocationId",), "instance": ("InstanceId",), "network-interface": ("NetworkInterfaceId",)},
+    ),
+    "AssociateIamInstanceProfile": ((), {"instance": ("InstanceId",)}),
+    "AssociateRouteTable": ((), {"route-table": ("RouteTableId",), "subnet": ("SubnetId",)}),
+    "AttachInternetGateway": ((), {"internet-gateway": ("InternetGatewayId",), "vpc": ("VpcId",)}),
+    "AuthorizeSecurityGroupEgress": ((), {"security-group": ("GroupId",)}),
+    "AuthorizeSecurityGroupIngress": ((), {"security-group": ("GroupId",)}),
+    "CreateInternetGateway": (("internet-gateway",), {}),
+    "CreateLaunchTemplate": (("launch-template",), {}),
+    "CreateLaunchTemplateVersion": ((), {"launch-template": ("LaunchTemplateId", "LaunchTemplateName")}),
+    "CreateNatGateway": (("natgateway",), {"subnet": ("SubnetId",), "elastic-ip": ("AllocationId",)}),
+    "CreateNetworkInterface": (("network-interface",), {"subnet": ("SubnetId",), "security-group": ("Groups",)}),
+    "CreatePlacementGroup": (("placement-group",), {}),
+    "CreateRoute": ((), {"route-table": ("RouteTableId",)}),
+    "CreateRouteTable": (("route-table",), {"vpc": ("VpcId",)}),
+    "CreateSecurityGroup": (("security-group",), {"vpc": ("VpcId",)}),
+    "CreateSubnet": (("subnet",), {"vpc": ("VpcId",)}),
+    "CreateVpc": (("vpc",), {}),
+    "CreateVpcEndpoint": (
+        ("vpc-endpoint",),
+        {"vpc": ("VpcId",), "subnet": ("SubnetIds",), "route-table": ("RouteTableIds",), "security-group": ("SecurityGroupIds",)},
+    ),
+    "DeleteInternetGateway": ((), {"internet-gateway": ("InternetGatewayId",)}),
+    "DeleteLaunchTemplate": ((), {"launch-template": ("LaunchTemplateId", "LaunchTemplateName")}),
+    "DeleteNatGateway": ((), {"natgateway": ("NatGatewayId",)}),
+    "DeleteNetworkInterface": ((), {"network-interface": ("NetworkInterfaceId",)}),
+    "DeletePlacementGroup": ((), {"placement-group": ("GroupName",)}),
+    "DeleteRoute": ((), {"route-table": ("RouteTableId",)}),
+    "DeleteRouteTable": ((), {"route-table": ("RouteTableId",)}),
+    "DeleteSecurityGroup": ((), {"security-group": ("GroupId",)}),
+    "DeleteSubnet": ((), {"subnet": ("SubnetId",)}),
+    "DeleteVpc": ((), {"vpc": ("VpcId",)}),
+    "DeleteVpcEndpoints": ((), {"vpc-endpoint": ("VpcEndpointIds",)}),
+    "DescribeVpcAttribute": ((), {"vpc": ("VpcId",)}),
+    "DetachInternetGateway": ((), {"internet-gateway": ("InternetGatewayId",), "vpc": ("VpcId",)}),
+    "DisassociateRouteTable": ((), {"association": ("AssociationId",)}),
+    "GetConsoleOutput": ((), {"instance": ("InstanceId",)}),
+    "GetSecurityGroupsForVpc": ((), {"vpc": ("VpcId",)}),
+    "ModifyInstanceAttribute": ((), {"instance": ("InstanceId",), "security-group": ("Groups",)}),
+    "ModifyLaunchTemplate": ((), {"launch-template": ("LaunchTemplateId", "LaunchTemplateName")}),
+    "ModifyNetworkInterfaceAttribute": ((), {"network-interface": ("NetworkInterfaceId",), "security-group": ("Groups",)}),
+    "ModifyVpcAttribute": ((), {"vpc": ("VpcId",)}),
+    "ModifyVpcEndpoint": (
+        (),
+        {
+            "vpc-endpoint": ("VpcEndpointId",),
+            "subnet": ("AddSubnetIds", "RemoveSubnetIds"),
+            "route-table": ("AddRouteTableIds", "RemoveRouteTableIds"),
+            "security-group": ("AddSecurityGroupIds", "RemoveSecurityGroupIds"),
+        },
+    ),
+    "RebootInstances": ((), {"instance": ("InstanceIds",)}),
+    "ReleaseAddress": ((), {"elastic-ip": ("AllocationId",)}),
+    "ReplaceRoute": ((), {"route-table": ("RouteTableId",)}),
+    "ReplaceRouteTableAssociation": ((), {"route-table": ("RouteTableId",), "association": ("AssociationId",)}),
+    "RevokeSecurityGroupEgress": ((), {"security-group": ("GroupId",)}),
+    "RevokeSecurityGroupIngress": ((), {"security-group": ("GroupId",)}),
+    "StartInstances": ((), {"instance": ("InstanceIds",)}),
+    "StopInstances": ((), {"instance": ("InstanceIds",)}),
+    "TerminateInstances": ((), {"instance": ("InstanceIds",)}),
+}
+
+
+def of(call: Call, parameters: Parameters) -> list[Question] | None:
+    """Return what is asked for a call, None for one that is not known here."""
+    ask = SERVICES.get(call.service)
+    if ask is None:
+        return None
+    found = ask(call, parameters)
+    return None if found is None else list(found)
+
+
+def _values(parameters: Parameters, names: tuple[str, ...]) -> list[str]:
+    found = [parameters[name] for name in names if parameters.get(name)]
+    return [each for value in found for each in (value if isinstance(value, list) else [value])]
+
+
+def _ec2(call: Call, parameters: Parameters) -> Iterator[Question] | None:
+    if call.action == "RunInstances":
+        return _run(call, parameters)
+    if call.action in ("CreateTags", "DeleteTags"):
+        return _tag_ec2(call, parameters)
+    if call.action in EC2:
+        return _described_ec2(call, parameters)
+    return iter([_everywhere(call)]) if call.action.startswith(READS) else None
+
+
+def _everywhere(call: Call) -> Question:
+    return Question(f"{call.service}:{call.action}", "*")
+
+
+def _described_ec2(call: Call, parameters: Parameters) -> Iterator[Question]:
+    action, (made, named) = f"ec2:{call.action}", EC2[call.action]
+    specified = {each["ResourceType"]: tag_pairs(each.get("Tags")) for each in parameters.get("TagSpecifications") or []}
+    for kind in made:
+        tags = specified.get(kind, {})
+        resource = resources.arn("ec2", call.region, f"{kind}/*")
+        yield Question(action, resource, request_tags(tags))
+        if tags:
+            yield Question("ec2:CreateTags", resource, request_tags(tags) | {"ec2:createaction": call.action})
+    for kind, names in named.items():
+        for identifier in _values(parameters, names):
+            for found in _of_association(call, identifier) if kind == "association" else [identifier]:
+                resource, tags = _ec2_resource(call.region, found, kind)
+                yield Question(action, resource, resource_tags(tags, "ec2"))
+    yield from dependent_actions.of_ec2(call, parameters)
+
+
+def _ec2_resource(region: str, identifier: str, kind: str) -> tuple[str, dict[str, str]]:
+    if kind == "launch-template" and not identifier.startswith("lt-"):
+        backend: Any = ec2_backends[ACCOUNT][region]
+        identifier = backend.launch_template_name_to_ids.get(identifier, identifier)
+    return resources.ec2(region, identifier, "" if kind == "association" else kind)
+
+
+def _of_association(call: Call, association: str) -> list[str]:
+    """The route table and the subnet of an association: nothing of one that is gone, which EC2 does not find."""
+    backend: Any = ec2_backends[ACCOUNT][call.region]
+    for table in backend.route_tables.values():
+        if association in table._associations:
+            return [table.id, table._associations[association]]
+    return []
+
+
+def _tag_ec2(call: Call, parameters: Parameters) -> Iterator[Question]:
+    asked = request_tags(tag_pairs(parameters.get("Tags")))
+    for identifier in parameters.get("Resources") or []:
+        resource, tags = resources.ec2(call.region, identifier)
+        yield Question(f"ec2:{call.action}", resource, asked | resource_tags(tags, "ec2"))
+
+
+def _run(call: Call, parameters: Parameters) -> Iterator[Question]:
+    overriding = {
+        name: value for name, value in parameters.items() if name not in ("LaunchTemplate", "MinCount", "MaxCount", "ClientToken")
+    }
+    yield from dependent_actions.of_launch(call.region, parameters.get("LaunchTemplate"), overriding)
+
+
+def _autoscaling(call: Call, parameters: Parameters) -> Iterator[Question] | None:
+    if call.action in ("CreateOrUpdateTags", "DeleteTags"):
+        return _tag_groups(call, parameters)
+    if call.action == "TerminateInstanceInAutoScalingGroup":
+        return _of_group(call, parameters, dependent_actions.group_of(call.region, parameters.get("InstanceId", "")))
+    if call.action.startswith(READS):
+        return iter([_everywhere(call)])
+    name = parameters.get("AutoScalingGroupName")
+    return _of_group(call, parameters, name) if name else None
+
+
+def _of_group(call: Call, parameters: Parameters, name: str) -> Iterator[Question]:
+    resource, tags = resources.group(call.region, name)
+    asked = request_tags(tag_pairs(parameters.get("Tags")))
+    context = asked | resource_tags(tags, "autoscaling") | _launched_from(parameters)
+    yield Question(f"autoscaling:{call.action}", resource, context)
+    yield from dependent_actions.of_group(call, parameters)
+
+
+def _launched_from(parameters: Parameters) -> dict[str, str]:
+    """Whether a call for a group names one version of a launch template: $Latest and $Default, which is the default, are none."""
+    context = {}
+    policy = parameters.get("MixedInstancesPolicy") or {}
+    template = parameters.get("LaunchTemplate") or (policy.get("LaunchTemplate") or {}).get("LaunchTemplateSpecification")
+    if template:
+        specified = not str(template.get("Version") or "$Default").startswith("$")
+        context["autoscaling:launchtemplateversionspecified"] = str(specified).lower()
+    if parameters.get("LaunchConfigurationName"):
+        context["autoscaling:launchconfigurationname"] = parameters["LaunchConfigurationName"]
+    return context
+
+
+def _tag_groups(call: Call, parameters: Parameters) -> Iterator[Question]:
+    for name in dict.fromkeys(tag["ResourceId"] for tag in parameters.get("Tags") or []):
+        asked = request_tags(tag_pairs([tag for tag in parameters["Tags"] if tag["ResourceId"] == name]))
+        resource, tags = resources.group(call.region, name)
+        yield Question(f"autoscaling:{call.action}", resource, asked | resource_tags(tags, "autoscaling"))
+
+
+def _efs(call: Call, parameters: Parameters) -> Iterator[Question]:
+    asked = request_tags(tag_pairs(parameters.get("Tags")))
+    identifier = parameters.get("FileSystemId") or parameters.get("AccessPointId") or parameters.get("ResourceId")
+    if parameters.get("MountTargetId"):
+        identifier = dependent_actions.file_system_of(call.region, parameters["MountTargetId"]) or "*"
+    resource, tags = resources.efs(call.region, identifier) if identifier else ("*", {})
+    yield Question(f"elasticfilesystem:{call.action}", resource, asked | resource_tags(tags))
+    yield from dependent_actions.of_efs(call, parameters, asked)
+
+
+def _fsx(call: Call, parameters: Parameters) -> Iterator[Question]:
+    asked = request_tags(tag_pairs(parameters.get("Tags")))
+    if call.action == "CreateDataRepositoryAssociation":
+        yield Question(f"fsx:{call.action}", resources.arn("fsx", call.region, "association/*"), asked)
+    identifier = parameters.get("FileSystemId") or parameters.get("AssociationId") or parameters.get("ResourceARN")
+    made = resources.arn("fsx", call.region, "file-system/*") if call.action == "CreateFileSystem" else "*"
+    resource, tags = resources.fsx(call.region, identifier) if identifier else (made, {})
+    yield Question(f"fsx:{call.action}", resource, asked | resource_tags(tags))
+    yield from dependent_actions.of_fsx(call, parameters, asked)
+
+
+def _iam(call: Call, parameters: Parameters) -> Iterator[Question]:
+    asked = request_tags(tag_pairs(parameters.get("Tags")))
+    resource, tags = _iam_resource(call, parameters)
+    context = asked | resource_tags(tags, "iam")
+    boundary = parameters.get("PermissionsBoundary") or getattr(
+        resources.find_role(parameters.get("RoleName", "")), "permissions_boundary_arn", None
+    )
+    if boundary:
+        context["iam:permissionsboundary"] = boundary
+    if parameters.get("PolicyArn"):
+        context["iam:policyarn"] = parameters["PolicyArn"]
+    if parameters.get("AWSServiceName"):
+        context["iam:awsservicename"] = parameters["AWSServiceName"]
+    yield Question(f"iam:{call.action}", resource, context)
+    yield from dependent_actions.of_iam(call, parameters, resource, asked)
+
+
+def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, str]]:
+    if call.action in NEW_OF_IAM:
+        kind, name = NEW_OF_IAM[call.action]
+        return resources.arn("iam", "", f"{kind}{parameters.get('Path') or '/'}{parameters.get(name, '')}"), {}
+    # A role that goes into an instance profile, or out of it, is passed: the call itself is about the profile
+    if parameters.get("InstanceProfileName"):
+        return resources.instance_profile(parameters["InstanceProfileName"])
+    if parameters.get("RoleName"):
+        return resources.role(parameters["RoleName"])
+    for kind in ("User", "Group"):
+        if parameters.get(f"{kind}Name"):
+            return resources.arn("iam", "", f"{kind.lower()}/{parameters[f'{kind}Name']}"), {}
+    return str(parameters.get("PolicyArn") or parameters.get("PolicySourceArn") or "*"), {}
+
+
+def _ssm(call: Call, parameters: Parameters) -> Iterator[Question] | None:
+    if call.action.startswith("Describe"):
+        return iter([_everywhere(call)])
+    if call.action == "StartSession":
+        return _session(call, parameters)
+    named = parameters.get("ResourceId") if parameters.get("ResourceType") == "Parameter" else None
+    names = [named] if named else _values(parameters, ("Name", "Names", "Path"))
+    return _parameters(call, parameters, names) if names else None
+
+
+def _session(call: Call, parameters: Parameters) -> Iterator[Question]:
+    """A session that names no document is a shell, and only policies that ask for the check have it checked.
+
+    Source: Systems Manager User Guide, "Enforce a session document permission check for the AWS CLI". A policy that asks for the check and
+    allows the shell's document as well is not followed: such a session is denied here.
+    """
+    document = parameters.get("DocumentName")
+    checked = {"ssm:sessiondocumentaccesscheck": "true" if document else "false"}
+    resource, tags = resources.ec2(call.region, parameters.get("Target", ""), "instance")
+    yield Question("ssm:StartSession", resource, resource_tags(tags, "ssm") | checked)
+    if document:
+        owner = "" if document.startswith("AWS-") else ACCOUNT
+        yield Question("ssm:StartSession", resources.arn("ssm", call.region, f"document/{document}", owner), checked)
+
+
+def _parameters(call: Call, parameters: Parameters, names: list[str]) -> Iterator[Question]:
+    asked = request_tags(tag_pairs(parameters.get("Tags")))
+    for name in names:
+        resource, tags = resources.parameter(call.region, name)
+        yield Question(f"ssm:{call.action}", resource, asked | resource_tags(tags, "ssm"))
+        yield from dependent_actions.of_ssm(call, parameters, resource, asked)
+
+
+def _kms(call: Call, parameters: Parameters) -> Iterator[Question]:
+    alias = parameters.get("AliasName")
+    if call.action == "CreateKey":
+        yield from _create_key(call, parameters)
+        return
+    if alias:
+        yield Question(f"kms:{call.action}", resources.arn("kms", call.region, alias))
+    key = parameters.get("TargetKeyId") or parameters.get("KeyId") or alias
+    yield dependent_actions.about_key(call.action, call.region, key, request_tags(tag_pairs(parameters.get("Tags"))))
+
+
+def _create_key(call: Call, parameters: Parameters) -> Iterator[Question]:
+    tags = {each["TagKey"]: each["TagValue"] for each in parameters.get("Tags") or []}
+    spec, usage = parameters.get("KeySpec") or "SYMMETRIC_DEFAULT", parameters.get("KeyUsage") or "ENCRYPT_DECRYPT"
+    yield Question("kms:CreateKey", "*", request_tags(tags) | {"kms:keyspec": spec, "kms:keyusage": usage})
+    key = resources.arn("kms", call.region, "key/*")
+    if tags:
+        yield Question("kms:TagResource", key, request_tags(tags))
+    if parameters.get("Policy") and not parameters.get("BypassPolicyLockoutSafetyCheck"):
+        yield Question("kms:PutKeyPolicy", key, {}, parameters["Policy"])
+
+
+def _sts(call: Call, parameters: Parameters) -> Iterator[Question]:
+    if call.action != "GetCallerIdentity":  # which needs no permission
+        yield Question(f"sts:{call.action}", parameters.get("RoleArn") or "*")
+
+
+def _only_reads(call: Call, _parameters: Parameters) -> Iterator[Question] | None:
+    return iter([_everywhere(call)]) if call.action.startswith(READS) else None
+
+
+SERVICES: dict[str, Callable[[Call, Parameters], Iterator[Question] | None]] = {
+    "autoscaling": _autoscaling,
+    "ec2": _ec2,
+    "elasticfilesystem": _efs,
+    "fsx": _fsx,
+    "iam": _iam,
+    "kms": _kms,
+    "servicequotas": _only_reads,
+    "ssm": _ssm,
+    "sts": _sts,
+}

@@ -1,0 +1,98 @@
+"""What is asked for calls to S3. Source: Amazon S3 User Guide, "Required permissions for Amazon S3 API operations"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from moto.s3.models import s3_backends
+
+from ..context import ACCOUNT
+from ..requests.calls import Call, Environ, read_body
+from . import dependent_actions
+from .identities import PARTITION
+from .policies import Question
+
+ACTIONS = {
+    "CompleteMultipartUpload": "PutObject",
+    "CopyObject": "PutObject",
+    "CreateMultipartUpload": "PutObject",
+    "DeleteBucketEncryption": "PutEncryptionConfiguration",
+    "DeleteBucketTagging": "PutBucketTagging",
+    "DeleteObjects": "DeleteObject",
+    "DeletePublicAccessBlock": "PutBucketPublicAccessBlock",
+    "GetBucketEncryption": "GetEncryptionConfiguration",
+    "GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
+    "GetPublicAccessBlock": "GetBucketPublicAccessBlock",
+    "HeadBucket": "ListBucket",
+    "HeadObject": "GetObject",
+    "ListBuckets": "ListAllMyBuckets",
+    "ListMultipartUploads": "ListBucketMultipartUploads",
+    "ListObjects": "ListBucket",
+    "ListObjectsV2": "ListBucket",
+    "ListObjectVersions": "ListBucketVersions",
+    "ListParts": "ListMultipartUploadParts",
+    "PutBucketEncryption": "PutEncryptionConfiguration",
+    "PutBucketLifecycleConfiguration": "PutLifecycleConfiguration",
+    "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
+    "UploadPart": "PutObject",
+    "UploadPartCopy": "PutObject",
+}
+# With a bucket's own KMS key. The parts of an upload are decrypted to be put together. Source: Amazon S3 User Guide, "Using server-side
+# encryption with AWS KMS keys (SSE-KMS)"
+KEY_ACTIONS = {
+    "CompleteMultipartUpload": "Decrypt",
+    "CopyObject": "GenerateDataKey",
+    "CreateMultipartUpload": "GenerateDataKey",
+    "GetObject": "Decrypt",
+    "PutObject": "GenerateDataKey",
+    "UploadPart": "Decrypt",
+}
+KEY = re.compile(rb"<Key>([^<]*)</Key>")
+
+
+def questions(call: Call, environ: Environ) -> list[Question] | None:
+    """Return what is asked for a call, None for one that S3 does not have."""
+    if not call.action.isalnum():
+        return None
+    return list(_questions(call, environ))
+
+
+def _questions(call: Call, environ: Environ) -> Iterator[Question]:
+    path = unquote(str(environ["REQUEST_URI"]).partition("?")[0]).lstrip("/")
+    bucket, _, key = path.partition("/")
+    action = ACTIONS.get(call.action, call.action)
+    names = [f"{bucket}/{key}" if key else bucket or "*"]
+    if call.action == "DeleteObjects":
+        names = [f"{bucket}/{found.decode()}" for found in KEY.findall(read_body(environ))]
+    for name in names:
+        yield _question(action, name)
+    source = unquote(str(environ.get("HTTP_X_AMZ_COPY_SOURCE", ""))).lstrip("/").partition("?")[0]
+    if source:
+        yield _question("GetObject", source)
+    if environ.get("HTTP_X_AMZ_TAGGING"):
+        yield _question("PutObjectTagging", names[0])
+    if call.action == "CreateBucket" and b"<Tag>" in read_body(environ):
+        yield _question("TagResource", bucket)
+    if call.action in KEY_ACTIONS:
+        yield from dependent_actions.use_key(call.region, _key_of(bucket), "s3", KEY_ACTIONS[call.action])
+
+
+def _question(action: str, name: str) -> Question:
+    return Question(f"s3:{action}", f"arn:{PARTITION}:s3:::{name}", {"s3:resourceaccount": owner(name.partition("/")[0])})
+
+
+def _key_of(name: str) -> str | None:
+    """The KMS key with which a bucket encrypts, where it has one of its own."""
+    bucket = next((backend.buckets[name] for _account, _region, backend in s3_backends.iter_backends() if name in backend.buckets), None)
+    rule = ((bucket.encryption if bucket else None) or {}).get("Rule") or {}
+    return (rule.get("ApplyServerSideEncryptionByDefault") or {}).get("KMSMasterKeyID")
+
+
+def owner(bucket: str) -> str:
+    """The account of a bucket; the caller's, for one that is to be made."""
+    for account, partitions in list(s3_backends.items()):
+        if any(bucket in backend.buckets for backend in list(partitions.values())):
+            return str(account)
+    return ACCOUNT

@@ -1,0 +1,293 @@
+"""Auto Scaling groups that launch, replace and end instances as time goes by."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from typing import Any, cast
+
+from moto.autoscaling import models
+from moto.autoscaling.exceptions import ValidationError
+from moto.autoscaling.models import ASG_NAME_TAG, AutoScalingBackend, FakeAutoScalingGroup, InstanceState
+from moto.core.utils import utcnow
+from moto.ec2.exceptions import EC2ClientError
+
+from ..capacity import SPOT
+from ..context import CLOUD
+from ..ec2.admission import market
+from ..ec2.instances import ENDING
+from ..ec2.launch import Data, check, launch, with_template
+from . import activities
+
+LOG = logging.getLogger(__name__)
+ACTIVE = ("Pending", "InService")
+LOST = "an instance was taken out of service in response to an EC2 health check indicating it has been terminated or stopped."
+REPORTED = "an instance was taken out of service in response to a user health-check."
+
+
+class Member(InstanceState):
+    """An instance as its group sees it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.activity: activities.Activity | None = None
+        """What the group is doing with the instance."""
+        self.launched_from: dict[str, Any] | None = None
+        self.lost_at: float | None = None
+        """When the instance was first seen not to run any more."""
+        self.in_service_at = time.time()
+
+    @property
+    def launch_template(self) -> dict[str, Any] | None:
+        return self.launched_from
+
+
+class Group(FakeAutoScalingGroup):
+    """A group whose instances follow its wishes in `reconcile`, never within a call of the API."""
+
+    min_size: int
+    max_size: int
+    desired_capacity: int
+    instance_states: list[Member]  # type: ignore[assignment]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.retry_at = 0.0
+        self.status: str | None = None
+        self.deleting = False
+        self.suspension_reasons: dict[str, str] = {}
+        """Why each process is suspended that is."""
+        super().__init__(*args, **kwargs)
+
+    def set_desired_capacity(self, new_capacity: int | None) -> None:
+        self.desired_capacity = self.min_size if new_capacity is None else new_capacity
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Let the next round begin at once, and try again what failed."""
+        self.retry_at = 0.0
+        CLOUD.wake.set()
+
+    @property
+    def suspended_processes(self) -> list[dict[str, str]]:
+        return [{"ProcessName": name, "SuspensionReason": reason} for name, reason in sorted(self.suspension_reasons.items())]
+
+    @suspended_processes.setter
+    def suspended_processes(self, processes: list[str]) -> None:
+        reason = f"User suspended at {utcnow():%Y-%m-%dT%H:%M:%SZ}"
+        self.suspension_reasons = {name: self.suspension_reasons.get(name, reason) for name in processes}
+
+    def active_instances(self) -> list[Member]:  # type: ignore[override]
+        return [each for each in self.instance_states if each.lifecycle_state in ACTIVE]
+
+    def reconcile(self) -> None:
+        """Do what is to be done now: follow the instances, replace the unhealthy, launch or end some."""
+        for member in list(self.instance_states):
+            self._follow(member)
+        if self.deleting:
+            self._vanish()
+            return
+        if not self._suspended("ReplaceUnhealthy", "Terminate"):
+            for member in self.active_instances():
+                if member.health_status == "Unhealthy":
+                    self.terminate(member, LOST if member.instance.state != "running" else REPORTED)
+        surplus = len(self.active_instances()) - (self.desired_capacity or 0)
+        if surplus > 0 and not self._suspended("Terminate"):
+            self._shrink(surplus)
+        elif surplus < 0 and not self._suspended("Launch") and time.time() >= self.retry_at:
+            self._grow(-surplus)
+
+    def delete(self, *_: Any) -> None:
+        """End every instance, then the group."""
+        self.deleting, self.status = True, "Delete in progress"
+        self.min_size = self.max_size = self.desired_capacity = 0
+        CLOUD.wake.set()
+
+    def terminate(self, member: Member, cause: str) -> activities.Activity:
+        """Take an instance out of service."""
+        member.lifecycle_state = "Terminating"
+        if member.activity:
+            activities.end(member.activity, "Cancelled")
+        member.activity = activities.begin(self, f"Terminating EC2 instance: {member.instance_id}", cause)
+        member.instance.terminate()
+        return member.activity
+
+    def launch_data(self) -> Data:
+        """What an instance of this group is launched from. Raises the EC2 errors of what does not exist."""
+        tags = {**self.get_propagated_tags(), ASG_NAME_TAG: self.name}
+        data = with_template(
+            self.ec2_backend,
+            {
+                "LaunchTemplate": {"LaunchTemplateId": self._template_id(), "Version": self.launch_template_version},
+                "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}],
+            },
+        )
+        if self.placement_group:
+            data.setdefault("Placement", {})["GroupName"] = self.placement_group
+        for instance_type in self._types(data):
+            check(self.ec2_backend, {**data, "InstanceType": instance_type})
+        return data
+
+    def spans_zones(self) -> bool:
+        return len({each.availability_zone for each in self._subnets()}) > 1
+
+    def _template_id(self) -> str:
+        if self.ec2_launch_template is None:
+            raise ValidationError("Launch configurations are not available in this account. Use a launch template.")
+        return str(self.ec2_launch_template.id)
+
+    def _suspended(self, *processes: str) -> bool:
+        return any(process in self.suspension_reasons for process in processes)
+
+    def _follow(self, member: Member) -> None:
+        state = member.instance.state
+        if member.lifecycle_state == "Pending" and state == "running":
+            member.lifecycle_state, member.in_service_at = "InService", time.time()
+            self._conclude(member)
+        elif member.lifecycle_state == "Pending" and state in ENDING:
+            self._conclude(
+                member,
+                "Cancelled",
+                "Instance became unhealthy while waiting for instance to be in InService state. "
+                f"Termination Reason: {member.instance.state_reason.message}",
+            )
+            self.instance_states.remove(member)
+            self.retry_at = time.time() + CLOUD.delays.launch_retry
+        elif member.lifecycle_state == "Terminating" and state == "terminated":
+            self._conclude(member)
+            self.instance_states.remove(member)
+        elif member.lifecycle_state == "InService" and state != "running" and not self._suspended("HealthCheck"):
+            member.lost_at = member.lost_at or time.time()
+            if time.time() >= member.lost_at + CLOUD.delays.group_health_check:
+                member.health_status = "Unhealthy"
+
+    def _conclude(self, member: Member, status: str = "Successful", message: str | None = None) -> None:
+        if member.activity:
+            activities.end(member.activity, status, message)
+            member.activity = None
+
+    def _vanish(self) -> None:
+        for member in self.instance_states:
+            if member.lifecycle_state != "Terminating":
+                self.terminate(member, "an instance was taken out of service in response to the deletion of its group.")
+        if not self.instance_states:
+            self.autoscaling_backend.autoscaling_groups.pop(self.name, None)
+
+    def _shrink(self, count: int) -> None:
+        for _ in range(count):
+            active = self.active_instances()
+            candidates = [each for each in active if not each.protected_from_scale_in]
+            if not candidates:
+                return
+            crowd = Counter(each.availability_zone for each in active)
+            newest = "NewestInstance" in self.termination_policies
+            victim = min(
+                candidates,
+                key=lambda each: (-crowd[each.availability_zone], each.instance.launch_time.timestamp() * (-1 if newest else 1)),
+            )
+            self.terminate(
+                victim,
+                "an instance was taken out of service in response to a difference between desired and actual capacity, "
+                f"shrinking the capacity from {len(active)} to {len(active) - 1}.",
+            )
+
+    def _grow(self, count: int) -> None:
+        for _ in range(count):
+            failure = self._launch_one()
+            if failure:
+                message = f"{failure} Launching EC2 instance failed."
+                activity = activities.begin(self, f"Launching a new EC2 instance.  Status Reason: {message}", self._cause())
+                activities.end(activity, "Failed", message)
+                self.retry_at = time.time() + CLOUD.delays.launch_retry
+                return
+
+    def _launch_one(self) -> str:
+        """Launch an instance of the first type and in the emptiest zone that takes one. Returns why there is none, if so."""
+        try:
+            data = self.launch_data()
+        except EC2ClientError as error:
+            return str(error.message)
+        crowd = Counter(each.availability_zone for each in self.active_instances())
+        subnets = sorted(self._subnets(), key=lambda subnet: crowd[subnet.availability_zone])
+        failure = ""
+        for instance_type in self._types(data):
+            for subnet in subnets:
+                try:
+                    reservation = launch(self.ec2_backend, {**data, "InstanceType": instance_type}, subnet)
+                except EC2ClientError as error:
+                    kind = "Spot" if market(data) == SPOT else "On-Demand"
+                    failure = failure or f"Could not launch {kind} Instances. {error.code} - {error.message}"
+                    continue
+                self._add(reservation.instances[0], subnet, data)
+                return ""
+        return failure
+
+    def _add(self, instance: Any, subnet: Any, data: Data) -> None:
+        instance.autoscaling_group = self
+        member = Member(instance, "Pending", protected_from_scale_in=self.new_instances_protected_from_scale_in)
+        member.launched_from = {**(self.launch_template or {}), **data["LaunchTemplate"]}
+        member.activity = activities.begin(self, f"Launching a new EC2 instance: {instance.id}", self._cause(), subnet)
+        self.instance_states.append(member)
+
+    def _cause(self) -> str:
+        have = len(self.active_instances())
+        return (
+            "an instance was started in response to a difference between desired and actual capacity, "
+            f"increasing the capacity from {have} to {have + 1}."
+        )
+
+    def _subnets(self) -> list[Any]:
+        if self.vpc_zone_identifier:
+            return [self.ec2_backend.get_subnet(each.strip()) for each in self.vpc_zone_identifier.split(",")]
+        defaults = self.ec2_backend.get_default_subnets()
+        return [defaults[zone] for zone in self.availability_zones if zone in defaults]
+
+    def _types(self, data: Data) -> list[str]:
+        overrides = (self.mixed_instances_policy or {}).get("LaunchTemplate", {}).get("Overrides") or []
+        return [each["InstanceType"] for each in overrides if each.get("InstanceType")] or [data["InstanceType"]]
+
+
+models.FakeAutoScalingGroup, models.InstanceState = Group, Member  # type: ignore[misc]
+
+
+def all_groups() -> list[Group]:
+    """Every group of every account and region."""
+    return [
+        group
+        for _account, _region, backend in list(cast(Any, models.autoscaling_backends).iter_backends())
+        for group in backend.autoscaling_groups.values()
+    ]
+
+
+def retry_all() -> None:
+    """Let every group try again what failed, because something has changed."""
+    for group in all_groups():
+        group.hurry()
+
+
+def reconcile_all() -> None:
+    """One round for every group."""
+    for group in all_groups():
+        try:
+            group.reconcile()
+        except Exception:  # one broken group must not keep the others from their work
+            LOG.exception("group %s", group.name)
+
+
+def find_group(backend: AutoScalingBackend, name: str) -> Group:
+    """The group with this name. Raises ValidationError."""
+    try:
+        group = backend.autoscaling_groups[name]
+    except KeyError:
+        raise ValidationError(f"AutoScalingGroup name not found - AutoScalingGroup '{name}' not found") from None
+    return cast(Group, group)
+
+
+def find_member(backend: AutoScalingBackend, instance_id: str) -> tuple[Group, Member]:
+    """The group and the member that an instance is. Raises ValidationError."""
+    groups: Any = backend.autoscaling_groups
+    for group in groups.values():
+        for member in group.instance_states:
+            if member.instance_id == instance_id:
+                return group, member
+    raise ValidationError(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")

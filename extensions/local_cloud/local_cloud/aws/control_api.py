@@ -1,0 +1,197 @@
+"""The control API below /_local_cloud/: what a test or a person sets and reads about the cloud itself.
+
+Each request carries the token of the cloud as `Authorization: Bearer TOKEN`; what is sent is `Content-Type: application/json`.
+
+GET    health                            {"status": "ok", "instances": {state: count}}
+GET    calls     DELETE calls            every call so far: [{"service", "region", "action", "read_only"}]
+GET    decisions DELETE decisions        what policies said about calls of users and roles: [{"caller", "call", "action", "resource",
+                                         "effect", "statements"}]
+PUT    parameters                        record from now on what parameters are sent, and which of them nothing reads
+GET    parameters                        what was recorded, as "service:Action Parameter": {"sent": [...], "ignored": [...]}
+GET    faults    PUT faults  [rule ...]  DELETE faults     rules as in faults.Rule, which replace those in force
+GET    paused                            calls that faults hold: [{"service", "action", "stage"}]
+POST   resume    {"execute": true}       let them go; with false, those held before their execution are dropped
+GET    capacity  PUT capacity {type: {zone: limit}}        DELETE capacity     limits of live instances; {"on-demand": n, "spot": n}
+                                                                               instead of a limit for both markets; null lifts one
+GET    prices    PUT prices {type: dollars an hour}        DELETE prices       of Spot Instances; null for the usual price
+GET    quotas    PUT quotas {code: value}                  DELETE quotas       null for plenty
+GET    failing   PUT failing {type: count}                 DELETE failing      so many next launches die while pending
+POST   kill      {"instance": id}                          end an instance as if its hardware had failed
+POST   interrupt {"instance": id}                          end a Spot Instance because its capacity is wanted back
+POST   suspend   {"group": name, "process": name}          suspend a process of a group as AWS does after a day of failed launches
+POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   a Capacity Block that starts in `start` seconds (0)
+                                                           and lasts `duration` seconds (a day): {"id"}
+GET    delays    PUT delays {name: seconds}                DELETE delays       names as in settings.Delays
+POST   reset                             forget calls, faults, limits, prices, quotas and changed delays; the account stays
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from moto.core.utils import utcnow
+from moto.ec2.models import ec2_backends
+
+from .autoscaling.groups import all_groups, retry_all
+from .capacity import SPOT
+from .context import ACCOUNT, CLOUD, instances
+from .ec2 import capacity_reservations, quotas, spot
+from .requests.parameter_usage import RECORD
+
+if TYPE_CHECKING:
+    from .app import LocalCloud
+
+PREFIX = "/_local_cloud/"
+JSON = "application/json"
+
+
+class UnknownRequest(Exception):
+    """A method and a name that the control API does not have."""
+
+
+def answer(cloud: LocalCloud, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer a request to the control API with JSON."""
+    method, name = environ["REQUEST_METHOD"], environ["PATH_INFO"].removeprefix(PREFIX)
+    token = f"Bearer {CLOUD.settings.control_token}"
+    if not hmac.compare_digest(environ.get("HTTP_AUTHORIZATION", "").encode(), token.encode()):
+        return _send(start, "401 Unauthorized", {"error": "The control API needs the token of this cloud: Authorization: Bearer TOKEN."})
+    if method in ("POST", "PUT") and environ.get("CONTENT_TYPE", "").partition(";")[0].strip() != JSON:
+        return _send(start, "415 Unsupported Media Type", {"error": f"The control API takes {JSON} only."})
+    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    try:
+        status, result = "200 OK", _handle(cloud, method, name, json.loads(body) if body else None)
+    except UnknownRequest:
+        status, result = "404 Not Found", {"error": f"there is no {method} {name}"}
+    except KeyError as error:
+        status, result = "400 Bad Request", {"error": f"the request lacks {error}"}
+    except (ValueError, TypeError, AttributeError) as error:
+        status, result = "400 Bad Request", {"error": str(error)}
+    return _send(start, status, result)
+
+
+def _send(start: Callable[..., Any], status: str, result: Any) -> Iterable[bytes]:
+    content = json.dumps(result, default=str).encode()
+    start(status, [("Content-Type", JSON), ("Content-Length", str(len(content)))])
+    return [content]
+
+
+def _handle(cloud: LocalCloud, method: str, name: str, data: Any) -> Any:
+    handlers: dict[tuple[str, str], Callable[[], Any]] = {
+        ("GET", "health"): _health,
+        ("GET", "faults"): cloud.faults.as_list,
+        ("PUT", "faults"): lambda: cloud.faults.set(data),
+        ("DELETE", "faults"): lambda: cloud.faults.set([]),
+        ("GET", "paused"): cloud.pauses.as_list,
+        ("POST", "resume"): lambda: cloud.pauses.resume(**(data or {})),
+        ("GET", "capacity"): CLOUD.capacity.as_dict,
+        ("PUT", "capacity"): lambda: _change(CLOUD.capacity.update, data),
+        ("DELETE", "capacity"): lambda: _change(CLOUD.capacity.clear),
+        ("GET", "prices"): lambda: dict(CLOUD.spot_prices),
+        ("PUT", "prices"): lambda: _change(spot.set_prices, data),
+        ("DELETE", "prices"): lambda: _change(CLOUD.spot_prices.clear),
+        ("GET", "quotas"): quotas.values,
+        ("PUT", "quotas"): lambda: _change(quotas.set_values, data),
+        ("DELETE", "quotas"): lambda: _change(CLOUD.quotas.clear),
+        ("GET", "failing"): lambda: dict(+CLOUD.failing_launches),
+        ("PUT", "failing"): lambda: _do(_set_failing, data),
+        ("DELETE", "failing"): lambda: _do(CLOUD.failing_launches.clear),
+        ("POST", "kill"): lambda: _do(_kill, data["instance"]),
+        ("POST", "interrupt"): lambda: _do(_interrupt, data["instance"]),
+        ("POST", "suspend"): lambda: _do(_suspend, data["group"], data["process"]),
+        ("POST", "capacity_block"): lambda: _change(_reserve_block, data),
+        ("GET", "delays"): lambda: asdict(CLOUD.delays),
+        ("PUT", "delays"): lambda: _do(_set_delays, data),
+        ("DELETE", "delays"): lambda: _do(_forget_delays),
+        ("GET", "decisions"): lambda: list(CLOUD.decisions),
+        ("DELETE", "decisions"): lambda: _do(CLOUD.decisions.clear),
+        ("GET", "parameters"): lambda: _do(RECORD.as_dict),
+        ("PUT", "parameters"): lambda: _do(RECORD.start),
+        ("GET", "calls"): cloud.recorded_calls,
+        ("DELETE", "calls"): cloud.forget_calls,
+        ("POST", "reset"): cloud.restore,
+    }
+    if (method, name) not in handlers:
+        raise UnknownRequest
+    return handlers[method, name]()
+
+
+def _health() -> dict[str, Any]:
+    with CLOUD.lock:
+        states = [each.state for each in instances()]
+    return {"status": "ok", "instances": {state: states.count(state) for state in sorted(set(states))}}
+
+
+def _change(change: Callable[..., Any], *arguments: Any) -> Any:
+    """Change what there is to be had, and let groups try again what failed before."""
+    with CLOUD.lock:
+        result = change(*arguments)
+        retry_all()
+    return result
+
+
+def _do(action: Callable[..., Any], *arguments: Any) -> Any:
+    with CLOUD.lock:
+        return action(*arguments)
+
+
+def _set_delays(changes: dict[str, float]) -> None:
+    CLOUD.delays = CLOUD.delays.changed(changes)
+
+
+def _forget_delays() -> None:
+    CLOUD.delays = CLOUD.settings.delays
+
+
+def _set_failing(counts: dict[str, int]) -> None:
+    if any(isinstance(count, bool) or not isinstance(count, int) or count < 0 for count in counts.values()):
+        raise ValueError("of a type, a number of launches from 0 up can be made to fail")
+    CLOUD.failing_launches.update({each: count - CLOUD.failing_launches[each] for each, count in counts.items()})
+
+
+def _kill(identifier: str) -> None:
+    instance = _instance(identifier)
+    if instance.state == "pending":
+        instance.fail()
+    else:
+        instance.lose("The hardware of the instance has failed")
+
+
+def _suspend(name: str, process: str) -> None:
+    group = next((each for each in all_groups() if each.name == name), None)
+    if group is None:
+        raise ValueError(f"there is no group {name}")
+    group.suspension_reasons[process] = "Administrative suspension: launches have failed for more than 24 hours"
+
+
+def _interrupt(identifier: str) -> None:
+    instance = _instance(identifier)
+    if instance.market != SPOT:
+        raise ValueError(f"{identifier} is no Spot Instance")
+    instance.interrupt()
+
+
+def _instance(identifier: str) -> Any:
+    for instance in instances():
+        if instance.id == identifier:
+            return instance
+    raise ValueError(f"there is no instance {identifier!r}")
+
+
+def _reserve_block(wanted: dict[str, Any]) -> dict[str, str]:
+    zone, day = wanted["zone"], timedelta(days=1).total_seconds()
+    backend = ec2_backends[ACCOUNT][zone[:-1]]
+    block = capacity_reservations.reserve_block(
+        backend,
+        wanted["type"],
+        zone,
+        wanted["count"],
+        utcnow() + timedelta(seconds=wanted.get("start", 0)),
+        timedelta(seconds=wanted.get("duration", day)),
+    )
+    block.add_tags(wanted.get("tags", {}))
+    return {"id": block.id}

@@ -1,0 +1,1 @@
+"""EC2: instances, networks, and their resources."""

@@ -1,0 +1,63 @@
+"""Whether AWS takes a launch now: quotas, prices, reservations, room in the zone, addresses in the subnet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.subnets import Subnet
+
+from ..capacity import ON_DEMAND, SPOT
+from . import quotas, spot
+from .capacity_reservations import CapacityReservation, places
+from .instance_type_offerings import check_room, check_usage, offered
+from .network_interfaces import is_addressless
+from .placement_groups import check_zone
+
+
+def market(data: dict[str, Any]) -> str:
+    """In which market launch data asks for instances."""
+    return str(data.get("InstanceMarketOptions", {}).get("MarketType") or ON_DEMAND)
+
+
+def admit(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, count: int) -> list[CapacityReservation | None]:
+    """What so many instances would run in: for each a reservation, or None. Raises the EC2 errors of what stands against it."""
+    instance_type, zone, kind = data["InstanceType"], subnet.availability_zone, market(data)
+    if instance_type not in offered(backend.region_name, zone):
+        raise EC2ClientError(
+            "Unsupported",
+            f"Your requested instance type ({instance_type}) is not supported in your requested Availability Zone ({zone}). "
+            "Please retry your request by not specifying an Availability Zone or choosing another one.",
+        )
+    check_usage(instance_type, kind)
+    check_zone(backend, data.get("Placement", {}).get("GroupName"), zone)
+    reserved = places(backend, data, kind, zone, count)
+    _check_addresses(subnet, data, count)
+    quotas.check_vcpus(backend, instance_type, kind, count)
+    if kind == SPOT:
+        spot.check_price(instance_type, data["InstanceMarketOptions"].get("SpotOptions", {}))
+    outside = count - len(reserved)
+    check_room(instance_type, zone, kind, outside)
+    return [*reserved, *[None] * outside]
+
+
+def most(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, least: int, wanted: int) -> int:
+    """How many instances, from `wanted` down to `least`, would be taken; `least` if none of that."""
+    for count in range(wanted, least, -1):
+        try:
+            admit(backend, data, subnet, count)
+        except EC2ClientError:
+            continue
+        return count
+    return least
+
+
+def _check_addresses(subnet: Any, data: dict[str, Any], count: int) -> None:
+    interfaces = data.get("NetworkInterfaces") or [{}]
+    needed = sum(1 for each in interfaces if not is_addressless(each) and not each.get("NetworkInterfaceId"))
+    if needed * count > subnet.available_ip_address_count:
+        raise EC2ClientError(
+            "InsufficientFreeAddressesInSubnet",
+            f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the requested number of instances.",
+        )

@@ -1,0 +1,145 @@
+"""Deep Learning AMIs in every region, and the public parameters that lead to the newest of each kind.
+
+As on AWS they belong to an account of Amazon's. Who wants to see a new release assumes a role there, such as
+arn:aws:iam::898082745236:role/release, and registers an image with the name of an older one and a later date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.ec2.models import EC2Backend, ec2_backends
+from moto.ec2.models.amis import Ami
+from moto.ssm.models import Parameter, ParameterDict
+
+from ..override import override
+
+AMAZON = "898082745236"
+"""The account that Deep Learning AMIs belong to."""
+FIRST_RELEASE = "20261001"
+RELEASE_NAME = re.compile(r"(.+) (\d{8})")
+SYSTEMS = {"ubuntu-22.04": "Ubuntu 22.04", "ubuntu-24.04": "Ubuntu 24.04", "amazon-linux-2023": "Amazon Linux 2023"}
+FRAMEWORKS = (
+    ("pytorch-2.7", "PyTorch 2.7", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64", "arm64")),
+    ("pytorch-2.8", "PyTorch 2.8", ("ubuntu-24.04", "amazon-linux-2023"), ("x86_64", "arm64")),
+    ("pytorch-2.9", "PyTorch 2.9", ("ubuntu-24.04", "amazon-linux-2023"), ("x86_64", "arm64")),
+    ("tensorflow-2.18", "TensorFlow 2.18", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64",)),
+)
+"""Name part in a parameter, name, operating systems and architectures."""
+WORDS = {
+    "x86_64": ("Deep Learning Base OSS Nvidia Driver GPU AMI", "Deep Learning OSS Nvidia Driver AMI GPU"),
+    "arm64": ("Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI", "Deep Learning ARM64 AMI OSS Nvidia Driver GPU"),
+}
+"""How image names begin by architecture: without a framework, with one."""
+Kind = tuple[str, str]
+"""Name part in a parameter, and architecture."""
+KINDS: dict[str, Kind] = {
+    **{
+        f"{WORDS[architecture][0]} ({title})": (f"base-oss-nvidia-driver-gpu-{system}", architecture)
+        for system, title in SYSTEMS.items()
+        for architecture in WORDS
+    },
+    **{
+        f"{WORDS[architecture][1]} {title} ({SYSTEMS[system]})": (f"oss-nvidia-driver-gpu-{framework}-{system}", architecture)
+        for framework, title, systems, architectures in FRAMEWORKS
+        for system in systems
+        for architecture in architectures
+    },
+}
+"""Kinds of images by the names of images, which end with a date besides."""
+
+moto_register_image = EC2Backend.register_image
+moto_check_loading_status = ParameterDict._check_loading_status
+
+
+class Release(Ami):
+    """A release of a kind of Deep Learning AMI; its id differs from region to region and never changes."""
+
+    def __init__(self, backend: Any, name: str, date: str) -> None:
+        self.kind, self.date = KINDS[name], date
+        part, architecture = self.kind
+        digest = hashlib.sha256(f"{part}/{architecture}/{backend.region_name}/{date}".encode()).hexdigest()
+        super().__init__(
+            backend,
+            f"ami-{digest[:17]}",
+            name=f"{name} {date}",
+            description=f"{name} {date}",
+            owner_id=AMAZON,
+            owner_alias="amazon",
+            public=True,
+            virtualization_type="hvm",
+            architecture=architecture,
+            creation_date=datetime.strptime(date, "%Y%m%d").replace(tzinfo=UTC),
+            image_location=f"amazon/{name} {date}",
+            hypervisor="xen",
+            root_device_type="ebs",
+            root_device_name="/dev/xvda" if "amazon-linux" in part else "/dev/sda1",
+            region_name=f"{backend.region_name}a",
+        )
+        backend.amis[self.id] = self
+
+
+@override(EC2Backend)
+def _load_amis(self: EC2Backend) -> None:
+    """Begin with the first release of each kind, and with what Amazon has released since."""
+    for name in KINDS:
+        Release(self, name, FIRST_RELEASE)
+    for backend in _accounts(self.region_name):
+        if backend.account_id == AMAZON:
+            for image in _releases(backend):
+                Release(self, str(image.name)[: -len(" YYYYMMDD")], image.date)
+
+
+@override(EC2Backend)
+def register_image(self: EC2Backend, name: str | None = None, description: str | None = None) -> Ami:
+    """Register an image. One that Amazon registers under the name of a kind, with a date, is a release, which all accounts see."""
+    found = RELEASE_NAME.fullmatch(name or "")
+    if self.account_id != AMAZON or not found or found[1] not in KINDS:
+        return moto_register_image(self, name, description)
+    made = {backend.account_id: Release(backend, found[1], found[2]) for backend in _accounts(self.region_name)}
+    return made[AMAZON]
+
+
+@override(ParameterDict)
+def _check_loading_status(self: Any, key: str) -> None:
+    if str(key or "").startswith("/aws/service/deeplearning"):
+        images = sorted(_releases(ec2_backends[self.account_id][self.region_name]), key=lambda image: image.date)
+        newest = {image.kind: image for image in images}
+        for image in newest.values():
+            _lead_to(self, image)
+    moto_check_loading_status(self, key)
+
+
+def _accounts(region: str) -> list[Any]:
+    """The EC2 backends of all accounts in use, in one region."""
+    return [backend for _account, place, backend in list(ec2_backends.iter_backends()) if place == region]
+
+
+def _releases(backend: EC2Backend) -> list[Release]:
+    return [image for image in backend.amis.values() if isinstance(image, Release)]
+
+
+def _lead_to(parameters: Any, image: Release) -> None:
+    """Give the parameter of the image's kind a new version, unless its latest one leads there."""
+    part, architecture = image.kind
+    name = f"/aws/service/deeplearning/ami/{architecture}/{part}/latest/ami-id"
+    versions = parameters.setdefault(name, [])
+    if versions and versions[-1].value == image.id:
+        return
+    versions.append(
+        Parameter(  # type: ignore[abstract]  # moto's class lacks methods for CloudFormation
+            account_id=parameters.account_id,
+            name=name,
+            value=image.id,
+            parameter_type="String",
+            description=None,
+            allowed_pattern=None,
+            keyid=None,
+            last_modified_date=image.creation_date,
+            version=len(versions) + 1,
+            data_type="aws:ec2:image",
+        )
+    )

@@ -1,0 +1,177 @@
+"""Instances and their hosts: starts and ends hosts in the background and notices what becomes of them."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ...host_interface import HostSpec
+from ..context import CLOUD, instances
+
+LOG = logging.getLogger(__name__)
+WORKERS = 16
+
+
+class Hosting:
+    """Carries the wishes of instances to the runtime, one at a time for each instance, many instances at once.
+
+    Never holds the lock of the cloud while the runtime works.
+    """
+
+    def __init__(self) -> None:
+        self._workers = ThreadPoolExecutor(WORKERS, "host")
+        self._probes = ThreadPoolExecutor(WORKERS, "probe")
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._started: set[str] = set()
+        """Instances that the runtime was told to start, and that it has not been told to end."""
+        self._next_health_check = 0.0
+
+    def close(self) -> None:
+        """Finish what has begun and begin nothing more. Hosts stay as they are."""
+        self._workers.shutdown(cancel_futures=True)
+        self._probes.shutdown(cancel_futures=True)
+
+    def start(self, instance: Any) -> None:
+        self._submit(self._start, instance)
+
+    def stop(self, instance: Any) -> None:
+        self._submit(self._stop, instance)
+
+    def reboot(self, instance: Any) -> None:
+        self._submit(self._reboot, instance)
+
+    def remove(self, instance: Any) -> None:
+        self._submit(self._remove, instance)
+
+    def look(self) -> None:
+        """Notice hosts that have booted and, every now and then, hosts that are gone."""
+        with CLOUD.lock:
+            pending = [each for each in instances() if each.state == "pending" and each.id in self._started]
+        for instance, booted in zip(pending, self._ask(CLOUD.runtime.is_booted, pending)):
+            if booted:
+                self._become_running(instance)
+        if time.monotonic() >= self._next_health_check:
+            self._next_health_check = time.monotonic() + CLOUD.delays.health_check
+            self._look_for_lost()
+
+    def recover(self) -> None:
+        """After a restart of the cloud: go on with what was under way, and start hosts that are down."""
+        self._started.clear()
+        with CLOUD.lock:
+            everything = list(instances())
+        for instance in everything:
+            if instance.state == "shutting-down":
+                self.remove(instance)
+            elif instance.state == "stopping":
+                self.stop(instance)
+            elif instance.state == "pending":
+                self.start(instance)
+        running = [each for each in everything if each.state == "running"]
+        for instance, alive in zip(running, self._ask(CLOUD.runtime.is_alive, running)):
+            if alive is False:
+                self.reboot(instance)
+            else:
+                self._started.add(instance.id)
+
+    def _submit(self, work: Callable[[Any], None], instance: Any) -> None:
+        def in_turn() -> None:
+            try:
+                with self._turns[instance.id]:
+                    work(instance)
+            except Exception:
+                LOG.exception("%s: %s", instance.id, work.__name__)
+
+        self._workers.submit(in_turn)
+
+    def _ask(self, question: Callable[[str], bool], about: Iterable[Any]) -> Iterable[bool | None]:
+        """Ask the runtime about many instances at once; None where it has no answer."""
+
+        def ask(instance: Any) -> bool | None:
+            try:
+                return question(instance.id)
+            except Exception:
+                LOG.exception("%s: no answer", instance.id)
+                return None
+
+        return self._probes.map(ask, about)
+
+    def _start(self, instance: Any) -> None:
+        with CLOUD.lock:
+            if instance.state != "pending":
+                return
+            spec = host_spec(instance)
+        try:
+            CLOUD.runtime.start(spec)
+        except Exception as error:
+            LOG.warning("%s does not start: %s", instance.id, error)
+            with CLOUD.lock:
+                instance.lose(str(error) or type(error).__name__)
+            return
+        self._started.add(instance.id)
+        if CLOUD.runtime.is_booted(instance.id):
+            self._become_running(instance)
+
+    def _stop(self, instance: Any) -> None:
+        self._started.discard(instance.id)
+        CLOUD.runtime.stop(instance.id)
+        with CLOUD.lock:
+            instance.become_stopped()
+
+    def _reboot(self, instance: Any) -> None:
+        with CLOUD.lock:
+            if instance.state != "running":
+                return
+            spec = host_spec(instance)
+        self._started.discard(instance.id)
+        CLOUD.runtime.stop(instance.id)
+        CLOUD.runtime.start(spec)
+        self._started.add(instance.id)
+
+    def _remove(self, instance: Any) -> None:
+        self._started.discard(instance.id)
+        CLOUD.runtime.remove(instance.id)
+        with CLOUD.lock:
+            instance.become_terminated()
+        self._turns.pop(instance.id, None)
+
+    def _become_running(self, instance: Any) -> None:
+        with CLOUD.lock:
+            instance.become_running()
+
+    def _look_for_lost(self) -> None:
+        with CLOUD.lock:
+            watched = [each for each in instances() if each.state in ("pending", "running") and each.id in self._started]
+        for instance, alive in zip(watched, self._ask(CLOUD.runtime.is_alive, watched)):
+            if alive is False:
+                self._submit(self._lose, instance)
+
+    def _lose(self, instance: Any) -> None:
+        """End an instance without a host, unless a reboot or a stop explains it."""
+        if instance.id in self._started and not CLOUD.runtime.is_alive(instance.id):
+            with CLOUD.lock:
+                instance.lose("the host of the instance is gone")
+
+
+def host_spec(instance: Any) -> HostSpec:
+    """What the runtime has to know of an instance that has an address."""
+    backend = instance.ec2_backend
+    return HostSpec(
+        instance_id=instance.id,
+        network=instance.vpc_id,
+        network_cidr=backend.get_vpc(instance.vpc_id).cidr_block,
+        private_ip=instance.private_ip,
+        public_ip=instance.public_ip,
+        hostname="ip-" + instance.private_ip.replace(".", "-"),
+        user_data=base64.b64decode(str(instance.user_data or "")),
+        public_keys=instance.public_keys,
+        image_id=instance.image_id,
+        instance_type=instance.instance_type,
+        zone=instance.availability_zone,
+        region=instance.region_name,
+    )

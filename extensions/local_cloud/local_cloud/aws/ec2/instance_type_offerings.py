@@ -1,0 +1,48 @@
+"""What a zone offers: which instance types, in which markets, and how many."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+
+from ..capacity import MESSAGES
+from ..context import CLOUD, instances
+
+
+def offered(region: str, zone: str) -> frozenset[str]:
+    """The instance types that a zone has."""
+    return _by_zone(region).get(zone, frozenset())
+
+
+def check_usage(instance_type: str, market: str) -> None:
+    """Raise Unsupported for a type that is not sold in the market."""
+    if market not in INSTANCE_TYPES[instance_type]["SupportedUsageClasses"]:
+        raise unsupported()
+
+
+def check_room(instance_type: str, zone: str, market: str, count: int) -> None:
+    """Raise InsufficientInstanceCapacity unless the zone can hold so many more outside reservations."""
+    live = (
+        (each.instance_type, each.availability_zone, each.market)
+        for each in instances()
+        if each.holds_capacity and not each.capacity_reservation_id
+    )
+    if count and not CLOUD.capacity.has_room(instance_type, zone, market, count, live):
+        raise EC2ClientError("InsufficientInstanceCapacity", MESSAGES[market].format(type=instance_type, zone=zone))
+
+
+def unsupported() -> EC2ClientError:
+    return EC2ClientError(
+        "Unsupported",
+        "The requested configuration is currently not supported. Please check the documentation for supported configurations.",
+    )
+
+
+@cache
+def _by_zone(region: str) -> dict[str, frozenset[str]]:
+    zones: dict[str, set[str]] = {}
+    for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, []):
+        zones.setdefault(offering["Location"], set()).add(offering["InstanceType"])
+    return {zone: frozenset(types) for zone, types in zones.items()}

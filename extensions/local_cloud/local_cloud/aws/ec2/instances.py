@@ -1,0 +1,231 @@
+"""EC2 instances whose states follow their hosts."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
+from moto.ec2 import utils
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import EC2Backend, instances
+from moto.ec2.models.instances import Instance, InstanceState, StateReason
+from moto.ec2.responses import EC2Response
+
+from ..capacity import ON_DEMAND
+from ..context import CLOUD
+from ..override import override
+
+CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
+ENDING = ("shutting-down", "terminated")
+BY_USER = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
+
+INTERRUPTED = StateReason("Server.SpotInstanceTermination: Spot instance termination", "Server.SpotInstanceTermination")
+
+
+class HostedInstance(Instance):
+    """An instance that is pending until its host has booted, and terminated once the host is gone."""
+
+    def __init__(self, ec2_backend: Any, image_id: str, *args: Any, **kwargs: Any) -> None:
+        self.public_keys: tuple[str, ...] = ()
+        self.capacity_reservation_id: str | None = None
+        self.capacity_reservation_specification: dict[str, Any] = {"CapacityReservationPreference": "open"}
+        self.spot_instance_request_id: str | None = None
+        super().__init__(ec2_backend, image_id, *args, **kwargs)
+        self._become("pending")
+
+    def launch(self) -> None:
+        """Ask for the host, unless the launch is to fail."""
+        if CLOUD.failing_launches[self.instance_type]:
+            CLOUD.failing_launches[self.instance_type] -= 1
+            CLOUD.clock.after(CLOUD.settings.tick, self.fail)
+            return
+        key_pair = self.ec2_backend.key_pairs.get(self.key_name)
+        self.public_keys = (key_pair.public_key.strip(),) if key_pair else ()
+        CLOUD.hosting.start(self)
+
+    def start(self) -> InstanceState:
+        before = copy.copy(self._state)
+        if self.state == "stopped":
+            super().start()
+            self._become("pending")
+            CLOUD.hosting.start(self)
+        elif self.state not in ("pending", "running"):
+            raise _incorrect_state(self, "started")
+        return before
+
+    def stop(self) -> InstanceState:
+        before = copy.copy(self._state)
+        if self.state in ("pending", "running"):
+            super().stop()
+            self._become("stopping")
+            CLOUD.hosting.stop(self)
+        elif self.state not in ("stopping", "stopped"):
+            raise _incorrect_state(self, "stopped")
+        return before
+
+    def reboot(self) -> None:
+        if self.state in ("pending", "running"):
+            CLOUD.hosting.reboot(self)
+        else:
+            raise _incorrect_state(self, "rebooted")
+
+    def terminate(self) -> InstanceState:
+        before = copy.copy(self._state)
+        self._end(f"User initiated ({utcnow():%Y-%m-%d %H:%M:%S} GMT)", BY_USER)
+        return before
+
+    def fail(self) -> None:
+        """End the instance while it is pending."""
+        self.lose("Internal error on launch")
+
+    def lose(self, reason: str) -> None:
+        """End the instance because its host did not start or is gone."""
+        self._end("Server.InternalError", StateReason(f"Server.InternalError: {reason}", "Server.InternalError"))
+
+    def interrupt(self) -> None:
+        """End a Spot Instance because AWS wants its capacity back."""
+        self._end(f"Service initiated ({utcnow():%Y-%m-%d %H:%M:%S} GMT)", INTERRUPTED)
+
+    def become_running(self) -> None:
+        if self.state == "pending":
+            self._become("running")
+
+    def become_stopped(self) -> None:
+        if self.state == "stopping":
+            self._become("stopped")
+
+    def become_terminated(self) -> None:
+        """Give back what the instance held: addresses, interfaces, volumes."""
+        if self.state != "shutting-down":
+            return
+        reason, state_reason = self._reason, self.state_reason
+        for interface in self.nics.values():
+            _let_go_of_address(interface)
+        super().terminate()
+        for interface in self.nics.values():
+            interface.instance = interface.attachment_id = None
+            interface.status = "available"
+        self._reason, self.state_reason = reason, state_reason
+        # As on AWS, a terminated instance has no place and no address. moto gives addresses back on garbage collection too.
+        self._private_ips, self._subnet_id, self.nics, self.security_groups = set(), None, {}, []
+        CLOUD.clock.after(CLOUD.delays.forget, self.be_forgotten)
+
+    def be_forgotten(self) -> None:
+        """Vanish from every list."""
+        reservations = self.ec2_backend.reservations
+        for number in [key for key, each in reservations.items() if self in each.instances]:
+            reservations[number].instances.remove(self)
+            if not reservations[number].instances:
+                del reservations[number]
+        self.ec2_backend.tags.pop(self.id, None)
+
+    @property
+    def market(self) -> str:
+        return self.lifecycle or ON_DEMAND
+
+    @property
+    def holds_capacity(self) -> bool:
+        return self.state not in (*ENDING, "stopped")
+
+    @property
+    def private_ip(self) -> str | None:
+        return self.nics[0].private_ip_address if self.nics else None
+
+    @property
+    def private_ip_address(self) -> str | None:
+        return self.private_ip
+
+    @property
+    def private_dns_name(self) -> str:
+        return super().private_dns_name if self.nics else ""
+
+    @property
+    def public_ip(self) -> str | None:
+        return self.nics[0].public_ip if self.nics else None
+
+    @property
+    def public_ip_address(self) -> str | None:
+        return self.public_ip
+
+    def attach_eni(self, eni: Any, device_index: int) -> str:
+        """Attach, where interfaces on different network cards may share a device index."""
+        slot = int(device_index)
+        while slot in self.nics:
+            slot += 1
+        attachment: str = super().attach_eni(eni, slot)
+        eni.device_index = int(device_index)
+        return attachment
+
+    def _end(self, reason: str, state_reason: StateReason) -> None:
+        if self.state in ENDING:
+            return
+        self._become("shutting-down")
+        self._reason, self.state_reason = reason, state_reason
+        CLOUD.hosting.remove(self)
+
+    def _become(self, state: str) -> None:
+        self._state = InstanceState(state, CODES[state])
+
+
+utils.filter_dict_attribute_mapping.update(
+    {
+        "capacity-reservation-id": "capacity_reservation_id",
+        "client-token": "client_token",
+        "placement-group-name": "placement.group_name",
+        "iam-instance-profile.arn": "iam_instance_profile.Arn",
+        "instance-lifecycle": "lifecycle",
+        "root-device-type": "root_device_type",
+        "spot-instance-request-id": "spot_instance_request_id",
+        "tenancy": "placement.tenancy",
+    }
+)
+instances.Instance = HostedInstance  # type: ignore[misc]
+
+
+def _let_go_of_address(interface: Any) -> None:
+    for address in interface.ec2_backend.addresses:
+        if address.eni is interface:
+            interface.ec2_backend.disassociate_address(address=address.public_ip)
+
+
+def _incorrect_state(instance: HostedInstance, wish: str) -> EC2ClientError:
+    return EC2ClientError("IncorrectInstanceState", f"The instance '{instance.id}' is not in a state from which it can be {wish}.")
+
+
+@override(EC2Backend)
+def get_instance_by_id(self: EC2Backend, instance_id: str) -> Instance | None:
+    for reservation in self.reservations.values():
+        for instance in reservation.instances:
+            if instance.id == instance_id:
+                return instance
+    return None
+
+
+@override(EC2Response)
+def start_instances(self: EC2Response) -> ActionResult:
+    return _state_changes(self, "StartingInstances", self.ec2_backend.start_instances)
+
+
+@override(EC2Response)
+def stop_instances(self: EC2Response) -> ActionResult:
+    return _state_changes(self, "StoppingInstances", self.ec2_backend.stop_instances)
+
+
+@override(EC2Response)
+def terminate_instances(self: EC2Response) -> ActionResult:
+    return _state_changes(self, "TerminatingInstances", self.ec2_backend.terminate_instances)
+
+
+def _state_changes(response: EC2Response, result: str, change: Any) -> ActionResult:
+    identifiers = response._get_param("InstanceIds", [])
+    response.error_on_dryrun()
+    return ActionResult(
+        {
+            result: [
+                {"InstanceId": instance.id, "CurrentState": copy.copy(instance._state), "PreviousState": before}
+                for instance, before in change(identifiers)
+            ]
+        }
+    )

@@ -1,0 +1,161 @@
+"""NAT gateways that take their time, and security group rules that compare and are described as on AWS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.ec2 import utils
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import EC2Backend, nat_gateways
+from moto.ec2.models.elastic_network_interfaces import Attachment
+from moto.ec2.models.nat_gateways import NatGateway
+from moto.ec2.models.security_groups import SecurityGroupRule
+from moto.ec2.responses import EC2Response
+from moto.ec2.utils import generic_filter
+
+from ..context import CLOUD
+from ..override import override
+
+utils.EC2_RESOURCE_TO_PREFIX["natgateway"] = "nat"
+utils.EC2_PREFIX_TO_RESOURCE["nat"] = "natgateway"
+
+moto_create_nat_gateway = EC2Response.create_nat_gateway
+moto_describe_ingress = EC2Response.update_security_group_rule_descriptions_ingress
+moto_describe_egress = EC2Response.update_security_group_rule_descriptions_egress
+moto_attachment = Attachment.__init__
+
+
+class SlowNatGateway(NatGateway):
+    """A NAT gateway that is pending at first, and deleting before it is deleted."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.state = "pending"
+        self.client_token: str | None = None
+        self.failure_code: str | None = None
+        self.failure_message: str | None = None
+        interface = self._eni
+        interface.status, interface.interface_type, interface.requester_managed = "in-use", "nat_gateway", True
+        interface.description = f"Interface for NAT Gateway {self.id}"
+        CLOUD.clock.after(CLOUD.delays.nat_gateway, self.come_up)
+
+    def come_up(self) -> None:
+        """End being pending: available, or failed where the VPC has no way out."""
+        if self.state != "pending":
+            return
+        gateways = self.ec2_backend.internet_gateways.values()
+        if self.connectivity_type == "private" or any(each.vpc and each.vpc.id == self.vpc_id for each in gateways):
+            self.state = "available"
+            return
+        self.state = "failed"
+        self.failure_code = "Gateway.NotAttached"
+        self.failure_message = f"Network {self.vpc_id} has no Internet gateway attached"
+        self._let_go()
+
+    def go_down(self) -> None:
+        """Begin to be deleted."""
+        if self.state in ("pending", "available"):
+            self.state = "deleting"
+            CLOUD.clock.after(CLOUD.delays.nat_gateway, self.be_deleted)
+        elif self.state == "failed":
+            self.be_deleted()
+
+    def be_deleted(self) -> None:
+        """Give back interface and address, and stay listed for a while."""
+        self._let_go()
+        self.state = "deleted"
+        CLOUD.clock.after(CLOUD.delays.forget, self.be_forgotten)
+
+    def be_forgotten(self) -> None:
+        self.ec2_backend.nat_gateways.pop(self.id, None)
+        self.ec2_backend.tags.pop(self.id, None)
+
+    def get_filter_value(self, filter_name: str, method_name: str | None = None) -> Any:
+        if filter_name == "nat-gateway-id":
+            return self.id
+        return super().get_filter_value(filter_name, "DescribeNatGateways")
+
+    def _let_go(self) -> None:
+        backend = self.ec2_backend
+        for address in backend.addresses:
+            if address.eni is self._eni:
+                backend.disassociate_address(address=address.public_ip)
+        if self._eni.id in backend.enis:
+            backend.delete_network_interface(self._eni.id)
+
+
+nat_gateways.NatGateway = SlowNatGateway  # type: ignore[misc]
+
+
+@override(EC2Backend)
+def describe_nat_gateways(self: EC2Backend, filters: Any, nat_gateway_ids: list[str] | None) -> list[Any]:
+    gateways: list[Any] = list(self.nat_gateways.values())
+    if nat_gateway_ids:
+        gateways = [_nat_gateway(self, identifier) for identifier in nat_gateway_ids]
+    return generic_filter(filters, gateways)
+
+
+@override(EC2Backend)
+def delete_nat_gateway(self: EC2Backend, nat_gateway_id: str) -> Any:
+    gateway = _nat_gateway(self, nat_gateway_id)
+    gateway.go_down()
+    return gateway
+
+
+@override(EC2Response)
+def create_nat_gateway(self: EC2Response) -> ActionResult:
+    """Create a gateway, unless this request has been here before."""
+    token = self._get_param("ClientToken")
+    for gateway in self.ec2_backend.nat_gateways.values():
+        if token and gateway.client_token == token:
+            return ActionResult({"NatGateway": gateway, "ClientToken": token})
+    for address in self.ec2_backend.addresses:
+        if address.allocation_id == self._get_param("AllocationId") and address.association_id:
+            raise EC2ClientError("Resource.AlreadyAssociated", f"Elastic IP address [{address.allocation_id}] is already associated")
+    result = moto_create_nat_gateway(self)
+    list(self.ec2_backend.nat_gateways.values())[-1].client_token = token
+    return result
+
+
+def _nat_gateway(backend: EC2Backend, identifier: str) -> Any:
+    try:
+        return backend.nat_gateways[identifier]
+    except KeyError:
+        raise EC2ClientError("NatGatewayNotFound", f"The Nat Gateway {identifier} was not found") from None
+
+
+@override(SecurityGroupRule)
+def __eq__(self: Any, other: Any) -> bool:
+    """Equal whatever the descriptions say."""
+    return _identity(self) == _identity(other)
+
+
+def _identity(rule: Any) -> tuple[Any, ...]:
+    ports = () if rule.ip_protocol == "-1" else (rule.from_port, rule.to_port)
+    return (
+        rule.ip_protocol,
+        ports,
+        rule.ip_range.get("CidrIp"),
+        rule.ip_range.get("CidrIpv6"),
+        rule.source_group.get("GroupId") or rule.source_group.get("GroupName"),
+        rule.prefix_list_id,
+    )
+
+
+@override(EC2Response)
+def update_security_group_rule_descriptions_ingress(self: EC2Response) -> ActionResult:
+    moto_describe_ingress(self)
+    return ActionResult({"Return": True})
+
+
+@override(EC2Response)
+def update_security_group_rule_descriptions_egress(self: EC2Response) -> ActionResult:
+    moto_describe_egress(self)
+    return ActionResult({"Return": True})
+
+
+@override(Attachment)
+def __init__(self: Any, eni: Any) -> None:
+    moto_attachment(self, eni)
+    self.network_card_index = getattr(eni, "network_card_index", 0)

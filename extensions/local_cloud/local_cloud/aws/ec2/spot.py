@@ -1,0 +1,136 @@
+"""Spot Instances: their price, the request behind each, and their end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.core import TaggedEC2Resource
+from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+from moto.ec2.responses import EC2Response
+from moto.ec2.utils import generic_filter, random_resource_id
+
+from ..capacity import SPOT
+from ..context import CLOUD
+from ..override import override
+from .instances import ENDING
+
+PER_VCPU, PER_GPU = 0.02, 1.0
+"""Made-up dollars an hour, near what AWS asks, so that larger types cost more."""
+PAGE = 1000
+PRODUCT = "Linux/UNIX"
+PRODUCTS = (PRODUCT, f"{PRODUCT} (Amazon VPC)")
+
+
+def price(instance_type: str) -> float:
+    """What an instance of the type costs now, in dollars an hour."""
+    record = INSTANCE_TYPES[instance_type]
+    gpus = sum(each["Count"] for each in (record.get("GpuInfo") or {}).get("Gpus", []))
+    usual: float = record["VCpuInfo"]["DefaultVCpus"] * PER_VCPU + gpus * PER_GPU
+    return CLOUD.spot_prices.get(instance_type, usual)
+
+
+def set_prices(prices: dict[str, float | None]) -> None:
+    """Change the prices of instance types; None for the usual price. Raises ValueError."""
+    for instance_type, value in prices.items():
+        if instance_type not in INSTANCE_TYPES:
+            raise ValueError(f"there is no instance type {instance_type!r}")
+        if value is None:
+            CLOUD.spot_prices.pop(instance_type, None)
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+            raise ValueError(f"the price of {instance_type} is {value!r}, not a number from 0 up or null")
+        else:
+            CLOUD.spot_prices[instance_type] = value
+
+
+def check_price(instance_type: str, options: dict[str, Any]) -> None:
+    """Raise SpotMaxPriceTooLow when the SpotOptions offer less than the price."""
+    offered, asked = options.get("MaxPrice"), price(instance_type)
+    if offered is not None and float(offered) < asked:
+        raise EC2ClientError(
+            "SpotMaxPriceTooLow",
+            f"Your Spot request price of {offered} is lower than the minimum required Spot request fulfillment price of {asked:g}.",
+        )
+
+
+class SpotRequest(TaggedEC2Resource):
+    """The request that a Spot Instance fulfils."""
+
+    product_description = PRODUCT
+    instance_interruption_behavior = "terminate"
+
+    def __init__(self, instance: Any, options: dict[str, Any], tags: dict[str, str]) -> None:
+        self.ec2_backend = instance.ec2_backend
+        self.id = self.spot_instance_request_id = f"sir-{random_resource_id(8)}"
+        self.type = options.get("SpotInstanceType", "one-time")
+        self.spot_price = options.get("MaxPrice") or f"{price(instance.instance_type):g}"
+        self.create_time = utcnow()
+        self.launched_availability_zone = instance.availability_zone
+        self.launch_specification = {
+            "ImageId": instance.image_id,
+            "InstanceType": instance.instance_type,
+            "Placement": {"AvailabilityZone": instance.availability_zone},
+            "SubnetId": instance.subnet_id,
+        }
+        self._instance = instance
+        self.add_tags(tags)
+        self.ec2_backend.spot_instance_requests[self.id] = self
+
+    @property
+    def tags(self) -> list[dict[str, str]]:
+        return self.get_tags()
+
+    @property
+    def instance_id(self) -> str:
+        return str(self._instance.id)
+
+    @property
+    def state(self) -> str:
+        return "closed" if self._instance.state in ENDING else "active"
+
+    @property
+    def status(self) -> dict[str, str]:
+        if self._instance.state not in ENDING:
+            return {"Code": "fulfilled", "Message": "Your spot request is fulfilled."}
+        interrupted = self._instance.state_reason.code == "Server.SpotInstanceTermination"
+        return {"Code": "instance-terminated-no-capacity" if interrupted else "instance-terminated-by-user"}
+
+
+@override(EC2Backend)
+def describe_spot_instance_requests(self: Any, filters: Any = None, spot_instance_ids: list[str] | None = None) -> list[Any]:
+    """The requests with these ids, or all. Raises InvalidSpotInstanceRequestID.NotFound."""
+    for identifier in spot_instance_ids or []:
+        if identifier not in self.spot_instance_requests:
+            raise EC2ClientError("InvalidSpotInstanceRequestID.NotFound", f"The spot instance request ID '{identifier}' does not exist")
+    wanted = spot_instance_ids or list(self.spot_instance_requests)
+    return generic_filter(filters, [self.spot_instance_requests[identifier] for identifier in wanted])
+
+
+@override(EC2Response)
+def describe_spot_price_history(self: EC2Response) -> ActionResult:
+    """The current prices, in pages."""
+    filters = self._filters_from_querystring()
+    types = set(self._get_param("InstanceTypes", []) or filters.get("instance-type", []))
+    products = self._get_param("ProductDescriptions", []) or filters.get("product-description", [])
+    zone = self._get_param("AvailabilityZone")
+    zones = [zone] if zone else filters.get("availability-zone", [])
+    found = [
+        {
+            "AvailabilityZone": offering["Location"],
+            "InstanceType": offering["InstanceType"],
+            "ProductDescription": PRODUCT,
+            "SpotPrice": f"{price(offering['InstanceType']):.6f}",
+            "Timestamp": utcnow(),
+        }
+        for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"].get(self.region, [])
+        if (not types or offering["InstanceType"] in types)
+        and (not zones or offering["Location"] in zones)
+        and (not products or set(products).intersection(PRODUCTS))
+        and SPOT in INSTANCE_TYPES.get(offering["InstanceType"], {}).get("SupportedUsageClasses", [])
+    ]
+    start = int(self._get_param("NextToken") or 0)
+    end = start + min(self._get_int_param("MaxResults") or PAGE, PAGE)
+    return ActionResult({"SpotPriceHistory": found[start:end], "NextToken": str(end) if end < len(found) else None})

@@ -1,0 +1,273 @@
+"""VPC endpoints: checked against their services, with interfaces of their own, and as slow as NAT gateways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from functools import cache, partial
+from typing import Any
+
+from moto.core.base_backend import BaseBackend
+from moto.core.responses import ActionResult
+from moto.ec2.exceptions import EC2ClientError, InvalidSecurityGroupNotFoundError, InvalidVpcEndPointIdError
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+from moto.ec2.models.vpcs import AWS_ENDPOINT_SERVICES, VPCBackend, VPCEndPoint
+from moto.ec2.responses import EC2Response
+from moto.ec2.utils import random_resource_id, random_vpc_ep_id
+
+from ..context import CLOUD
+from ..override import override
+
+WITH_GATEWAY = ("s3", "dynamodb")
+"""Services that have endpoints of type Gateway as well."""
+
+moto_filter_services = VPCBackend._filter_endpoint_services
+
+
+class Endpoint(VPCEndPoint):
+    """An endpoint that is deleting before it is gone; one of type Interface is pending at first, and its interfaces outlast it."""
+
+    def __init__(self, backend: EC2Backend, vpc_id: str, kind: str, service: dict[str, Any], token: str | None, policy: str | None) -> None:
+        super().__init__(backend, random_vpc_ep_id(), vpc_id, service["ServiceName"], kind, policy, [], [], client_token=token)
+        self.vpc_endpoint_id = self.id
+        self.service = service
+        self.private_dns_enabled = False
+        self.interfaces: dict[str, str] = {}
+        """Network interface by subnet."""
+        self.destination_prefix_list_id = None
+        if kind == "Gateway":
+            self.destination_prefix_list_id = next(
+                each.id for each in backend.managed_prefix_lists.values() if each.prefix_list_name == self.service_name
+            )
+        else:
+            self._name = f"{self.id}-{random_resource_id(8)}.{service['BaseEndpointDnsNames'][0]}"
+            self.dns_entries = [{"dns_name": self._name}]
+            self.state = "pending"
+
+    def come_up(self) -> None:
+        if self.state == "pending":
+            self.state = "available"
+
+    def go_down(self) -> None:
+        """Begin to be deleted: the routes go at once."""
+        self.leave_tables(list(self.route_table_ids))
+        self.state = "deleting"
+        CLOUD.clock.after(CLOUD.delays.nat_gateway, self.be_deleted)
+
+    def be_deleted(self) -> None:
+        """Be listed no more, while the interfaces are still there."""
+        del self.ec2_backend.vpc_end_points[self.id]
+        self.ec2_backend.tags.pop(self.id, None)
+        self.leave_subnets(list(self.interfaces))
+
+    def check_tables(self, tables: list[str]) -> None:
+        """Refuse route tables in which what goes to the service is led elsewhere."""
+        prefix_list = self.destination_prefix_list_id
+        for table in tables:
+            if any(route.destination_prefix_list_id == prefix_list for route in self.ec2_backend.get_route_table(table).routes):
+                text = f"route table {table} already has a route with destination-prefix-list-id {prefix_list}"
+                raise EC2ClientError("RouteAlreadyExists", text)
+
+    def enter_tables(self, tables: list[str]) -> None:
+        """Lead what goes to the service here."""
+        for table in tables:
+            self.ec2_backend.create_route(table, None, gateway_id=self.id, destination_prefix_list_id=self.destination_prefix_list_id)
+            self.route_table_ids.append(table)
+
+    def leave_tables(self, tables: Collection[str]) -> None:
+        for table in set(tables) & set(self.route_table_ids):
+            if table in self.ec2_backend.route_tables:  # a table goes without asking its endpoints
+                self.ec2_backend.delete_route(table, None, destination_prefix_list_id=self.destination_prefix_list_id)
+            self.route_table_ids.remove(table)
+
+    def check_subnets(self, subnets: Collection[str], leaving: Collection[str] = ()) -> None:
+        """Refuse subnets of other VPCs, of zones without the service, and of a zone that has an interface already."""
+        taken = {self._zone(each): each for each in self.interfaces if each not in leaving}
+        for identifier in subnets:
+            zone = self._zone(identifier)
+            if self.ec2_backend.get_subnet(identifier).vpc_id != self.vpc_id:
+                raise _invalid(f"Subnet {identifier} does not belong to VPC {self.vpc_id}.")
+            if zone not in self.service["AvailabilityZones"]:
+                text = f"The VPC endpoint service {self.service_name} does not support the availability zone of the subnet: {identifier}."
+                raise _invalid(text)
+            if taken.setdefault(zone, identifier) != identifier:
+                text = f"Found another VPC endpoint subnet in the availability zone of {identifier}"
+                raise EC2ClientError("DuplicateSubnetsInSameZone", text)
+
+    def enter_subnets(self, subnets: Collection[str]) -> None:
+        for identifier in subnets:
+            if identifier not in self.interfaces:
+                interface = self.ec2_backend.create_network_interface(
+                    identifier, None, group_ids=self.security_group_ids, description=f"VPC Endpoint Interface {self.id}"
+                )
+                interface.status, interface.interface_type, interface.requester_managed = "in-use", "vpc_endpoint", True
+                self.interfaces[identifier] = interface.id
+        self._list_interfaces()
+
+    def leave_subnets(self, subnets: Collection[str]) -> None:
+        """Give up the interfaces in these subnets, which take their time to go."""
+        for identifier in set(subnets) & set(self.interfaces):
+            interface = self.interfaces.pop(identifier)
+            CLOUD.clock.after(CLOUD.delays.nat_gateway, partial(self.ec2_backend.delete_network_interface, interface))
+        self._list_interfaces()
+
+    def use_groups(self, groups: list[str]) -> None:
+        """Put all interfaces into these security groups. Raises InvalidGroup.NotFound."""
+        for identifier in groups:
+            group = self.ec2_backend.get_security_group_from_id(identifier)
+            if group is None or group.vpc_id != self.vpc_id:
+                raise InvalidSecurityGroupNotFoundError(identifier)
+        self.security_group_ids = groups
+        for interface in self.interfaces.values():
+            self.ec2_backend.modify_network_interface_attribute(interface, groups)
+
+    def use_private_dns(self, enabled: bool) -> None:
+        """Take the service's own name inside the VPC, or give it up. Raises InvalidParameter."""
+        vpc, name = self.ec2_backend.get_vpc(self.vpc_id), self.service["PrivateDnsName"]
+        if enabled and not (vpc.enable_dns_support and vpc.enable_dns_hostnames):
+            text = (
+                f"Enabling private DNS requires both enableDnsSupport and enableDnsHostnames VPC attributes set to true for {self.vpc_id}"
+            )
+            raise _invalid(text)
+        others = [each for each in self.ec2_backend.vpc_end_points.values() if each is not self and each.vpc_id == self.vpc_id]
+        if enabled and any(each.private_dns_enabled and each.service["PrivateDnsName"] == name for each in others):
+            text = (
+                f"private-dns-enabled cannot be set because there is already a conflicting DNS domain for {name} in the VPC {self.vpc_id}"
+            )
+            raise _invalid(text)
+        self.private_dns_enabled = enabled
+        self.dns_entries = [{"dns_name": self._name}, *([{"dns_name": name}] if enabled else [])]
+
+    def _zone(self, subnet: str) -> str:
+        return str(self.ec2_backend.get_subnet(subnet).availability_zone)
+
+    def _list_interfaces(self) -> None:
+        self.subnet_ids, self.network_interface_ids = list(self.interfaces), list(self.interfaces.values())
+
+
+@override(EC2Backend)
+def create_vpc_endpoint(
+    self: Any,
+    vpc_id: str,
+    service_name: str,
+    endpoint_type: str | None,
+    policy_document: str | None,
+    route_table_ids: list[str],
+    subnet_ids: list[str] | None = None,
+    client_token: str | None = None,
+    security_group_ids: list[str] | None = None,
+    tags: dict[str, str] | None = None,
+    private_dns_enabled: bool | None = None,
+) -> VPCEndPoint:
+    """Create an endpoint, unless this request has been here before."""
+    self.get_vpc(vpc_id)
+    for known in self.vpc_end_points.values():
+        if client_token and known.client_token == client_token:
+            return known  # type: ignore[no-any-return]
+    kind = endpoint_type or "Gateway"
+    _check_kind(kind, interface=subnet_ids or security_group_ids, gateway=route_table_ids)
+    service = _service(self, service_name, kind)
+    endpoint = Endpoint(self, vpc_id, kind, service, client_token, policy_document)  # type: ignore[abstract]  # in CloudFormation alone
+    endpoint.check_tables(route_table_ids)
+    if kind == "Interface":
+        endpoint.check_subnets(subnet_ids or [])
+        endpoint.use_groups(security_group_ids or [self.get_default_security_group(vpc_id).id])
+        endpoint.use_private_dns(private_dns_enabled is not False)
+        endpoint.enter_subnets(subnet_ids or [])
+        CLOUD.clock.after(CLOUD.delays.nat_gateway, endpoint.come_up)
+    self.vpc_end_points[endpoint.id] = endpoint
+    endpoint.enter_tables(route_table_ids)
+    endpoint.add_tags(tags or {})
+    return endpoint
+
+
+@override(EC2Response)
+def modify_vpc_endpoint(self: EC2Response) -> ActionResult:
+    endpoint = _endpoint(self.ec2_backend, self._get_param("VpcEndpointId"))
+    lists = {
+        name: self._get_param(f"{name}Ids", [])
+        for verb in ("Add", "Remove")
+        for name in (f"{verb}Subnet", f"{verb}SecurityGroup", f"{verb}RouteTable")
+    }
+    interface = [each for name in lists if not name.endswith("RouteTable") for each in lists[name]]
+    _check_kind(endpoint.vpc_endpoint_type, interface, lists["AddRouteTable"] + lists["RemoveRouteTable"])
+    self.error_on_dryrun()
+    endpoint.check_tables(lists["AddRouteTable"])
+    endpoint.check_subnets(lists["AddSubnet"], leaving=lists["RemoveSubnet"])
+    kept = [each for each in endpoint.security_group_ids if each not in lists["RemoveSecurityGroup"]]
+    endpoint.use_groups([*kept, *(each for each in lists["AddSecurityGroup"] if each not in kept)])
+    private = self._get_bool_param("PrivateDnsEnabled")
+    if private is not None:
+        endpoint.use_private_dns(private)
+    endpoint.leave_tables(lists["RemoveRouteTable"])
+    endpoint.enter_tables(lists["AddRouteTable"])
+    endpoint.leave_subnets(lists["RemoveSubnet"])
+    endpoint.enter_subnets(lists["AddSubnet"])
+    policy = json.dumps(VPCEndPoint.DEFAULT_POLICY) if self._get_bool_param("ResetPolicy") else self._get_param("PolicyDocument")
+    endpoint.policy_document = policy or endpoint.policy_document
+    return ActionResult({"Return": True})
+
+
+@override(EC2Response)
+def delete_vpc_endpoints(self: EC2Response) -> ActionResult:
+    unsuccessful = []
+    for identifier in self._get_param("VpcEndpointIds", []):
+        endpoint: Any = self.ec2_backend.vpc_end_points.get(identifier)
+        if endpoint is None:
+            error = {"Code": "InvalidVpcEndpoint.NotFound", "Message": f"The Vpc Endpoint Id '{identifier}' does not exist"}
+            unsuccessful.append({"ResourceId": identifier, "Error": error})
+        elif endpoint.state != "deleting":
+            endpoint.go_down()
+    return ActionResult({"Unsuccessful": unsuccessful})
+
+
+def _filter_endpoint_services(names: list[str], filters: list[dict[str, Any]], services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """moto's, which looks for the values of a filter where no client puts them."""
+    return moto_filter_services(names, [{**each, "Value": each["Values"]} for each in filters], services)
+
+
+@cache
+def _collect_default_endpoint_services(_account: str, region: str) -> list[dict[str, Any]]:
+    """AWS's services, by their names alone: moto would ask the backends of some, which need packages of their own."""
+    zones = [zone.name for zone in RegionsAndZonesBackend.zones[region]]
+    services = []
+    for name in dict.fromkeys(AWS_ENDPOINT_SERVICES):
+        for kind in ("Interface", "Gateway") if name in WITH_GATEWAY else ("Interface",):
+            service = BaseBackend.default_vpc_endpoint_service_factory(region, zones, name, kind, private_dns_names=False)[0]
+            # A service within a service has its DNS name the other way round: ecr.api is api.ecr.
+            dns_name = f"{'.'.join(reversed(name.split('.')))}.{region}.amazonaws.com"
+            services.append({**service, "PrivateDnsName": dns_name, "PrivateDnsNames": [{"PrivateDnsName": dns_name}]})
+    return services
+
+
+VPCBackend._collect_default_endpoint_services = staticmethod(_collect_default_endpoint_services)  # type: ignore[method-assign]
+VPCBackend._filter_endpoint_services = staticmethod(_filter_endpoint_services)  # type: ignore[method-assign, assignment]
+
+
+def _service(backend: Any, name: str, kind: str) -> dict[str, Any]:
+    """The service as an endpoint of this type reaches it. Raises InvalidServiceName, InvalidParameter."""
+    found = backend.describe_vpc_endpoint_services([name], [], None, None, backend.region_name)["servicesDetails"]
+    kinds = {each["ServiceType"][0]["ServiceType"]: each for each in found}
+    if kind not in kinds:
+        raise _invalid(f"Endpoint type ({kind}) does not match available service types ([{', '.join(kinds)}]).")
+    service: dict[str, Any] = kinds[kind]
+    return service
+
+
+def _endpoint(backend: EC2Backend, identifier: str) -> Any:
+    endpoint = backend.vpc_end_points.get(identifier)
+    if endpoint is None or endpoint.state == "deleting":
+        raise InvalidVpcEndPointIdError(identifier)
+    return endpoint
+
+
+def _check_kind(kind: str | None, interface: Any, gateway: Any) -> None:
+    if kind == "Gateway" and interface:
+        raise _invalid("Subnet IDs and security group IDs are not supported for Gateway type VPC Endpoints.")
+    if kind != "Gateway" and gateway:
+        raise _invalid("Route table IDs are only supported for Gateway type VPC Endpoint.")
+
+
+def _invalid(text: str) -> EC2ClientError:
+    return EC2ClientError("InvalidParameter", text)

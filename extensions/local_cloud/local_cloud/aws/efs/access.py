@@ -1,0 +1,205 @@
+"""EFS: file system policies and access points, and what clients may do by them.
+
+Sources: EFS API Reference; EFS User Guide, "Using IAM to control file system data access" and "Working with Amazon EFS access points".
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+from moto.efs import models
+from moto.efs.exceptions import AccessPointNotFound, BadRequest, PolicyNotFound
+from moto.efs.models import AccessPoint, EFSBackend
+from moto.efs.responses import EFSResponse
+
+from ..access.policies import Effect, Question, Unsupported, about, decide
+from ..context import CLOUD
+from ..override import override
+from .file_systems import JSON, efs_error, find_file_system, incorrect_state
+
+ACTIONS = ("ClientMount", "ClientWrite", "ClientRootAccess")
+LONGEST_POLICY = 20000
+PAGE = 100
+POLICY_ELEMENTS = {"Version", "Id", "Statement"}
+MOUNTED: dict[str, str | tuple[str, ...]] = {"elasticfilesystem:accessedviamounttarget": "true"}
+
+moto_create_access_point = EFSBackend.create_access_point
+moto_delete_access_point = EFSBackend.delete_access_point
+
+
+class SlowAccessPoint(AccessPoint):
+    """An access point that is creating at first."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.life_cycle_state = "creating"
+        CLOUD.clock.after(CLOUD.delays.mount_target, self.come_up)
+
+    def come_up(self) -> None:
+        if self.life_cycle_state == "creating":
+            self.life_cycle_state = "available"
+
+    def be_deleted(self) -> None:
+        moto_delete_access_point(self.context, self.access_point_id)
+
+    def info_json(self) -> dict[str, Any]:
+        return super().info_json() | {"LifeCycleState": self.life_cycle_state}
+
+
+models.AccessPoint = SlowAccessPoint  # type: ignore[misc]
+
+
+@override(EFSBackend)
+def create_access_point(
+    self: EFSBackend,
+    client_token: str,
+    tags: list[dict[str, str]],
+    file_system_id: str,
+    posix_user: dict[str, Any],
+    root_directory: dict[str, Any],
+) -> AccessPoint:
+    file_system = find_file_system(self, file_system_id)
+    for known in self.access_points.values():
+        if known.client_token == client_token:
+            text = f"Access point '{known.access_point_id}' already exists with client token '{client_token}'"
+            raise efs_error(409, "AccessPointAlreadyExists", text, AccessPointId=known.access_point_id)
+    if file_system.life_cycle_state not in ("available", "updating"):
+        raise incorrect_state(file_system)
+    return moto_create_access_point(self, client_token, tags, file_system_id, posix_user, root_directory)
+
+
+@override(EFSBackend)
+def delete_access_point(self: EFSBackend, access_point_id: str) -> None:
+    if access_point_id not in self.access_points:
+        raise AccessPointNotFound(access_point_id)
+    found: Any = self.access_points[access_point_id]
+    if found.life_cycle_state != "deleting":
+        found.life_cycle_state = "deleting"
+        CLOUD.clock.after(CLOUD.delays.mount_target, found.be_deleted)
+
+
+@override(EFSBackend)
+def describe_access_points(self: EFSBackend, access_point_id: str | None, file_system_id: str | None) -> list[AccessPoint]:
+    if access_point_id and file_system_id:
+        raise BadRequest("FileSystemId and AccessPointId are mutually exclusive.")
+    if access_point_id and access_point_id not in self.access_points:
+        raise AccessPointNotFound(access_point_id)
+    if file_system_id:
+        find_file_system(self, file_system_id)
+    return [
+        each
+        for each in self.access_points.values()
+        if access_point_id in (None, each.access_point_id) and file_system_id in (None, each.file_system_id)
+    ]
+
+
+@override(EFSResponse)
+def describe_access_points_page(self: EFSResponse) -> tuple[str, dict[str, str]]:
+    found = self.efs_backend.describe_access_points(self._get_param("AccessPointId"), self._get_param("FileSystemId"))
+    first, size = int(self._get_param("NextToken") or 0), self._get_int_param("MaxResults", PAGE)
+    answer: dict[str, Any] = {"AccessPoints": [each.info_json() for each in found[first : first + size]]}
+    if first + size < len(found):
+        answer["NextToken"] = str(first + size)
+    return json.dumps(answer), JSON
+
+
+EFSResponse.describe_access_points = describe_access_points_page  # type: ignore[assignment]
+
+
+@override(EFSBackend)
+def put_file_system_policy(self: EFSBackend, file_system_id: str, policy: str, bypass_policy_lockout_safety_check: bool) -> None:
+    file_system = find_file_system(self, file_system_id)
+    if file_system.life_cycle_state != "available":
+        raise incorrect_state(file_system)
+    if len(policy) > LONGEST_POLICY:
+        raise BadRequest(f"The policy has more than {LONGEST_POLICY} characters.")
+    kept = _as_efs_keeps_it(policy, file_system.file_system_arn)
+    asked = Question("elasticfilesystem:PutFileSystemPolicy", file_system.file_system_arn, {"aws:securetransport": "true"})
+    if not bypass_policy_lockout_safety_check and _decided(kept, asked) is Effect.DENIED:
+        raise efs_error(400, "InvalidPolicyException", "The policy would lock out the caller from future changes of the policy.")
+    _set_policy(file_system, kept)
+
+
+@override(EFSBackend)
+def describe_file_system_policy(self: EFSBackend, file_system_id: str) -> str:
+    policy: str | None = getattr(find_file_system(self, file_system_id), "_shown_policy", None)
+    if policy is None:
+        raise PolicyNotFound(f"Policy for file system '{file_system_id}' does not exist.")
+    return policy
+
+
+@override(EFSResponse)
+def delete_file_system_policy(self: EFSResponse) -> tuple[str, dict[str, str]]:
+    file_system = find_file_system(self.efs_backend, self._get_param("FileSystemId"))
+    if file_system.life_cycle_state != "available":
+        raise incorrect_state(file_system)
+    _set_policy(file_system, None)
+    return "", JSON
+
+
+def client_access(backend: EFSBackend, file_system: Any) -> dict[str, Any]:
+    """What clients without an identity may do, by how they come: in the clear, through TLS, through one of the access points.
+
+    An access point has the directory that it leads to and, if EFS may make that, its owner, group and mode.
+    """
+    policy, resource = file_system.file_system_policy, file_system.file_system_arn
+
+    def allowed(transport: str, **more: str) -> list[str]:
+        context = MOUNTED | {"aws:securetransport": transport} | {f"elasticfilesystem:{key}": value for key, value in more.items()}
+        questions = {action: Question(f"elasticfilesystem:{action}", resource, context) for action in ACTIONS}
+        return [action for action, asked in questions.items() if policy is None or _decided(policy, asked) is Effect.ALLOWED]
+
+    points: list[Any] = [each for each in backend.access_points.values() if each.file_system_id == file_system.file_system_id]
+    return {
+        "plain": allowed("false"),
+        "tls": allowed("true"),
+        "access_points": {
+            each.access_point_id: {
+                "path": each.root_directory["Path"],
+                "creation": each.root_directory.get("CreationInfo"),
+                "allowed": allowed("true", accesspointarn=each.access_point_arn),
+            }
+            for each in points
+            if each.life_cycle_state == "available"
+        },
+    }
+
+
+def _decided(policy: str, asked: Question) -> Effect:
+    return decide([about(policy, {"*"})], asked).effect
+
+
+def _set_policy(file_system: Any, policy: str | None) -> None:
+    """Have it count at once, and shown a moment later: reads after writes are eventually consistent."""
+    file_system.file_system_policy = policy
+    CLOUD.clock.after(CLOUD.delays.file_system_policy, partial(_show_policy, file_system))
+
+
+def _show_policy(file_system: Any) -> None:
+    file_system._shown_policy = file_system.file_system_policy
+
+
+def _as_efs_keeps_it(policy: str, resource: str) -> str:
+    """A policy in another form of the same meaning: EFS promises neither the order of keys and values nor their form."""
+    try:
+        document = json.loads(policy)
+        statements = document["Statement"] if isinstance(document["Statement"], list) else [document["Statement"]]
+        kept = [_kept(statement, resource) for statement in statements]
+        text = json.dumps({"Statement": kept, **{key: document[key] for key in ("Id", "Version") if key in document}})
+        _decided(text, Question("elasticfilesystem:ClientMount", resource, MOUNTED))
+    except (ValueError, KeyError, TypeError, AttributeError, Unsupported) as error:
+        raise efs_error(400, "InvalidPolicyException", f"The policy is malformed: {error}") from error
+    if set(document) - POLICY_ELEMENTS:
+        raise efs_error(400, "InvalidPolicyException", f"The policy has unknown elements: {sorted(set(document) - POLICY_ELEMENTS)}")
+    return text
+
+
+def _kept(statement: dict[str, Any], resource: str) -> dict[str, Any]:
+    actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+    principal = {"AWS": "*"} if statement["Principal"] == "*" else statement["Principal"]
+    if statement.get("Resource", resource) not in ("*", resource, [resource]):
+        raise ValueError(f"the resource {statement['Resource']} is not the file system")
+    kept = {key: statement[key] for key in reversed(statement)}
+    return kept | {"Resource": resource, "Principal": principal, "Action": sorted(actions) if len(actions) > 1 else actions[0]}

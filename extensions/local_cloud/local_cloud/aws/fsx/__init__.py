@@ -1,0 +1,1 @@
+"""FSx for Lustre."""

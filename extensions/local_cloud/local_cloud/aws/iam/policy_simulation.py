@@ -1,0 +1,34 @@
+"""IAM's simulation of what a role may do, by the evaluation that requests pass. moto does not have the call.
+
+What a simulation may be given besides, such as values of condition keys and policies of resources, is not looked at.
+"""
+
+from __future__ import annotations
+
+from moto.core.responses import ActionResult
+from moto.iam.responses import IamResponse
+
+from ..access.caller_policies import policies
+from ..access.identities import Identity
+from ..access.policies import Question, decide
+from ..override import override
+
+
+@override(IamResponse)
+def simulate_principal_policy(self: IamResponse) -> ActionResult:
+    """Evaluate every action on every resource. Raises NoSuchEntity for a role that does not exist."""
+    source = self._get_param("PolicySourceArn")
+    role = self.backend.get_role(source.rpartition("/")[2])
+    documents, boundary = policies(Identity("", source, role=role.name))
+    results = [
+        {
+            "EvalActionName": action,
+            "EvalResourceName": resource,
+            "EvalDecision": decide(documents, Question(action, resource), boundary).effect.value,
+            "MatchedStatements": [],
+            "MissingContextValues": [],
+        }
+        for action in self._get_param("ActionNames")
+        for resource in self._get_param("ResourceArns", ["*"])
+    ]
+    return ActionResult({"EvaluationResults": results, "IsTruncated": False})

@@ -1,0 +1,1 @@
+"""Requests to AWS: what they ask, and how they are answered, held, or made to fail."""

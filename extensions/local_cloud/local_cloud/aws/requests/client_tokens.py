@@ -1,0 +1,45 @@
+"""Calls that carry a client token: the second of two equal ones gets the answer of the first, and does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import parse_qs
+
+from .calls import Call, Environ, read_body
+from .errors import Application
+from .parameter_usage import read
+
+Answer = tuple[str, list[tuple[str, str]], bytes]
+
+
+class ClientTokens:
+    """What was answered to calls with a token, as long as the server runs."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, str, str], Answer] = {}
+
+    def answer(self, application: Application, environ: Environ, start: Callable[..., Any], call: Call) -> Iterable[bytes]:
+        """The remembered answer, or that of `application`, remembered if it was a success."""
+        token = _token(environ)
+        if not token:
+            return application(environ, start)
+        read("ClientToken")
+        key = (call.region, call.action, token)
+        if key not in self._answers:
+            seen: list[Any] = []
+            body = b"".join(application(environ, lambda *line: seen.extend(line)))
+            answer: Answer = (seen[0], seen[1], body)
+            if not answer[0].startswith("200"):
+                start(*answer[:2])
+                return [body]
+            self._answers[key] = answer
+        status, headers, body = self._answers[key]
+        start(status, headers)
+        return [body]
+
+
+def _token(environ: Environ) -> str:
+    if "urlencoded" not in environ.get("CONTENT_TYPE", ""):
+        return ""
+    return parse_qs(read_body(environ).decode(errors="replace")).get("ClientToken", [""])[0]

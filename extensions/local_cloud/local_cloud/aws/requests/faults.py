@@ -1,0 +1,107 @@
+"""Injected faults: throttling, server errors, lost answers, latency, pauses."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from .calls import Call
+
+ALIASES = {"efs": "elasticfilesystem"}
+STAGES = ("", "before", "after")
+
+
+@dataclass
+class Rule:
+    """One kind of fault. A rule with a code makes calls fail, any rule can make them slow or hold them."""
+
+    service: str = "*"
+    """As in signatures (ec2, autoscaling, elasticfilesystem, iam, ssm ...) or * for any."""
+    action: str = ".*"
+    """A regular expression for the whole name of the action."""
+    read_only: bool | None = None
+    """Only calls that read (true) or that write (false)."""
+    code: str = ""
+    """The error's code, such as RequestLimitExceeded or Throttling."""
+    message: str = "Rate exceeded"
+    status: int = 503
+    after: bool = False
+    """Whether the call is executed all the same, and only its answer is lost."""
+    latency: float = 0.0
+    """Seconds by which a call is held up."""
+    pause: str = ""
+    """`before`: held before it is executed; `after`: executed, its answer held. See pauses.Pauses."""
+    times: int | None = None
+    """How many calls it befalls; None for all."""
+    nth: int | None = None
+    """Only the n-th of the calls that match, counted from 1."""
+    probability: float = 1.0
+    each_call_once: bool = False
+    """Whether it befalls every action of a service only the first time."""
+    hits: int = 0
+
+    def __post_init__(self) -> None:
+        re.compile(self.action)
+        if self.pause not in STAGES:
+            raise ValueError(f"the pause of a fault is {self.pause!r}, not 'before' or 'after'")
+        self.service = ALIASES.get(self.service, self.service)
+        self._seen: set[tuple[str, str]] = set()
+        self._matches = 0
+
+    def befalls(self, call: Call) -> bool:
+        """Whether the rule applies to this call, and count it."""
+        if not self._matching(call):
+            return False
+        self._matches += 1
+        if self.nth not in (None, self._matches):
+            return False
+        if self.times is not None and self.hits >= self.times:
+            return False
+        if self.each_call_once and (call.service, call.action) in self._seen:
+            return False
+        if random.random() >= self.probability:
+            return False
+        self._seen.add((call.service, call.action))
+        self.hits += 1
+        return True
+
+    def _matching(self, call: Call) -> bool:
+        return (
+            self.service in ("*", call.service)
+            and self.read_only in (None, call.read_only)
+            and re.fullmatch(self.action, call.action) is not None
+        )
+
+
+class Faults:
+    """The rules in force, and the first of them that befalls a call."""
+
+    def __init__(self) -> None:
+        self._rules: list[Rule] = []
+        self._lock = threading.Lock()
+
+    def set(self, rules: list[dict[str, Any]]) -> None:
+        """Replace all rules. Raises ValueError for a rule that makes no sense."""
+        known = {field.name for field in fields(Rule)}
+        for rule in rules:
+            unknown = set(rule) - known
+            if unknown:
+                raise ValueError(f"a fault has no {sorted(unknown)[0]!r}, but {', '.join(sorted(known))}")
+        try:
+            built = [Rule(**rule) for rule in rules]
+        except re.error as error:
+            raise ValueError(f"the action of a fault is no regular expression: {error}") from None
+        with self._lock:
+            self._rules = built
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """The rules and how often each applied (hits)."""
+        with self._lock:
+            return [asdict(rule) for rule in self._rules]
+
+    def find(self, call: Call) -> Rule | None:
+        with self._lock:
+            return next((rule for rule in self._rules if rule.befalls(call)), None)

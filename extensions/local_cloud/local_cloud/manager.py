@@ -1,0 +1,209 @@
+"""Starts, stops and destroys the cloud of a folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from .credentials import Credentials
+from .home import REGION, Home, Setup
+from .host_interface import NoHosts, Runtime
+from .hosts import user_namespace
+from .hosts.podman import Podman
+from .hosts.podman_hosts import PodmanHosts
+from .image.builder import environment, node_image
+from .private_files import CloudError, open_private
+
+KEY_NAME = "local-cloud"
+START_TIMEOUT = 60.0
+STOP_TIMEOUT = 60.0
+Progress = Callable[[str], None]
+# Found in a user's shell, they would lead AWS tools elsewhere.
+FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE")
+
+
+class Cloud:
+    """The cloud of a folder, running or not."""
+
+    def __init__(self, folder: Path, progress: Progress = print) -> None:
+        self.home = Home(folder)
+        self._progress = progress
+        self._server: subprocess.Popen[bytes] | None = None
+
+    @property
+    def setup(self) -> Setup:
+        """How it was started last."""
+        return self.home.read_setup()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.setup.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables that make AWS tools talk to this cloud."""
+        return self.home.environment(self.setup)
+
+    def client(self, service: str, region: str = REGION) -> Any:
+        """A boto3 client of the administrator."""
+        keys = self.home.administrator
+        return boto3.Session(keys.access_key_id, keys.secret_access_key, region_name=region).client(service, endpoint_url=self.endpoint)
+
+    @property
+    def is_running(self) -> bool:
+        return self.home.server_pid() is not None
+
+    def start(self, name: str | None = None, port: int = 0, hosts: bool | None = None, environments: Collection[str] = ()) -> bool:
+        """Start the server, building what is missing; what is not given is as last time. False when it ran already.
+
+        Hosts have `environments` beside those of earlier starts, once the server has started with them.
+        Raises CloudError, PodmanError, or ValueError for an unknown environment.
+        """
+        self.home.prepare()
+        missing = set(environments) - set(self.setup.environments)
+        if self.is_running and not missing:
+            self._wait_for_answer()
+            return False
+        self.stop()
+        setup = self.setup
+        setup = replace(setup, name=name or setup.name, port=port or setup.port, hosts=setup.hosts if hosts is None else hosts)
+        setup = replace(setup, environments={**dict.fromkeys(sorted(missing), ""), **setup.environments})
+        if setup.hosts:
+            setup = self.prepare_image(setup)
+        self.home.write_setup(setup)
+        self._progress("starting the API")
+        self._launch_server()
+        self._import_key_pair()
+        return True
+
+    def prepare_image(self, setup: Setup) -> Setup:
+        """The set-up with image and environments that hosts will be made of, built when missing."""
+        self.home.prepare()
+        podman = Podman(self.home.containers_conf)
+        podman.write_configuration()
+        image = node_image(podman, self._progress)
+        possible = podman.configure(image, *user_namespace.OPTIONS)
+        folders = {name: str(environment(podman, image, name, self._progress)) for name in setup.environments}
+        setup = replace(setup, image=image, environments=folders)
+        # Files of hosts belong to the users of one mode or of the other.
+        return replace(setup, user_namespace=possible and (setup.user_namespace or not self._has_hosts(setup)))
+
+    def _has_hosts(self, setup: Setup) -> bool:
+        """Whether there are hosts or file systems."""
+        containers, _networks = podman_hosts(self.home, setup).labelled()
+        return bool(containers) or any(self.home.file_systems.glob("fs-*"))
+
+    def stop(self) -> bool:
+        """Stop the server, which saves its state; hosts stay. False when none ran. Raises CloudError."""
+        pid = self.home.server_pid()
+        if pid is None:
+            return False
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while self.is_running:
+            if time.monotonic() > deadline:
+                raise CloudError(f"the server (process {pid}) does not stop, see {self.home.log_file}")
+            time.sleep(0.05)
+        if self._server:
+            self._server.wait(STOP_TIMEOUT)
+        return True
+
+    def destroy(self) -> None:
+        """Stop the server and remove hosts, networks, file systems and everything remembered."""
+        self.stop()
+        setup = self.setup
+        if setup.image:
+            podman_hosts(self.home, setup).remove_all()
+        self.home.delete()
+
+    def operator(self, name: str, policies: Sequence[str]) -> Credentials:
+        """Return the access key of an IAM user who has these policies and nothing else. The user is made when there is none."""
+        iam = self.client("iam")
+        known = [user["UserName"] for user in iam.list_users()["Users"]]
+        if name not in known:
+            iam.create_user(UserName=name)
+        self._attach(name, policies)
+        path = self.home.operators / f"{name}.json"
+        keys = Credentials.read(path)
+        active = [key["AccessKeyId"] for key in iam.list_access_keys(UserName=name)["AccessKeyMetadata"]]
+        if keys is None or keys.access_key_id not in active:
+            path.unlink(missing_ok=True)
+            made = iam.create_access_key(UserName=name)["AccessKey"]
+            keys = Credentials(made["AccessKeyId"], made["SecretAccessKey"])
+            keys.write(path)
+        return keys
+
+    def _attach(self, name: str, policies: Sequence[str]) -> None:
+        iam = self.client("iam")
+        for attached in iam.list_attached_user_policies(UserName=name)["AttachedPolicies"]:
+            iam.detach_user_policy(UserName=name, PolicyArn=attached["PolicyArn"])
+            iam.delete_policy(PolicyArn=attached["PolicyArn"])
+        for number, policy in enumerate(policies, start=1):
+            arn = iam.create_policy(PolicyName=f"{name}-{number}", PolicyDocument=policy)["Policy"]["Arn"]
+            iam.attach_user_policy(UserName=name, PolicyArn=arn)
+
+    def _import_key_pair(self) -> None:
+        """See to it that the account has a key pair whose private half the user has."""
+        if not self.home.key_file.exists():
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", KEY_NAME, "-f", str(self.home.key_file)], check=True)
+        ec2 = self.client("ec2")
+        if not ec2.describe_key_pairs(Filters=[{"Name": "key-name", "Values": [KEY_NAME]}])["KeyPairs"]:
+            ec2.import_key_pair(KeyName=KEY_NAME, PublicKeyMaterial=self.home.key_file.with_suffix(".pub").read_bytes())
+
+    def _launch_server(self) -> None:
+        environment = {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES}
+        with open_private(self.home.log_file, "ab") as log:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "local_cloud.server", str(self.home.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        self._wait_for_answer(self._server)
+
+    def _wait_for_answer(self, server: subprocess.Popen[bytes] | None = None) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        while not (self.is_running and _answers(self.endpoint)):
+            if server and server.poll() is not None:
+                last = self.home.log_file.read_text(errors="replace").strip().splitlines()[-1:]
+                raise CloudError(f"the server ended at once: {''.join(last)} (all of it in {self.home.log_file})")
+            if time.monotonic() > deadline:
+                raise CloudError(f"the server does not answer after {START_TIMEOUT:.0f} s, see {self.home.log_file}")
+            time.sleep(0.05)
+
+
+def runtime(home: Home, setup: Setup) -> Runtime:
+    """What turns instances into hosts in this cloud."""
+    return podman_hosts(home, setup) if setup.hosts else NoHosts()
+
+
+def podman_hosts(home: Home, setup: Setup) -> PodmanHosts:
+    """The cloud's hosts."""
+    environments = {name: Path(folder) for name, folder in setup.environments.items()}
+    name, folders = home.cloud_name(setup), (home.hosts, home.file_systems)
+    return PodmanHosts(Podman(home.containers_conf), name, setup.image, *folders, environments, setup.user_namespace)
+
+
+def _answers(endpoint: str) -> bool:
+    """Whether anything speaks HTTP there."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        opener.open(f"{endpoint}/_local_cloud/", timeout=5).close()
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True
