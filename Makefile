@@ -99,7 +99,7 @@ units: test-setup ## Tests of single functions
 
 .PHONY: integration
 integration: test-setup ## Tests of the local cloud's API, and of modules and inventory against it
-	$(PYTEST) extensions/local_cloud/tests/aws tests/integration
+	$(PYTEST) extensions/local_cloud/tests --ignore=extensions/local_cloud/tests/hosts tests/integration
 
 .PHONY: security
 security: test-setup ## Attacks: hostile nodes, tags, neighbours and operators

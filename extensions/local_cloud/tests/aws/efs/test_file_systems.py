@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from local_cloud.exports import served_file_systems
 from moto.moto_api._internal import mock_random
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 
 @pytest.fixture

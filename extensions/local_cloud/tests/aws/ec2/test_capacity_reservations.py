@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.testing import Control
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 TYPE, ZONE = "p4d.24xlarge", "us-east-1a"
 GROUP = {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east-1:123456789012:group/ours"}

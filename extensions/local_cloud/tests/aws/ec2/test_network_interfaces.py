@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 
 def interface(card: int = 0, device: int = 0, kind: str = "efa", **extra: Any) -> dict[str, Any]:

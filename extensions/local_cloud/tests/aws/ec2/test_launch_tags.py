@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws.tags import reserved
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 FORGED = [{"Key": "aws:autoscaling:groupName", "Value": "bert-workers"}]
 SPOT = {"InstanceType": "g5.xlarge", "InstanceMarketOptions": {"MarketType": "spot"}}

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from botocore.session import get_session
 from local_cloud.aws.validation.constraints import expression
 
-from .conftest import Account
+from ..conftest import Account
 
 VALIDATION = "ValidationException"
 CALLED = ("autoscaling", "ec2", "efs", "fsx", "iam", "kms", "service-quotas", "sts")

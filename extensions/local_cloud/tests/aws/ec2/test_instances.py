@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from botocore.exceptions import ClientError
 
-from .conftest import Account, Hosts, encoded, until
+from ..conftest import Account, Hosts, encoded, until
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFKEhLHiVfhRWNJYeZi4tXrVTy8AzsGCvvTABqlPVUPR someone"
 

@@ -14,7 +14,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.exceptions import ClientError
 from local_cloud.testing import Control
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 CREATE = {"service": "ec2", "action": "CreateVpc"}
 CIDR = "10.7.0.0/16"

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
 from local_cloud.aws.context import CLOUD
 
-from .conftest import Account, Hosts, until
+from ..conftest import Account, Hosts, until
 
 
 def code(caught: pytest.ExceptionInfo[ClientError]) -> str:

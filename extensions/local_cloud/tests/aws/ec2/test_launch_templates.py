@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from .conftest import Account, Hosts, encoded, until
+from ..conftest import Account, Hosts, encoded, until
 
 
 def launched(account: Account, version: str, template: str, **extra: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 
 def refused(call: Callable[[], Any], code: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.testing import Control
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 TYPE, ZONE = "g5.12xlarge", "us-east-1a"
 

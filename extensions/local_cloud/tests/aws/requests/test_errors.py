@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from .conftest import Account
+from ..conftest import Account
 
 
 @pytest.mark.parametrize(

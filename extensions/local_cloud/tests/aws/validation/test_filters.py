@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from botocore.model import OperationModel
 from local_cloud.aws.validation.filters import documented, unknown
 
-from .conftest import Account
+from ..conftest import Account
 
 SESSION = botocore.session.get_session()
 DESCRIBING = [

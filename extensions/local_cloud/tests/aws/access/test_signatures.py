@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from local_cloud.aws.access.signatures import TIMESTAMP
 from local_cloud.credentials import Credentials
 
-from .conftest import ADMINISTRATOR, Account
+from ..conftest import ADMINISTRATOR, Account
 
 READS = {
     "ec2": ("describe_vpcs", "AuthFailure", "AuthFailure"),

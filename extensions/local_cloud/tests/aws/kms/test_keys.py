@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 
 @pytest.fixture

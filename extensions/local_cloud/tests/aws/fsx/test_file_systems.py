@@ -11,7 +11,7 @@ from local_cloud.aws.app import LocalCloud
 from local_cloud.exports import served_file_systems
 from moto.core.base_backend import BackendDict
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 SCRATCH = {"DeploymentType": "SCRATCH_2"}
 PERSISTENT = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.exports import client_accesses
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 CLIENT = ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite", "elasticfilesystem:ClientRootAccess"]
 ALL = ["ClientMount", "ClientWrite", "ClientRootAccess"]

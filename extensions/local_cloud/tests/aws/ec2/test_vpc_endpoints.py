@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
 from moto.core.base_backend import BackendDict
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 SSM = "com.amazonaws.us-east-1.ssm"
 S3 = "com.amazonaws.us-east-1.s3"

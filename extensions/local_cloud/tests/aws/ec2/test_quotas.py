@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.testing import Control
 
-from .conftest import Account, until
+from ..conftest import Account, until
 
 SPOT = {"InstanceMarketOptions": {"MarketType": "spot"}}
 ON_DEMAND_TEXT = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import Account
+from ..conftest import Account
 
 
 def test_a_token_makes_one_resource(account: Account) -> None:

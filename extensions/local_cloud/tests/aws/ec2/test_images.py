@@ -8,7 +8,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from .conftest import Account
+from ..conftest import Account
 
 PATH = "/aws/service/deeplearning/ami"
 
