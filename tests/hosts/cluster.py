@@ -7,14 +7,13 @@ import json
 import os
 import subprocess
 import textwrap
-import time
 
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils import metadata
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import host_keys
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from local_cloud.testing import bare_hosts
+from local_cloud.testing import bare_hosts, wait_until
 
 FILE_SYSTEM = "fs-0123456789abcdef0"
 CLUSTER = "jobs"
@@ -164,10 +163,3 @@ def job_cluster(folder, environments, count=3):
         cluster = Cluster(folder, runtime, hosts)
         cluster.configure()
         yield cluster
-
-
-def wait_until(condition, timeout=60):
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "the condition did not become true in time"
-        time.sleep(0.2)

@@ -6,12 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition
-from local_cloud.testing import BareHost, LocalCloud
+from local_cloud.testing import BareHost, LocalCloud, wait_until
 
 pytestmark = pytest.mark.exhaustive
 
@@ -134,13 +133,6 @@ def mount(cloud, hosts, subnet):
     for host in hosts:
         host.ssh("cloud-init status --wait")
         wait_until(lambda host=host: host.ssh(command, check=False).returncode == 0)
-
-
-def wait_until(condition, timeout=60):
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "the condition did not become true in time"
-        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,9 @@ import zipfile
 
 import pytest
 import yaml
+from local_cloud.testing import wait_until
 
-from .cluster import FILE_SYSTEM, job_cluster, wait_until
+from .cluster import FILE_SYSTEM, job_cluster
 
 pytestmark = pytest.mark.exhaustive
 

@@ -8,8 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils import metada
 from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import host_keys
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from local_cloud.testing import BareHost, bare_hosts
+from local_cloud.testing import BareHost, bare_hosts, wait_until
 
 COLLECTION = Path(__file__).resolve().parents[2]
 CLUSTER = "trust"
@@ -30,13 +29,6 @@ SOURCE = EFS.source
 LUSTRE = "fs-0123456789abcdef1"
 LUSTRE_SERVER = f"{LUSTRE}.fsx.{REGION}.amazonaws.com"
 ROLES = ("ssh_trust", "shared_storage", "worker_metadata")
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.2)
 
 
 class Project:
@@ -51,7 +43,7 @@ class Project:
         self.consoles = {host.name: self.console_keys(host) for host in hosts}
 
     def console_keys(self, host: BareHost) -> list[str]:
-        wait_for(lambda: bool(host_keys(self.runtime.console_output(host.name))))
+        wait_until(lambda: bool(host_keys(self.runtime.console_output(host.name))))
         return host_keys(self.runtime.console_output(host.name))
 
     def name(self, number: int) -> str:
@@ -153,7 +145,7 @@ def test_boot_mounts_by_itself_once_there_is_a_mount_target(project: Project) ->
     host = project.hosts[2]
     assert host.ssh("mountpoint -q /efs", check=False).returncode != 0
     project.runtime.export(FILE_SYSTEM, [SOURCE.split(":", maxsplit=1)[0]])
-    wait_for(lambda: host.ssh("systemctl is-active deeplearning-shared-storage", check=False).stdout.strip() == "active")
+    wait_until(lambda: host.ssh("systemctl is-active deeplearning-shared-storage", check=False).stdout.strip() == "active")
     host.ssh("mountpoint -q /efs && touch /efs/by-worker3")
     assert host.ssh("cat /etc/fstab").stdout.splitlines()[-1] == EFS.preferred.entry, "these hosts have the client for TLS"
     assert host.ssh("systemctl is-system-running --wait", check=False).stdout.strip() == "running"

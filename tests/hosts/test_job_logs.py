@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from local_cloud.testing import wait_until
 
-from .cluster import CLUSTER, job_cluster, wait_until
+from .cluster import CLUSTER, job_cluster
 
 # Says what it is, then waits for a file.
 TALKER = """

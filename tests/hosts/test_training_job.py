@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from local_cloud.testing import wait_until
 
-from .cluster import job_cluster, wait_until
+from .cluster import job_cluster
 
 COLLECTION = Path(__file__).resolve().parents[2]
 

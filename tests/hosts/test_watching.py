@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from local_cloud.testing import BOOT_TIMEOUT
+from local_cloud.testing import BOOT_TIMEOUT, wait_until
 
 from .browser import Browser
-from .cluster import CLUSTER, FILE_SYSTEM, job_cluster, wait_until
+from .cluster import CLUSTER, FILE_SYSTEM, job_cluster
 
 pytestmark = pytest.mark.exhaustive
 

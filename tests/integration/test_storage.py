@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 
 import pytest
 from local_cloud.testing import wait_until
@@ -447,8 +446,7 @@ def test_bad_input_changes_nothing(cloud, run, definition, change, message):
 def foreign_file_system(cloud, name, **more):
     efs = cloud.client("efs")
     created = efs.create_file_system(CreationToken=f"{name}-theirs", **more)["FileSystemId"]
-    while efs.describe_file_systems(FileSystemId=created)["FileSystems"][0]["LifeCycleState"] != "available":
-        time.sleep(0.02)
+    wait_until(lambda: efs.describe_file_systems(FileSystemId=created)["FileSystems"][0]["LifeCycleState"] == "available")
     return created
 
 

@@ -7,7 +7,8 @@ import re
 import subprocess
 
 import pytest
-from hosts.cluster import job_cluster, wait_until
+from hosts.cluster import job_cluster
+from local_cloud.testing import wait_until
 
 USER = {"launcher": "command", "python": "/usr/bin/python3"}
 

@@ -22,6 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._data import 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._data.background import Background
 from ansible_collections.deeplearning.cluster.plugins.module_utils._data.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.modules import dataset as module
+from local_cloud.testing import wait_until
 
 # What a source is
 
@@ -335,13 +336,6 @@ def test_shared_storage_has_to_be_mounted():
 
 
 # Work in the background
-
-
-def wait_until(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_work_goes_on_in_the_background_one_at_a_time(tmp_path):

@@ -16,6 +16,7 @@ from multiprocessing.connection import Client
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, supervisor, units
+from local_cloud.testing import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -101,13 +102,6 @@ def log(tmp_path):
     return path.read_text() if path.exists() else ""
 
 
-def wait_for(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_success(run, make_spec, tmp_path):
     assert run(make_spec("print('hello')")).returncode == 0
     found = record(tmp_path)
@@ -167,7 +161,7 @@ def test_the_time_limit_ends_it(run, make_spec, tmp_path):
 def test_stop_asks_then_kills(begin, make_spec, tmp_path, code, outcome):
     spec = make_spec(code, stop_timeout=1)
     process = begin(spec)
-    wait_for(lambda: "up" in log(tmp_path))
+    wait_until(lambda: "up" in log(tmp_path))
     assert record(tmp_path)["state"] == "running"
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
@@ -179,7 +173,7 @@ def test_stop_asks_then_kills(begin, make_spec, tmp_path, code, outcome):
 def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spec, tmp_path):
     spec = make_spec("import time; print('up'); time.sleep(60)")
     process = begin(spec)
-    wait_for(lambda: "up" in log(tmp_path))
+    wait_until(lambda: "up" in log(tmp_path))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(20)
     assert record(tmp_path)["state"] == "running"
@@ -279,7 +273,7 @@ def test_the_lead_ends_the_job_when_another_process_has_failed(begin, make_spec,
 def test_whoever_stops_the_rest_of_a_failed_job_does_so_because_of_the_failure(begin, make_spec, tmp_path):
     others_record(tmp_path, "rank0", "failed", exit_code=3)
     process = begin(make_spec("import time; print('up', flush=True); time.sleep(60)"))
-    wait_for(lambda: (tmp_path / "logs/rank1.log").exists() and (tmp_path / "logs/rank1.log").read_text())
+    wait_until(lambda: (tmp_path / "logs/rank1.log").exists() and (tmp_path / "logs/rank1.log").read_text())
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (
@@ -291,7 +285,7 @@ def test_whoever_stops_the_rest_of_a_failed_job_does_so_because_of_the_failure(b
 def test_the_lead_stays_until_the_last_has_succeeded(begin, make_spec, tmp_path):
     process = begin(make_spec("pass", **LEAD))
     path = str(tmp_path / "status/rank0.json")
-    wait_for(lambda: (records.read_json(path) or {}).get("state") == "succeeded")
+    wait_until(lambda: (records.read_json(path) or {}).get("state") == "succeeded")
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1)
     others_record(tmp_path, "rank1", "succeeded")
@@ -323,7 +317,7 @@ def test_a_silent_process_is_lost(begin, make_spec, tmp_path):
 def test_a_lead_that_is_stopped_need_not_wait_for_the_others(begin, make_spec, tmp_path):
     others_record(tmp_path, "rank1", "running")
     process = begin(make_spec("import time; print('up', flush=True); time.sleep(60)", **LEAD))
-    wait_for(lambda: (tmp_path / "logs/rank0.log").exists() and (tmp_path / "logs/rank0.log").read_text())
+    wait_until(lambda: (tmp_path / "logs/rank0.log").exists() and (tmp_path / "logs/rank0.log").read_text())
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
     assert verdict(tmp_path)["state"] == "stopped"
@@ -343,7 +337,7 @@ def test_a_lead_that_is_stopped_need_not_wait_for_the_others(begin, make_spec, t
 def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, state, reason):
     others_record(tmp_path, "rank0", "running")
     process = begin(make_spec("import time; time.sleep(60)", part="service"))
-    wait_for((tmp_path / "status/rank1.json").exists)
+    wait_until((tmp_path / "status/rank1.json").exists)
     (tmp_path / "status/over").write_text(json.dumps(outcome))
     assert process.wait(30) == 0
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (state, reason)

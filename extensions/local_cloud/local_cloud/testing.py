@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .aws.capacity import Limits
 from .home import REGION
@@ -29,6 +29,7 @@ from .image.builder import environment, node_image
 from .manager import FOREIGN_VARIABLES, Cloud
 
 BOOT_TIMEOUT = 60.0
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -248,13 +249,14 @@ class LocalCloud:
         self.cloud.start()
 
 
-def wait_until(condition: Callable[[], bool], timeout: float, pause: float = 0.05) -> None:
-    """Return when the condition holds. Raises TimeoutError."""
+def wait_until(condition: Callable[[], Result], timeout: float = 60.0, interval: float = 0.05) -> Result:
+    """Poll the condition until it returns something true, and return that. Raises `TimeoutError`."""
     deadline = time.monotonic() + timeout
-    while not condition():
+    while not (result := condition()):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not so after {timeout:.0f} s")
-        time.sleep(pause)
+            raise TimeoutError(f"Timed out after {timeout:.0f} s waiting for a condition.")
+        time.sleep(interval)
+    return result
 
 
 def main(count: int) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from local_cloud.testing import wait_until
 
-from ..cluster import Cluster, wait_until
+from ..cluster import Cluster
 
 HEARTBEAT_TIMEOUT = 15
 BESIDE = "beside"

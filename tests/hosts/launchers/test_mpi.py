@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from local_cloud.testing import wait_until
 
-from ..cluster import job_cluster, wait_until
+from ..cluster import job_cluster
 from .conftest import Endless
 
 pytestmark = pytest.mark.frameworks

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from local_cloud.testing import wait_until
 
-from ..cluster import job_cluster, wait_until
+from ..cluster import job_cluster
 from .conftest import Endless
 
 pytestmark = pytest.mark.frameworks

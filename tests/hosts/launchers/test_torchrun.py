@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from local_cloud.testing import wait_until
 
-from ..cluster import job_cluster, wait_until
+from ..cluster import job_cluster
 from .conftest import Endless
 
 pytestmark = pytest.mark.frameworks

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -148,17 +147,6 @@ class Account:
 
 def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
-
-
-def until(condition: Callable[[], Any], timeout: float = 10.0) -> Any:
-    """Wait for a condition to hold, and return its value."""
-    deadline = time.monotonic() + timeout
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.testing import wait_until
 
-from .conftest import TOKEN, Account, until
+from .conftest import TOKEN, Account
 
 
 class Control:
@@ -89,9 +90,9 @@ def test_capacity(account: Account, control: Control) -> None:
     control("PUT", "capacity", {"p4d.24xlarge": {"us-east-1a": 0, "us-east-1b": 0}})
     assert control("GET", "capacity") == {"p4d.24xlarge": {"us-east-1a": {"on-demand": 0}, "us-east-1b": {"on-demand": 0}}}
     group = account.group(1)
-    until(lambda: account.activities(group))
+    wait_until(lambda: account.activities(group))
     control("PUT", "capacity", {"p4d.24xlarge": {"us-east-1b": None}})
-    until(lambda: account.members(group))
+    wait_until(lambda: account.members(group))
 
 
 def test_capacity_is_not_for_the_stopped_and_the_ended(account: Account, control: Control) -> None:

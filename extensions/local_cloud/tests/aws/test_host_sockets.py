@@ -14,9 +14,10 @@ from local_cloud.aws import app
 from local_cloud.aws.ec2.instance_metadata import InstanceMetadata
 from local_cloud.host_interface import NoHosts
 from local_cloud.host_sockets import API_ADDRESS, METADATA_ADDRESS, Doors, inside
+from local_cloud.testing import wait_until
 from werkzeug.test import Client
 
-from .conftest import Account, until
+from .conftest import Account
 
 TRUST = {
     "Version": "2012-10-17",
@@ -157,6 +158,6 @@ def doors(cloud: app.LocalCloud, tmp_path: Path) -> Iterator[tuple[Sockets, Door
 def test_a_door_is_open_while_its_instance_is(account: Account, doors: tuple[Sockets, Doors]) -> None:
     (instance,) = account.run(account.subnets()[0])
     path = doors[0].socket(instance["InstanceId"])
-    until(lambda: path.exists() and instance["InstanceId"] in doors[1].open)
+    wait_until(lambda: path.exists() and instance["InstanceId"] in doors[1].open)
     account.ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
-    until(lambda: instance["InstanceId"] not in doors[1].open)
+    wait_until(lambda: instance["InstanceId"] not in doors[1].open)

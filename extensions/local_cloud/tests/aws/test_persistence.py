@@ -10,16 +10,17 @@ from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
 from local_cloud.aws.context import CLOUD
 from local_cloud.private_files import CloudError
+from local_cloud.testing import wait_until
 from moto.core.base_backend import BackendDict
 
-from .conftest import Account, Hosts, until
+from .conftest import Account, Hosts
 
 
 def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts, tmp_path: Path) -> None:
     vpc = account.vpc()
     subnets = account.subnets(vpc=vpc)
     group = account.group(2, subnets)
-    until(lambda: len(account.members(group)) == 2)
+    wait_until(lambda: len(account.members(group)) == 2)
     members = sorted(account.members(group))
     token = account.name("token")
     file_system = account.efs.create_file_system(CreationToken=token)["FileSystemId"]
@@ -46,7 +47,7 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     pages = tagging.get_resources(ResourcesPerPage=1, TagFilters=[{"Key": "pages"}])
     assert pages["PaginationToken"]
     shared = account.efs.create_file_system(CreationToken=account.name("token"))["FileSystemId"]
-    until(lambda: account.efs.describe_file_systems(FileSystemId=shared)["FileSystems"][0]["LifeCycleState"] == "available")
+    wait_until(lambda: account.efs.describe_file_systems(FileSystemId=shared)["FileSystems"][0]["LifeCycleState"] == "available")
     open_to_all = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["elasticfilesystem:ClientMount"]}
     # Saved at once, while what is to happen a moment later is still to come
     account.efs.put_file_system_policy(FileSystemId=shared, Policy=json.dumps({"Version": "2012-10-17", "Statement": [open_to_all]}))
@@ -60,8 +61,8 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     assert sorted(account.members(group)) == members
     assert account.activities(group) == activities
     assert account.efs.describe_file_systems(CreationToken=token)["FileSystems"][0]["FileSystemId"] == file_system
-    until(lambda: account.efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]["LifeCycleState"] == "available")
-    until(lambda: account.efs.describe_access_points(FileSystemId=shared)["AccessPoints"][0]["LifeCycleState"] == "available")
+    wait_until(lambda: account.efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]["LifeCycleState"] == "available")
+    wait_until(lambda: account.efs.describe_access_points(FileSystemId=shared)["AccessPoints"][0]["LifeCycleState"] == "available")
     assert "ClientMount" in account.efs.describe_file_system_policy(FileSystemId=shared)["Policy"]
     assert account.ec2.describe_placement_groups(GroupNames=[placement])["PlacementGroups"]
     assert iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"][0]["PolicyName"] == "AmazonSSMManagedInstanceCore"
@@ -78,7 +79,7 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     assert new not in addresses
     assert int(new.rpartition(".")[2]) > 3
     hosts.alive.discard(members[0])
-    until(lambda: members[0] not in account.members(group) and len(account.members(group)) == 2)
+    wait_until(lambda: members[0] not in account.members(group) and len(account.members(group)) == 2)
 
 
 def test_a_state_of_another_version_is_refused(cloud: LocalCloud, tmp_path: Path) -> None:
@@ -94,12 +95,12 @@ def test_hosts_that_are_down_are_started_again(
     account: Account, cloud: LocalCloud, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
-    until(lambda: account.state(identifier) == "running")
+    wait_until(lambda: account.state(identifier) == "running")
     monkeypatch.setattr(CLOUD.hosting, "look", lambda: None)  # as while no server runs
 
     cloud.save(tmp_path / "state")
     hosts.alive.discard(identifier)
     cloud.load(tmp_path / "state")
-    until(lambda: identifier in hosts.alive)
+    wait_until(lambda: identifier in hosts.alive)
     monkeypatch.undo()
     assert account.state(identifier) == "running"

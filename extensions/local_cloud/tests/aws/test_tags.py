@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.testing import wait_until
 
-from .conftest import Account, until
+from .conftest import Account
 
 RESERVED = "aws:autoscaling:groupName"
 
@@ -50,7 +51,7 @@ def test_nothing_is_made_with_a_reserved_tag(account: Account, call: Callable[[A
 def test_instances_are_found_by_the_group_that_launched_them(account: Account) -> None:
     group = account.group(2)
     account.run(account.subnets("a")[0], TagSpecifications=specification("instance", "autoscaling:groupName"))
-    until(lambda: len(account.members(group)) == 2)
+    wait_until(lambda: len(account.members(group)) == 2)
     filters = [{"Name": f"tag:{RESERVED}", "Values": [group, "another"]}]
     found = [one for each in account.ec2.describe_instances(Filters=filters)["Reservations"] for one in each["Instances"]]
     assert sorted(one["InstanceId"] for one in found) == sorted(account.members(group))

@@ -11,8 +11,9 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
 from local_cloud.aws.context import CLOUD
+from local_cloud.testing import wait_until
 
-from ..conftest import Account, Hosts, until
+from ..conftest import Account, Hosts
 
 
 def code(caught: pytest.ExceptionInfo[ClientError]) -> str:
@@ -20,14 +21,14 @@ def code(caught: pytest.ExceptionInfo[ClientError]) -> str:
 
 
 def in_service(account: Account, group: str, count: int) -> list[str]:
-    until(lambda: len(account.members(group)) == count)
+    wait_until(lambda: len(account.members(group)) == count)
     return account.members(group)
 
 
 def test_pending_then_in_service_spread_over_zones(account: Account, hosts: Hosts) -> None:
     hosts.boots.clear()
     group = account.group(4, account.subnets("abc"))
-    until(lambda: len(account.members(group, "Pending")) == 4)
+    wait_until(lambda: len(account.members(group, "Pending")) == 4)
     assert {each["StatusCode"] for each in account.activities(group)} == {"InProgress"}
     hosts.boots.set()
     in_service(account, group, 4)
@@ -59,7 +60,7 @@ def test_tags_of_the_group_reach_its_instances(account: Account) -> None:
 def test_no_capacity(account: Account, cloud: LocalCloud) -> None:
     cloud.capacity.update({"p4d.24xlarge": {"us-east-1a": 0, "us-east-1b": 0}})
     group = account.group(2)
-    activity = until(lambda: account.activities(group))[-1]
+    activity = wait_until(lambda: account.activities(group))[-1]
     assert activity["StatusCode"] == "Failed"
     assert activity["StatusMessage"].startswith("Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently")
     assert activity["Description"].startswith("Launching a new EC2 instance.  Status Reason: Could not launch")
@@ -94,7 +95,7 @@ def test_activities_come_newest_first_and_in_pages(account: Account) -> None:
 def test_a_launch_that_fails_is_tried_again(account: Account, hosts: Hosts) -> None:
     hosts.failure = "no memory left"
     group = account.group(1)
-    activity = until(lambda: [each for each in account.activities(group) if each["StatusCode"] == "Cancelled"])[0]
+    activity = wait_until(lambda: [each for each in account.activities(group) if each["StatusCode"] == "Cancelled"])[0]
     assert "no memory left" in activity["StatusMessage"]
     hosts.failure = ""
     in_service(account, group, 1)
@@ -105,17 +106,17 @@ def test_an_instance_that_dies_while_pending_is_replaced(account: Account, hosts
     control.fail_launches({"p4d.24xlarge": 1})
     group = account.group(1)
     hosts.boots.clear()
-    activity = until(lambda: [each for each in account.activities(group) if each["StatusCode"] == "Cancelled"])[0]
+    activity = wait_until(lambda: [each for each in account.activities(group) if each["StatusCode"] == "Cancelled"])[0]
     reason = "Termination Reason: Server.InternalError: Internal error on launch"
     assert activity["StatusMessage"].startswith("Instance became unhealthy while waiting for instance to be in InService state. ")
     assert activity["StatusMessage"].endswith(reason)
-    second = until(lambda: account.members(group, "Pending"))[0]
+    second = wait_until(lambda: account.members(group, "Pending"))[0]
     control.kill(second)
-    until(lambda: len([each for each in account.activities(group) if reason in each.get("StatusMessage", "")]) == 2)
+    wait_until(lambda: len([each for each in account.activities(group) if reason in each.get("StatusMessage", "")]) == 2)
     hosts.boots.set()
     third = in_service(account, group, 1)[0]
     control.kill(third)
-    until(lambda: account.members(group) not in ([], [third]))
+    wait_until(lambda: account.members(group) not in ([], [third]))
     assert account.instance(third)["StateReason"]["Code"] == "Server.InternalError"
 
 
@@ -127,7 +128,7 @@ def test_a_replaced_instance_is_launched_from_the_latest_version(account: Accoun
         LaunchTemplateName=template, SourceVersion="1", LaunchTemplateData={"InstanceType": "m5.large"}
     )
     account.groups.terminate_instance_in_auto_scaling_group(InstanceId=first, ShouldDecrementDesiredCapacity=False)
-    until(lambda: first not in str(account.described(group)))
+    wait_until(lambda: first not in str(account.described(group)))
     in_service(account, group, 2)
     found = {each["InstanceId"]: each for each in (account.described(group) or {})["Instances"]}
     assert found.pop(second)["LaunchTemplate"]["Version"] == "1"
@@ -139,7 +140,7 @@ def test_what_is_lost_is_replaced(account: Account, hosts: Hosts) -> None:
     group = account.group(2)
     lost, kept = in_service(account, group, 2)
     hosts.alive.discard(lost)
-    until(lambda: lost not in account.members(group) and len(account.members(group)) == 2)
+    wait_until(lambda: lost not in account.members(group) and len(account.members(group)) == 2)
     assert kept in account.members(group)
     assert any("EC2 health check" in each["Cause"] for each in account.activities(group))
 
@@ -154,8 +155,8 @@ def test_what_is_ended_by_others_is_replaced(account: Account, how: str) -> None
         account.ec2.stop_instances(InstanceIds=[victim])
     else:
         account.groups.set_instance_health(InstanceId=victim, HealthStatus="Unhealthy")
-    until(lambda: account.members(group) not in ([], [victim]))
-    until(lambda: account.state(victim) == "terminated")
+    wait_until(lambda: account.members(group) not in ([], [victim]))
+    wait_until(lambda: account.state(victim) == "terminated")
     assert len(account.members(group)) == 1
 
 
@@ -164,10 +165,10 @@ def test_a_group_notices_late_that_an_instance_has_ended(account: Account) -> No
     group = account.group(1)
     victim = in_service(account, group, 1)[0]
     account.ec2.terminate_instances(InstanceIds=[victim])
-    until(lambda: account.state(victim) == "terminated")
+    wait_until(lambda: account.state(victim) == "terminated")
     assert account.members(group) == [victim]
     CLOUD.delays = CLOUD.delays.changed({"group_health_check": 0})
-    until(lambda: account.members(group) not in ([], [victim]))
+    wait_until(lambda: account.members(group) not in ([], [victim]))
 
 
 def test_suspended_processes(account: Account, hosts: Hosts) -> None:
@@ -175,10 +176,10 @@ def test_suspended_processes(account: Account, hosts: Hosts) -> None:
     victim = in_service(account, group, 2)[0]
     account.groups.suspend_processes(AutoScalingGroupName=group, ScalingProcesses=["Launch", "ReplaceUnhealthy"])
     hosts.alive.discard(victim)
-    described = until(lambda: (account.described(group) or {}) if "Unhealthy" in str(account.described(group)) else None)
+    described = wait_until(lambda: (account.described(group) or {}) if "Unhealthy" in str(account.described(group)) else None)
     assert len(described["Instances"]) == 2
     account.groups.resume_processes(AutoScalingGroupName=group, ScalingProcesses=["ReplaceUnhealthy"])
-    until(lambda: len((account.described(group) or {})["Instances"]) == 1)
+    wait_until(lambda: len((account.described(group) or {})["Instances"]) == 1)
     account.groups.resume_processes(AutoScalingGroupName=group)
     in_service(account, group, 2)
 
@@ -233,7 +234,7 @@ def test_scale_in_keeps_zones_balanced_and_respects_protection(account: Account)
     kept = in_service(account, group, 2)
     assert protected in kept
     assert len({zones[each] for each in kept}) == 2
-    until(lambda: account.members(group, "Terminating") == [])
+    wait_until(lambda: account.members(group, "Terminating") == [])
     assert any("shrinking the capacity from 5 to 4" in each["Cause"] for each in account.activities(group))
 
 
@@ -246,7 +247,7 @@ def test_terminate_one_instance(account: Account, decrement: bool) -> None:
     ]
     assert activity["Description"] == f"Terminating EC2 instance: {victim}"
     assert ("shrinking the capacity from 2 to 1" in activity["Cause"]) is decrement
-    until(lambda: victim not in str(account.described(group)))
+    wait_until(lambda: victim not in str(account.described(group)))
     in_service(account, group, 1 if decrement else 2)
     described = account.described(group)
     assert described is not None
@@ -268,7 +269,7 @@ def test_delete(account: Account, hosts: Hosts) -> None:
         account.groups.delete_auto_scaling_group(AutoScalingGroupName=group)
     assert code(caught) == "ResourceInUse"
     account.groups.delete_auto_scaling_group(AutoScalingGroupName=group, ForceDelete=True)
-    until(lambda: account.described(group) is None)
+    wait_until(lambda: account.described(group) is None)
     assert account.state(victim) == "terminated"
     with pytest.raises(ClientError) as caught:
         account.groups.delete_auto_scaling_group(AutoScalingGroupName=group)
@@ -286,7 +287,7 @@ def test_a_group_being_deleted_stays_visible(account: Account, hosts: Hosts, mon
     assert described is not None
     assert described["Status"] == "Delete in progress"
     assert [each["LifecycleState"] for each in described["Instances"]] == ["Terminating"]
-    until(lambda: account.described(group) is None)
+    wait_until(lambda: account.described(group) is None)
 
 
 def test_an_empty_group_is_deleted_at_once(account: Account) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from local_cloud.testing import Control
+from local_cloud.testing import Control, wait_until
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 TYPE, ZONE = "p4d.24xlarge", "us-east-1a"
 GROUP = {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east-1:123456789012:group/ours"}
@@ -130,16 +130,16 @@ def test_a_group_launches_into_its_reservation(account: Account, control: Contro
     identifier = reserve(account, 1)
     control.set_capacity({TYPE: {ZONE: 0}})
     group = account.group(2, account.subnets("ab"), account.template(**into(identifier)))
-    member = until(lambda: account.members(group))[0]
+    member = wait_until(lambda: account.members(group))[0]
     assert account.instance(member)["CapacityReservationId"] == identifier
-    activity = until(lambda: [each for each in account.activities(group) if each["StatusCode"] == "Failed"])[0]
+    activity = wait_until(lambda: [each for each in account.activities(group) if each["StatusCode"] == "Failed"])[0]
     assert activity["StatusMessage"] == (
         "Could not launch On-Demand Instances. ReservationCapacityExceeded - The requested reservation does not have sufficient "
         "compatible and available capacity for this request. Launching EC2 instance failed."
     )
     control.set_capacity({TYPE: {ZONE: None}})
     account.ec2.modify_capacity_reservation(CapacityReservationId=identifier, InstanceCount=2)
-    until(lambda: len(account.members(group)) == 2)
+    wait_until(lambda: len(account.members(group)) == 2)
 
 
 def test_describe_modify_and_cancel(account: Account) -> None:
@@ -230,7 +230,7 @@ def test_an_active_capacity_block(account: Account, control: Control) -> None:
         with pytest.raises(ClientError, match="InvalidParameterCombination"):
             account.run(subnet, **data)
     group = account.group(1, [subnet], account.template(**into(block, "capacity-block")))
-    member = until(lambda: account.members(group))[0]
+    member = wait_until(lambda: account.members(group))[0]
     instance = account.instance(member)
     assert (instance["InstanceLifecycle"], instance["CapacityReservationId"]) == ("capacity-block", block)
     assert (described(account, block)["State"], available(account, block)) == ("active", 0)
@@ -240,7 +240,7 @@ def test_instances_end_before_their_capacity_block(account: Account, control: Co
     control.set_delays(block_end=3600)
     block = control.reserve_capacity_block(TYPE, ZONE, 1, duration=3601.5)
     instance = account.run(account.subnets("a")[0], **into(block, "capacity-block"))[0]["InstanceId"]
-    until(lambda: account.state(instance) == "terminated")
+    wait_until(lambda: account.state(instance) == "terminated")
     assert (described(account, block)["State"], available(account, block)) == ("active", 0)
     with pytest.raises(ClientError, match="ReservationCapacityExceeded"):
         account.run(account.subnets("a")[0], **into(block, "capacity-block"))
@@ -250,7 +250,7 @@ def test_a_capacity_block_ends_with_its_instances(account: Account, control: Con
     control.set_delays(block_end=0)
     block = control.reserve_capacity_block(TYPE, ZONE, 1, duration=0.5)
     instance = account.run(account.subnets("a")[0], **into(block, "capacity-block"))[0]["InstanceId"]
-    until(lambda: account.state(instance) == "terminated")
+    wait_until(lambda: account.state(instance) == "terminated")
     assert described(account, block)["State"] == "expired"
     with pytest.raises(ClientError, match="ReservationCapacityExceeded"):
         account.run(account.subnets("a")[0], **into(block, "capacity-block"))

@@ -7,8 +7,9 @@ from functools import partial
 
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.testing import wait_until
 
-from ..conftest import Account, Hosts, encoded, until
+from ..conftest import Account, Hosts, encoded
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFKEhLHiVfhRWNJYeZi4tXrVTy8AzsGCvvTABqlPVUPR someone"
 
@@ -21,10 +22,10 @@ def test_pending_until_the_host_has_booted(account: Account, hosts: Hosts) -> No
     hosts.boots.clear()
     instance = account.run(account.subnets()[0])[0]
     assert instance["State"] == {"Code": 0, "Name": "pending"}
-    until(lambda: instance["InstanceId"] in hosts.alive)
+    wait_until(lambda: instance["InstanceId"] in hosts.alive)
     assert account.state(instance["InstanceId"]) == "pending"
     hosts.boots.set()
-    until(lambda: account.state(instance["InstanceId"]) == "running")
+    wait_until(lambda: account.state(instance["InstanceId"]) == "running")
 
 
 def test_the_host_gets_what_the_instance_has(account: Account, hosts: Hosts) -> None:
@@ -32,7 +33,7 @@ def test_the_host_gets_what_the_instance_has(account: Account, hosts: Hosts) -> 
     key = account.name("key")
     account.ec2.import_key_pair(KeyName=key, PublicKeyMaterial=KEY.encode())
     identifier = account.run(account.subnets(vpc=vpc)[0], KeyName=key, UserData="#cloud-config\n")[0]["InstanceId"]
-    until(lambda: account.state(identifier) == "running")
+    wait_until(lambda: account.state(identifier) == "running")
     instance, spec = account.instance(identifier), hosts.specs[identifier]
     assert (spec.network, spec.network_cidr, spec.private_ip) == (vpc, "10.7.0.0/16", instance["PrivateIpAddress"])
     assert spec.hostname == "ip-" + instance["PrivateIpAddress"].replace(".", "-")
@@ -44,23 +45,23 @@ def test_the_host_gets_what_the_instance_has(account: Account, hosts: Hosts) -> 
 def test_binary_user_data(account: Account, hosts: Hosts) -> None:
     data = b"\x1f\x8b\x00\xff"
     identifier = account.run(account.subnets()[0], UserData=data)[0]["InstanceId"]
-    until(lambda: identifier in hosts.specs)
+    wait_until(lambda: identifier in hosts.specs)
     assert hosts.specs[identifier].user_data == data
 
 
 def test_a_host_that_does_not_start(account: Account, hosts: Hosts) -> None:
     hosts.failure = "no space left"
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
-    until(lambda: account.state(identifier) == "terminated")
+    wait_until(lambda: account.state(identifier) == "terminated")
     reason = account.instance(identifier)["StateReason"]
     assert reason == {"Code": "Server.InternalError", "Message": "Server.InternalError: no space left"}
 
 
 def test_a_host_that_is_lost(account: Account, hosts: Hosts) -> None:
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
-    until(lambda: account.state(identifier) == "running")
+    wait_until(lambda: account.state(identifier) == "running")
     hosts.alive.discard(identifier)
-    until(lambda: account.state(identifier) == "terminated")
+    wait_until(lambda: account.state(identifier) == "terminated")
     assert account.instance(identifier)["StateReason"]["Code"] == "Server.InternalError"
 
 
@@ -73,7 +74,7 @@ def test_termination_gives_everything_back(account: Account, hosts: Hosts) -> No
         account.run(subnet)
     result = account.ec2.terminate_instances(InstanceIds=identifiers)["TerminatingInstances"]
     assert {each["CurrentState"]["Name"] for each in result} <= {"shutting-down", "terminated"}
-    until(lambda: {account.state(each) for each in identifiers} == {"terminated"})
+    wait_until(lambda: {account.state(each) for each in identifiers} == {"terminated"})
     assert not hosts.alive.intersection(identifiers)
     assert "PrivateIpAddress" not in account.instance(identifiers[0])
     assert account.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["AvailableIpAddressCount"] == free
@@ -92,7 +93,7 @@ def test_an_address_rests_before_it_comes_again(account: Account) -> None:
     subnet = account.subnets("a")[0]
     first = account.run(subnet)[0]
     account.ec2.terminate_instances(InstanceIds=[first["InstanceId"]])
-    until(lambda: account.state(first["InstanceId"]) == "terminated")
+    wait_until(lambda: account.state(first["InstanceId"]) == "terminated")
     assert account.run(subnet)[0]["PrivateIpAddress"] != first["PrivateIpAddress"]
 
 
@@ -102,7 +103,7 @@ def test_public_addresses_are_loopback_and_unique(account: Account, elsewhere: A
         subnet = place.subnets("a")[0]
         place.ec2.modify_subnet_attribute(SubnetId=subnet, MapPublicIpOnLaunch={"Value": True})
         identifiers = [each["InstanceId"] for each in place.run(subnet, 2)]
-        until(partial(all_running, place, identifiers))
+        wait_until(partial(all_running, place, identifiers))
         found += [place.instance(each)["PublicIpAddress"] for each in identifiers]
         assert [hosts.specs[each].public_ip for each in identifiers] == found[-2:]
         found.append(place.ec2.allocate_address(Domain="vpc")["PublicIp"])
@@ -112,20 +113,20 @@ def test_public_addresses_are_loopback_and_unique(account: Account, elsewhere: A
 
 def test_stop_and_start(account: Account, hosts: Hosts) -> None:
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
-    until(lambda: account.state(identifier) == "running")
+    wait_until(lambda: account.state(identifier) == "running")
     account.ec2.stop_instances(InstanceIds=[identifier])
-    until(lambda: account.state(identifier) == "stopped")
+    wait_until(lambda: account.state(identifier) == "stopped")
     assert identifier not in hosts.alive
     account.ec2.start_instances(InstanceIds=[identifier])
-    until(lambda: account.state(identifier) == "running")
+    wait_until(lambda: account.state(identifier) == "running")
     assert identifier in hosts.alive
 
 
 def test_a_rebooting_instance_is_not_lost(account: Account, hosts: Hosts) -> None:
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
-    until(lambda: account.state(identifier) == "running")
+    wait_until(lambda: account.state(identifier) == "running")
     account.ec2.reboot_instances(InstanceIds=[identifier])
-    until(lambda: identifier in hosts.alive)
+    wait_until(lambda: identifier in hosts.alive)
     assert account.state(identifier) == "running"
 
 
@@ -164,7 +165,7 @@ def test_filters_by_tag_and_state(account: Account) -> None:
     tags = [{"ResourceType": "instance", "Tags": [{"Key": "team", "Value": account.name("team")}]}]
     wanted = account.run(subnet, TagSpecifications=tags)[0]["InstanceId"]
     account.run(subnet)
-    until(lambda: account.state(wanted) == "running")
+    wait_until(lambda: account.state(wanted) == "running")
     filters = [
         {"Name": "tag:team", "Values": [tags[0]["Tags"][0]["Value"]]},
         {"Name": "instance-state-name", "Values": ["pending", "running"]},

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws.tags import reserved
+from local_cloud.testing import wait_until
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 FORGED = [{"Key": "aws:autoscaling:groupName", "Value": "bert-workers"}]
 SPOT = {"InstanceType": "g5.xlarge", "InstanceMarketOptions": {"MarketType": "spot"}}
@@ -26,7 +27,7 @@ def launched(account: Account, **data: Any) -> tuple[dict[str, str], ...]:
         {"Key": "group", "Value": "only", "PropagateAtLaunch": False, "ResourceType": "auto-scaling-group"},
     ]
     group = account.group(1, account.subnets("a"), account.template(**{**SPOT, **data}), Tags=own)
-    instance = account.instance(until(lambda: account.members(group))[0])
+    instance = account.instance(wait_until(lambda: account.members(group))[0])
     inside = [{"Name": "attachment.instance-id", "Values": [instance["InstanceId"]]}]
     volume = account.ec2.describe_volumes(Filters=inside)["Volumes"][0]
     interface = account.ec2.describe_network_interfaces(Filters=inside)["NetworkInterfaces"][0]
@@ -62,10 +63,10 @@ def test_an_interface_that_outlives_its_instance_has_no_tag_of_the_group(account
     subnet = account.subnets("a")[0]
     kept = {"NetworkInterfaces": [{"DeviceIndex": 0, "DeleteOnTermination": False}]}
     group = account.group(1, [subnet], account.template(**kept), Tags=[{"Key": "cluster", "Value": "bert", "PropagateAtLaunch": True}])
-    until(lambda: account.members(group))
+    wait_until(lambda: account.members(group))
     account.groups.delete_auto_scaling_group(AutoScalingGroupName=group, ForceDelete=True)
     there = [{"Name": "subnet-id", "Values": [subnet]}, {"Name": "status", "Values": ["available"]}]
-    (left,) = until(lambda: account.ec2.describe_network_interfaces(Filters=there)["NetworkInterfaces"])
+    (left,) = wait_until(lambda: account.ec2.describe_network_interfaces(Filters=there)["NetworkInterfaces"])
     assert left["TagSet"] == []
 
 
@@ -131,7 +132,7 @@ def test_reserved_keys(parameters: Any, key: str | None) -> None:
 
 def test_a_resource_has_fifty_tags_of_its_own(account: Account) -> None:
     group = account.group(1, account.subnets("a"))
-    identifier = until(lambda: account.members(group))[0]
+    identifier = wait_until(lambda: account.members(group))[0]
     account.ec2.create_tags(Resources=[identifier], Tags=[{"Key": f"key-{number}", "Value": ""} for number in range(50)])
     account.ec2.create_tags(Resources=[identifier], Tags=[{"Key": "key-1", "Value": "again"}])
     with pytest.raises(ClientError, match="TagLimitExceeded"):

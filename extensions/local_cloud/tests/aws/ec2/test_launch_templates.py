@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.testing import wait_until
 
-from ..conftest import Account, Hosts, encoded, until
+from ..conftest import Account, Hosts, encoded
 
 
 def launched(account: Account, version: str, template: str, **extra: Any) -> dict[str, Any]:
     group = account.group(1, LaunchTemplate={"LaunchTemplateName": template, "Version": version}, **extra)
-    identifier = until(lambda: account.members(group))[0]
+    identifier = wait_until(lambda: account.members(group))[0]
     return account.instance(identifier)
 
 

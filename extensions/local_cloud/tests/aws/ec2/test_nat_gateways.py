@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.testing import wait_until
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 
 def refused(call: Callable[[], Any], code: str) -> None:
@@ -51,7 +52,7 @@ def test_nat_gateway(account: Account, network: Network) -> None:
     identifier = created["NatGatewayId"]
     assert (created["State"], created["Tags"]) == ("pending", tags[0]["Tags"])
     assert ec2.create_nat_gateway(**request)["NatGateway"]["NatGatewayId"] == identifier
-    until(lambda: nat_state(account, identifier) == "available")
+    wait_until(lambda: nat_state(account, identifier) == "available")
     described = ec2.describe_nat_gateways(Filters=[{"Name": "tag:a", "Values": [tags[0]["Tags"][0]["Value"]]}])["NatGateways"]
     assert [each["NatGatewayId"] for each in described] == [identifier]
     place = described[0]["NatGatewayAddresses"][0]
@@ -65,7 +66,7 @@ def test_nat_gateway(account: Account, network: Network) -> None:
     ec2.delete_nat_gateway(NatGatewayId=identifier)
     assert nat_state(account, identifier) == "deleting"
     refused(lambda: ec2.release_address(AllocationId=address["AllocationId"]), "InvalidIPAddress.InUse")
-    until(lambda: nat_state(account, identifier) == "deleted")
+    wait_until(lambda: nat_state(account, identifier) == "deleted")
     ec2.release_address(AllocationId=address["AllocationId"])
     ec2.delete_subnet(SubnetId=network.subnet)
 
@@ -73,7 +74,7 @@ def test_nat_gateway(account: Account, network: Network) -> None:
 def test_nat_gateway_without_a_way_out(account: Account) -> None:
     address = account.ec2.allocate_address(Domain="vpc")["AllocationId"]
     created = account.ec2.create_nat_gateway(SubnetId=account.subnets("a")[0], AllocationId=address)["NatGateway"]
-    until(lambda: nat_state(account, created["NatGatewayId"]) == "failed")
+    wait_until(lambda: nat_state(account, created["NatGatewayId"]) == "failed")
     found = account.ec2.describe_nat_gateways(NatGatewayIds=[created["NatGatewayId"]])["NatGateways"][0]
     assert found["FailureCode"] == "Gateway.NotAttached"
     account.ec2.release_address(AllocationId=address)
@@ -84,7 +85,7 @@ def test_private_nat_gateways_one_per_zone(account: Account) -> None:
         account.ec2.create_nat_gateway(SubnetId=subnet, ConnectivityType="private")["NatGateway"] for subnet in account.subnets("ab")
     ]
     for gateway in gateways:
-        until(lambda gateway=gateway: nat_state(account, gateway["NatGatewayId"]) == "available")  # type: ignore[misc]
+        wait_until(lambda gateway=gateway: nat_state(account, gateway["NatGatewayId"]) == "available")  # type: ignore[misc]
     assert [gateway["ConnectivityType"] for gateway in gateways] == ["private", "private"]
     assert all(not address.get("PublicIp") for gateway in gateways for address in gateway["NatGatewayAddresses"])
 
@@ -110,7 +111,7 @@ def test_a_vpc_goes_last(account: Account, network: Network) -> None:
         refused(delete_vpc, "DependencyViolation")
         removal()
     refused(delete_vpc, "DependencyViolation")  # the endpoint is deleting
-    until(lambda: endpoint_state(account, endpoint["VpcEndpoint"]["VpcEndpointId"]) == "gone")
+    wait_until(lambda: endpoint_state(account, endpoint["VpcEndpoint"]["VpcEndpointId"]) == "gone")
     delete_vpc()
     refused(lambda: ec2.describe_vpcs(VpcIds=[network.vpc]), "InvalidVpcID.NotFound")
 
@@ -124,7 +125,7 @@ def test_security_groups_in_use(account: Account, network: Network) -> None:
     instance = account.run(network.subnet, SecurityGroupIds=[used])[0]["InstanceId"]
     refused(lambda: ec2.delete_security_group(GroupId=used), "DependencyViolation")
     ec2.terminate_instances(InstanceIds=[instance])
-    until(lambda: account.state(instance) == "terminated")
+    wait_until(lambda: account.state(instance) == "terminated")
     ec2.delete_security_group(GroupId=used)
     ec2.delete_security_group(GroupId=source)
     filters = [{"Name": "vpc-id", "Values": [network.vpc]}]
@@ -183,11 +184,11 @@ def test_tags_go_with_what_they_are_on(account: Account, network: Network) -> No
 def test_an_associated_address_is_not_released(account: Account, network: Network) -> None:
     ec2 = account.ec2
     instance = account.run(network.subnet)[0]["InstanceId"]
-    until(lambda: account.state(instance) == "running")
+    wait_until(lambda: account.state(instance) == "running")
     address = ec2.allocate_address(Domain="vpc")
     ec2.associate_address(InstanceId=instance, AllocationId=address["AllocationId"])
     assert account.instance(instance)["PublicIpAddress"] == address["PublicIp"]
     refused(lambda: ec2.release_address(AllocationId=address["AllocationId"]), "InvalidIPAddress.InUse")
     ec2.terminate_instances(InstanceIds=[instance])
-    until(lambda: account.state(instance) == "terminated")
+    wait_until(lambda: account.state(instance) == "terminated")
     ec2.release_address(AllocationId=address["AllocationId"])

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.testing import wait_until
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 
 def interface(card: int = 0, device: int = 0, kind: str = "efa", **extra: Any) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def test_an_interface_may_outlive_its_instance(account: Account) -> None:
     account.ec2.modify_network_interface_attribute(NetworkInterfaceId=kept["NetworkInterfaceId"], Attachment=change)
     both = [first["InstanceId"], second["InstanceId"]]
     account.ec2.terminate_instances(InstanceIds=both)
-    until(lambda: {account.state(each) for each in both} == {"terminated"})
+    wait_until(lambda: {account.state(each) for each in both} == {"terminated"})
     ids = [kept["NetworkInterfaceId"], second["NetworkInterfaces"][0]["NetworkInterfaceId"]]
     found = account.ec2.describe_network_interfaces(Filters=[{"Name": "network-interface-id", "Values": ids}])["NetworkInterfaces"]
     assert [(each["NetworkInterfaceId"], each["Status"], each["TagSet"]) for each in found] == [(ids[0], "available", tags[0]["Tags"])]
@@ -76,7 +77,7 @@ def test_one_adapter_on_every_card(account: Account) -> None:
     assert instance["PrivateIpAddress"] == primary["PrivateIpAddress"]
     assert account.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["AvailableIpAddressCount"] == 10
     account.ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
-    until(lambda: account.state(instance["InstanceId"]) == "terminated")
+    wait_until(lambda: account.state(instance["InstanceId"]) == "terminated")
     assert account.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["AvailableIpAddressCount"] == 11
     account.ec2.delete_subnet(SubnetId=subnet)
 
@@ -153,5 +154,5 @@ def test_cluster_placement_groups_are_for_some_types_in_one_zone(account: Accoun
     with pytest.raises(ClientError, match="You cannot specify multiple Availability Zones and a cluster placement group"):
         account.group(0, subnets, PlacementGroup=name)
     group = account.group(3, subnets, account.template(InstanceType="m5.large", **placement))
-    members = until(lambda: len(account.members(group)) == 3 and account.members(group))
+    members = wait_until(lambda: len(account.members(group)) == 3 and account.members(group))
     assert {account.instance(each)["Placement"]["AvailabilityZone"] for each in members} == {"us-east-1a"}

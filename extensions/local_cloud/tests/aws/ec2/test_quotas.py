@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from local_cloud.testing import Control
+from local_cloud.testing import Control, wait_until
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 SPOT = {"InstanceMarketOptions": {"MarketType": "spot"}}
 ON_DEMAND_TEXT = (
@@ -63,12 +63,12 @@ def test_vcpus_are_counted_in_their_region_and_given_back(elsewhere: Account, ac
 def test_a_group_says_which_quota(account: Account, control: Control) -> None:
     control.set_quotas({"L-DB2E81BA": 0})
     group = account.group(1, template=account.template(InstanceType="g4dn.xlarge"))
-    activity = until(lambda: account.activities(group))[-1]
+    activity = wait_until(lambda: account.activities(group))[-1]
     assert activity["StatusMessage"] == (
         f"Could not launch On-Demand Instances. VcpuLimitExceeded - {ON_DEMAND_TEXT.format(0)} Launching EC2 instance failed."
     )
     control.set_quotas({"L-DB2E81BA": None})
-    until(lambda: account.members(group))
+    wait_until(lambda: account.members(group))
 
 
 def test_addresses_vpcs_and_nat_gateways(account: Account, control: Control) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from local_cloud.testing import Control
+from local_cloud.testing import Control, wait_until
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 TYPE, ZONE = "g5.12xlarge", "us-east-1a"
 
@@ -68,12 +68,12 @@ def test_a_group_says_why_it_got_none(account: Account, control: Control, capaci
     control.set_spot_prices({TYPE: 2.5})
     template = account.template(**options(**({"MaxPrice": most} if most else {})))
     group = account.group(1, account.subnets("a"), template)
-    activity = until(lambda: account.activities(group))[-1]
+    activity = wait_until(lambda: account.activities(group))[-1]
     assert activity["StatusCode"] == "Failed"
     assert activity["StatusMessage"] == f"Could not launch Spot Instances. {message} Launching EC2 instance failed."
     control.set_capacity({TYPE: {ZONE: {"spot": None}}})
     control.set_spot_prices({TYPE: 0.005})
-    until(lambda: account.members(group))
+    wait_until(lambda: account.members(group))
 
 
 def test_price_history(account: Account, control: Control) -> None:
@@ -101,19 +101,19 @@ def test_price_history(account: Account, control: Control) -> None:
 def test_an_interrupted_instance_is_replaced(account: Account, control: Control) -> None:
     rare = "g5.48xlarge"
     group = account.group(1, account.subnets("a"), account.template(**options(rare)))
-    victim = until(lambda: account.members(group))[0]
+    victim = wait_until(lambda: account.members(group))[0]
     request = account.instance(victim)["SpotInstanceRequestId"]
     control.set_capacity({rare: {ZONE: {"spot": 0}}})
     control.interrupt(victim)
-    until(lambda: account.state(victim) == "terminated")
+    wait_until(lambda: account.state(victim) == "terminated")
     instance = account.instance(victim)
     assert instance["StateReason"]["Code"] == "Server.SpotInstanceTermination"
     assert instance["StateTransitionReason"].startswith("Service initiated")
     found = account.ec2.describe_spot_instance_requests(SpotInstanceRequestIds=[request])["SpotInstanceRequests"][0]
     assert (found["State"], found["Status"]["Code"]) == ("closed", "instance-terminated-no-capacity")
-    until(lambda: "There is no Spot capacity" in str(account.activities(group)))
+    wait_until(lambda: "There is no Spot capacity" in str(account.activities(group)))
     control.set_capacity({rare: {ZONE: {"spot": 1}}})
-    assert until(lambda: account.members(group)) != [victim]
+    assert wait_until(lambda: account.members(group)) != [victim]
     ordinary = account.run(account.subnets("a")[0])[0]["InstanceId"]
     with pytest.raises(ValueError, match="is no Spot Instance"):
         control.interrupt(ordinary)

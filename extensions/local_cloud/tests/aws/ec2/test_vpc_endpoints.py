@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
+from local_cloud.testing import wait_until
 from moto.core.base_backend import BackendDict
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 SSM = "com.amazonaws.us-east-1.ssm"
 S3 = "com.amazonaws.us-east-1.s3"
@@ -75,7 +76,7 @@ def test_interfaces_from_creation_to_deletion(account: Account, vpc: str) -> Non
     assert (created["State"], created["PrivateDnsEnabled"], created["Tags"]) == ("pending", True, tags[0]["Tags"])
     names = [each["DnsName"] for each in created["DnsEntries"]]
     assert (names[0].startswith(identifier), names[1]) == (True, "ssm.us-east-1.amazonaws.com")
-    until(lambda: state(account, identifier) == "available")
+    wait_until(lambda: state(account, identifier) == "available")
     ec2.modify_vpc_endpoint(VpcEndpointId=identifier, AddSubnetIds=[second], AddSecurityGroupIds=[two], RemoveSecurityGroupIds=[one])
     found = described(account, identifier) or {}
     assert found["SubnetIds"] == [first, second]
@@ -89,14 +90,14 @@ def test_interfaces_from_creation_to_deletion(account: Account, vpc: str) -> Non
     ec2.delete_security_group(GroupId=one)
     ec2.modify_vpc_endpoint(VpcEndpointId=identifier, RemoveSubnetIds=[first])
     refused(lambda: ec2.delete_subnet(SubnetId=first), "DependencyViolation")
-    until(lambda: len(interfaces(account, vpc)) == 1)
+    wait_until(lambda: len(interfaces(account, vpc)) == 1)
     ec2.delete_subnet(SubnetId=first)
     assert ec2.delete_vpc_endpoints(VpcEndpointIds=[identifier])["Unsuccessful"] == []
     assert state(account, identifier) == "deleting"
-    until(lambda: state(account, identifier) == "gone")
+    wait_until(lambda: state(account, identifier) == "gone")
     refused(lambda: ec2.delete_subnet(SubnetId=second), "DependencyViolation")
     refused(lambda: ec2.delete_security_group(GroupId=two), "DependencyViolation")
-    until(lambda: interfaces(account, vpc) == [])
+    wait_until(lambda: interfaces(account, vpc) == [])
     ec2.delete_subnet(SubnetId=second)
     ec2.delete_security_group(GroupId=two)
     error = ec2.delete_vpc_endpoints(VpcEndpointIds=[identifier])["Unsuccessful"][0]
@@ -138,7 +139,7 @@ def test_gateways(account: Account, vpc: str) -> None:
     ec2.delete_route_table(RouteTableId=one)
     ec2.delete_vpc_endpoints(VpcEndpointIds=[identifier])
     assert (routes(account, two), state(account, identifier)) == ([], "deleting")
-    until(lambda: state(account, identifier) == "gone")
+    wait_until(lambda: state(account, identifier) == "gone")
 
 
 def test_what_cannot_be_created(account: Account, vpc: str) -> None:
@@ -180,6 +181,6 @@ def test_they_outlive_the_server(account: Account, vpc: str, cloud: LocalCloud, 
     cloud.save(tmp_path / "state")
     BackendDict.reset()
     cloud.load(tmp_path / "state")
-    until(lambda: state(account, kept["VpcEndpointId"]) == "available")
-    until(lambda: [each["NetworkInterfaceId"] for each in interfaces(account, vpc)] == kept["NetworkInterfaceIds"])
+    wait_until(lambda: state(account, kept["VpcEndpointId"]) == "available")
+    wait_until(lambda: [each["NetworkInterfaceId"] for each in interfaces(account, vpc)] == kept["NetworkInterfaceIds"])
     assert state(account, deleted["VpcEndpointId"]) == "gone"

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from local_cloud.exports import client_accesses
+from local_cloud.testing import wait_until
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 CLIENT = ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite", "elasticfilesystem:ClientRootAccess"]
 ALL = ["ClientMount", "ClientWrite", "ClientRootAccess"]
@@ -25,7 +26,7 @@ def file_system(account: Account) -> str:
     made = str(account.efs.create_file_system(CreationToken=account.name("token"))["FileSystemId"])
     refuses("IncorrectFileSystemLifeCycleState", lambda: put(account, made, ALLOW))
     refuses("IncorrectFileSystemLifeCycleState", lambda: account.efs.create_access_point(FileSystemId=made))
-    until(lambda: account.efs.describe_file_systems(FileSystemId=made)["FileSystems"][0]["LifeCycleState"] == "available")
+    wait_until(lambda: account.efs.describe_file_systems(FileSystemId=made)["FileSystems"][0]["LifeCycleState"] == "available")
     return made
 
 
@@ -56,7 +57,7 @@ def test_life_of_a_policy(account: Account, file_system: str) -> None:
     assert access(file_system) == {"plain": ALL, "tls": ALL, "access_points": {}}
     put(account, file_system, ALLOW, DENY)
     assert policy(account, file_system) is None, "it is shown a moment later"
-    until(lambda: policy(account, file_system) is not None)
+    wait_until(lambda: policy(account, file_system) is not None)
     found = policy(account, file_system)
     assert found
     assert (found["Id"], found["Version"]) == ("mine", "2012-10-17")
@@ -67,7 +68,7 @@ def test_life_of_a_policy(account: Account, file_system: str) -> None:
     put(account, file_system, {**ALLOW, "Action": CLIENT[0]})
     assert access(file_system)["plain"] == ["ClientMount"]
     account.efs.delete_file_system_policy(FileSystemId=file_system)
-    until(lambda: policy(account, file_system) is None)
+    wait_until(lambda: policy(account, file_system) is None)
     assert access(file_system)["plain"] == ALL
 
 
@@ -99,7 +100,7 @@ def test_life_of_an_access_point(account: Account, file_system: str) -> None:
     def states() -> list[str]:
         return [each["LifeCycleState"] for each in efs.describe_access_points(FileSystemId=file_system)["AccessPoints"]]
 
-    until(lambda: states() == ["available"])
+    wait_until(lambda: states() == ["available"])
     assert access(file_system)["access_points"] == {identifier: {"path": "/teams/bert", "creation": creation, "allowed": ALL}}
     through = {"StringEquals": {"elasticfilesystem:AccessPointArn": made["AccessPointArn"]}}
     put(account, file_system, {**ALLOW, "Condition": MOUNTED | through})
@@ -108,7 +109,7 @@ def test_life_of_an_access_point(account: Account, file_system: str) -> None:
     efs.delete_access_point(AccessPointId=identifier)
     assert states() == ["deleting"]
     assert access(file_system)["access_points"] == {}
-    until(lambda: states() == [])
+    wait_until(lambda: states() == [])
     refuses("AccessPointNotFound", lambda: efs.delete_access_point(AccessPointId=identifier))
     refuses("AccessPointNotFound", lambda: efs.describe_access_points(AccessPointId=identifier))
 

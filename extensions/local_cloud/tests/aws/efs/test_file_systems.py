@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from local_cloud.exports import served_file_systems
+from local_cloud.testing import wait_until
 from moto.moto_api._internal import mock_random
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 
 @pytest.fixture
@@ -49,11 +50,11 @@ def test_from_creation_to_deletion(account: Account, vpc: str, subnets: list[str
         efs.create_mount_target(FileSystemId=file_system, SubnetId=first)
     assert code(caught) == "IncorrectFileSystemLifeCycleState"
     group = ec2.create_security_group(GroupName="nfs", Description="d", VpcId=vpc)["GroupId"]
-    until(lambda: state(account, file_system) == "available")
+    wait_until(lambda: state(account, file_system) == "available")
     target = efs.create_mount_target(FileSystemId=file_system, SubnetId=first, SecurityGroups=[group])
     assert target["LifeCycleState"] == "creating"
     efs.create_mount_target(FileSystemId=file_system, SubnetId=second)
-    until(lambda: target_states(account, file_system) == ["available"] * 2)
+    wait_until(lambda: target_states(account, file_system) == ["available"] * 2)
     with pytest.raises(ClientError) as caught:
         efs.create_mount_target(FileSystemId=file_system, SubnetId=first)
     assert code(caught) == "MountTargetConflict"
@@ -71,12 +72,12 @@ def test_from_creation_to_deletion(account: Account, vpc: str, subnets: list[str
     for each in efs.describe_mount_targets(FileSystemId=file_system)["MountTargets"]:
         efs.delete_mount_target(MountTargetId=each["MountTargetId"])
     assert target_states(account, file_system) == ["deleting"] * 2
-    until(lambda: target_states(account, file_system) == [])
+    wait_until(lambda: target_states(account, file_system) == [])
     ec2.delete_subnet(SubnetId=first)
     ec2.delete_security_group(GroupId=group)
     efs.delete_file_system(FileSystemId=file_system)
     with pytest.raises(ClientError) as caught:
-        until(lambda: state(account, file_system) == "gone")
+        wait_until(lambda: state(account, file_system) == "gone")
     assert code(caught) == "FileSystemNotFound"
 
 
@@ -108,7 +109,7 @@ def test_throughput_changes_at_times(account: Account, file_system: str) -> None
     efs = account.efs
 
     def update(mode: str, provisioned: float | None = None) -> str:
-        until(lambda: state(account, file_system) == "available")
+        wait_until(lambda: state(account, file_system) == "available")
         extra = {"ProvisionedThroughputInMibps": provisioned} if provisioned else {}
         updated = efs.update_file_system(FileSystemId=file_system, ThroughputMode=mode, **extra)
         return str(updated["LifeCycleState"])
@@ -172,7 +173,7 @@ def test_places_of_mount_targets(account: Account, subnets: list[str], file_syst
         "us-east-1a",
         "ENABLED",
     )
-    until(lambda: state(account, file_system) == state(account, one_zone) == "available")
+    wait_until(lambda: state(account, file_system) == state(account, one_zone) == "available")
     for place in (file_system, one_zone):
         efs.create_mount_target(FileSystemId=place, SubnetId=here)
     for place, subnet, expected in (
@@ -191,9 +192,9 @@ def test_short_ids_of_old_file_systems(account: Account, subnets: list[str], mon
         patch.setattr(mock_random, "get_random_hex", lambda *_: "1a2b3c4d")
         identifier = account.efs.create_file_system(CreationToken=account.name("token"))["FileSystemId"]
     assert identifier == "fs-1a2b3c4d"
-    until(lambda: state(account, identifier) == "available")
+    wait_until(lambda: state(account, identifier) == "available")
     account.efs.create_mount_target(FileSystemId=identifier, SubnetId=subnets[0])
-    until(lambda: target_states(account, identifier) == ["available"])
+    wait_until(lambda: target_states(account, identifier) == ["available"])
     assert f"{identifier}.efs.us-east-1.amazonaws.com" in served_file_systems()[identifier]
 
 

@@ -9,9 +9,10 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.aws.app import LocalCloud
 from local_cloud.exports import served_file_systems
+from local_cloud.testing import wait_until
 from moto.core.base_backend import BackendDict
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 SCRATCH = {"DeploymentType": "SCRATCH_2"}
 PERSISTENT = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}
@@ -34,7 +35,7 @@ def described(account: Account, identifier: str) -> dict[str, Any]:
 
 
 def available(account: Account, identifier: str) -> dict[str, Any]:
-    until(lambda: described(account, identifier)["Lifecycle"] == "AVAILABLE")
+    wait_until(lambda: described(account, identifier)["Lifecycle"] == "AVAILABLE")
     return described(account, identifier)
 
 
@@ -70,7 +71,7 @@ def test_from_creation_to_deletion(account: Account) -> None:
     assert described(account, identifier)["Lifecycle"] == "DELETING"
     assert not served_file_systems()[identifier]
     with pytest.raises(ClientError) as caught:
-        until(lambda: described(account, identifier)["Lifecycle"] == "gone")
+        wait_until(lambda: described(account, identifier)["Lifecycle"] == "gone")
     assert caught.value.response["Error"]["Code"] == "FileSystemNotFound"
     ec2.delete_subnet(SubnetId=subnet)
     ec2.delete_security_group(GroupId=group)
@@ -189,18 +190,18 @@ def test_links_to_s3(account: Account, subnet: str) -> None:
         found = fsx.describe_data_repository_associations(Filters=filters)["Associations"]
         return {each["FileSystemPath"]: each["Lifecycle"] for each in found}
 
-    until(lambda: links() == {"/data": "AVAILABLE", "/database": "AVAILABLE"})
+    wait_until(lambda: links() == {"/data": "AVAILABLE", "/database": "AVAILABLE"})
     quiet = {"AutoExportPolicy": {"Events": []}}
     changed = fsx.update_data_repository_association(AssociationId=created["AssociationId"], S3=quiet)["Association"]
     assert (changed["Lifecycle"], changed["S3"]) == ("UPDATING", {**policies, **quiet})
     refused(lambda: fsx.update_data_repository_association(AssociationId=created["AssociationId"], S3=quiet), "BadRequest", "UPDATING")
-    until(lambda: links() == {"/data": "AVAILABLE", "/database": "AVAILABLE"})
+    wait_until(lambda: links() == {"/data": "AVAILABLE", "/database": "AVAILABLE"})
     assert fsx.delete_data_repository_association(AssociationId=created["AssociationId"])["Lifecycle"] == "DELETING"
-    until(lambda: links() == {"/database": "AVAILABLE"})
+    wait_until(lambda: links() == {"/database": "AVAILABLE"})
     unknown = [created["AssociationId"]]
     refused(lambda: fsx.describe_data_repository_associations(AssociationIds=unknown), "DataRepositoryAssociationNotFound")
     fsx.delete_file_system(FileSystemId=identifier)
-    until(lambda: links() == {})
+    wait_until(lambda: links() == {})
 
 
 def test_they_outlive_the_server(account: Account, subnet: str, cloud: LocalCloud, tmp_path: Path) -> None:
@@ -214,6 +215,6 @@ def test_they_outlive_the_server(account: Account, subnet: str, cloud: LocalClou
     BackendDict.reset()
     cloud.load(tmp_path / "state")
     found = account.client("fsx").describe_data_repository_associations
-    until(lambda: found(AssociationIds=[association])["Associations"][0]["Lifecycle"] == "AVAILABLE")
+    wait_until(lambda: found(AssociationIds=[association])["Associations"][0]["Lifecycle"] == "AVAILABLE")
     account.client("fsx").delete_file_system(FileSystemId=identifier)
-    until(lambda: identifier not in served_file_systems())
+    wait_until(lambda: identifier not in served_file_systems())

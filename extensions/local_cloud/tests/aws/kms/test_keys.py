@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.testing import wait_until
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 
 @pytest.fixture
@@ -51,5 +52,5 @@ def test_volumes(account: Account, key: dict[str, Any]) -> None:
     bad, good = create("alias/none"), create(key["KeyId"])
     assert (bad["State"], good["State"]) == ("creating", "available")
     assert good["KmsKeyId"] == key["Arn"]
-    until(lambda: state(bad) == "InvalidVolume.NotFound")
+    wait_until(lambda: state(bad) == "InvalidVolume.NotFound")
     assert state(good) == "available"

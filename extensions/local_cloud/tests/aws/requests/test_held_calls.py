@@ -12,9 +12,9 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import ClientError
-from local_cloud.testing import Control
+from local_cloud.testing import Control, wait_until
 
-from ..conftest import Account, until
+from ..conftest import Account
 
 CREATE = {"service": "ec2", "action": "CreateVpc"}
 CIDR = "10.7.0.0/16"
@@ -67,7 +67,7 @@ def test_a_client_that_is_gone(account: Account, control: Control, stage: str, m
     connection = send(account, "ec2", form, f"Action=CreateVpc&Version=2016-11-15&CidrBlock={CIDR}")
     control.wait_until_paused()
     connection.close()
-    until(lambda: control.paused() == [])
+    wait_until(lambda: control.paused() == [])
     assert len(vpcs(account) - before) == made
 
 
@@ -78,7 +78,7 @@ def test_a_client_that_is_gone_with_a_body_that_nobody_had_read(account: Account
     connection = send(account, "ssm", headers, f'{{"Name": "{name}", "Value": "{"x" * 4000}", "Type": "String"}}')
     control.wait_until_paused()
     connection.close()
-    until(lambda: control.paused() == [])
+    wait_until(lambda: control.paused() == [])
     control.set_faults([])
     assert account.client("ssm").get_parameters(Names=[name])["InvalidParameters"] == [name]
 
