@@ -187,3 +187,8 @@ def account(cloud: app.LocalCloud, accounts: dict[str, Account]) -> Account:
 def elsewhere(cloud: app.LocalCloud, accounts: dict[str, Account]) -> Account:
     """Another region."""
     return accounts["eu-west-1"]
+
+
+@pytest.fixture
+def control(account: Account) -> Control:
+    return account.control

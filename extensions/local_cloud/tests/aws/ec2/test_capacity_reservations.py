@@ -15,11 +15,6 @@ TYPE, ZONE = "p4d.24xlarge", "us-east-1a"
 GROUP = {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east-1:123456789012:group/ours"}
 
 
-@pytest.fixture
-def control(account: Account) -> Control:
-    return account.control
-
-
 def reserve(account: Account, count: int = 2, match: str = "targeted", **extra: Any) -> str:
     request = {"InstanceType": TYPE, "InstancePlatform": "Linux/UNIX", "AvailabilityZone": ZONE, "InstanceCount": count, **extra}
     created = account.ec2.create_capacity_reservation(InstanceMatchCriteria=match, **request)["CapacityReservation"]

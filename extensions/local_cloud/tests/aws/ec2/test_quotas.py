@@ -17,11 +17,6 @@ ON_DEMAND_TEXT = (
 )
 
 
-@pytest.fixture
-def control(account: Account) -> Control:
-    return account.control
-
-
 @pytest.mark.parametrize(
     ("code", "instance_type", "others", "extra", "error"),
     [

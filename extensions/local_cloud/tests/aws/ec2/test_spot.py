@@ -13,11 +13,6 @@ from ..conftest import Account
 TYPE, ZONE = "g5.12xlarge", "us-east-1a"
 
 
-@pytest.fixture
-def control(account: Account) -> Control:
-    return account.control
-
-
 def options(instance_type: str = TYPE, **spot: Any) -> dict[str, Any]:
     return {"InstanceType": instance_type, "InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": spot}}
 

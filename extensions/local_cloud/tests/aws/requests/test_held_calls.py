@@ -21,11 +21,6 @@ CIDR = "10.7.0.0/16"
 
 
 @pytest.fixture
-def control(account: Account) -> Control:
-    return account.control
-
-
-@pytest.fixture
 def background() -> Iterator[Callable[..., Future[Any]]]:
     with ThreadPoolExecutor(8) as pool:
         yield pool.submit
