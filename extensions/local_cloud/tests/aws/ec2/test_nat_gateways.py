@@ -97,6 +97,7 @@ def test_unknown_nat_gateway(account: Account) -> None:
 
 def test_a_vpc_goes_last(account: Account, network: Network) -> None:
     ec2 = account.ec2
+    account.control.set_delays(nat_gateway=2)
     group = ec2.create_security_group(GroupName="one", Description="d", VpcId=network.vpc)["GroupId"]
     endpoint = ec2.create_vpc_endpoint(VpcId=network.vpc, ServiceName="com.amazonaws.us-east-1.s3", VpcEndpointType="Gateway")
     table = ec2.create_route_table(VpcId=network.vpc)["RouteTable"]["RouteTableId"]
@@ -104,9 +105,9 @@ def test_a_vpc_goes_last(account: Account, network: Network) -> None:
     for removal in (
         lambda: ec2.delete_subnet(SubnetId=network.subnet),
         lambda: ec2.delete_security_group(GroupId=group),
-        lambda: ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint["VpcEndpoint"]["VpcEndpointId"]]),
         lambda: ec2.delete_route_table(RouteTableId=table),
         lambda: ec2.detach_internet_gateway(InternetGatewayId=network.gateway, VpcId=network.vpc),
+        lambda: ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint["VpcEndpoint"]["VpcEndpointId"]]),
     ):
         refused(delete_vpc, "DependencyViolation")
         removal()
