@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import CALLS as INVENTORY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._authority_key.calls import CALLS as AUTHORITY_KEY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._authority_key.key import alias
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data.calls import CALLS as BUCKET
-from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role.definition import PATH
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.calls import CALLS as VALIDATORS
-from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
-from ansible_collections.deeplearning.cluster.plugins.module_utils.provisioning import ALL_UNITS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket.iam_actions import CALLS as BUCKET
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import PATH
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.provisioning import ALL_UNITS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import CALLS as AUTHORITY_KEY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.key import alias
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.iam_actions import CALLS as VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.modules.former_nodes_info import CALLS as FORMER_NODES
 from ansible_collections.deeplearning.cluster.plugins.modules.host_keys_info import CALLS as HOST_KEYS
 from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority import CALLS as AUTHORITY

@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data.source import DataError, human
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data.stager import upload_facts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, human
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.stager import upload_facts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 
 display = Display()

@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils.python_environment import check_requirements
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import check_requirements
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import find
 

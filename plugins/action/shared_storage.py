@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._regions import partition_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.modules import shared_storage
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction

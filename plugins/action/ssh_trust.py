@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils.ssh_certificates import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
     DAY,
     HOST,
     USER,

@@ -11,7 +11,7 @@ from typing import Any, Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import generation
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import generation
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import count_gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import count_gpus
 from ansible_collections.deeplearning.cluster.plugins.modules import worker_metadata
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction

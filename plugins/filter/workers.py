@@ -42,7 +42,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import ordered
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import ordered
 
 VARIABLES = {"number": "deeplearning_number", "name": "deeplearning_hostname", "address": "deeplearning_private_ip"}
 

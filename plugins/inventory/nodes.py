@@ -86,13 +86,13 @@ from typing import Any
 
 from ansible.errors import AnsibleParserError
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import sdk_problem
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, TLS, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import Node, nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.membership import MembershipError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.membership import filters as membership_filters
-from ansible_collections.deeplearning.cluster.plugins.module_utils._regions import valid_region
-from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import sdk_problem
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, TLS, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node, nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import filters as membership_filters
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError

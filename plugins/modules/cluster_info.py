@@ -137,13 +137,13 @@ nodes:
       type: bool
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils import provisioning
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import AnsibleAWSModule, Cloud, CloudError, fail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.members import live_instances
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.membership import MembershipError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import printable
-from ansible_collections.deeplearning.cluster.plugins.module_utils.unit import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, Cloud, CloudError, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import live_instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import printable
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError

@@ -65,7 +65,7 @@ findings:
       type: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils import options, provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import options, provisioning
 
 
 def main() -> None:

@@ -214,9 +214,16 @@ progress:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data import background, stager
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data.shares import patterns
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data.source import PATH, S3, DataError, fingerprint, name_of, parse
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import background, stager
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import patterns
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
+    PATH,
+    S3,
+    DataError,
+    fingerprint,
+    name_of,
+    parse,
+)
 
 ARGUMENTS = {
     "source": {"type": "str", "required": True},

@@ -72,12 +72,12 @@ adopted:
   type: bool
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils import validation
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import AnsibleAWSModule, Cloud, CloudError, fail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data import bucket
-from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.execute import ApplyError, apply_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.plan import ForbiddenChange, make_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils.provisioning import difference
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, Cloud, CloudError, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket import bucket
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import ApplyError, apply_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import ForbiddenChange, make_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.provisioning import difference
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError
@@ -96,7 +96,7 @@ def main() -> None:
     module = AnsibleAWSModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     name = module.params["bucket"]
     try:
-        findings = [*validation.cluster_name(module.params["cluster"]), *validation.buckets("bucket", [name])]
+        findings = [*rules.cluster_name(module.params["cluster"]), *rules.buckets("bucket", [name])]
         if findings:
             raise CloudError(" ".join(findings))
         cloud = Cloud(module, module.params["cluster"], tags={key: str(value) for key, value in module.params["tags"].items()})

@@ -71,11 +71,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import AnsibleAWSModule, Cloud, CloudError, error_code, fail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import membership
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import MASTER, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.members import ALIVE
-from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, Cloud, CloudError, error_code, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError

@@ -86,7 +86,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     AnsibleAWSModule,
     Cloud,
     CloudError,
@@ -95,8 +95,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
     fail,
     is_missing,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import BLOCK, host_keys
-from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import BLOCK, host_keys
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError

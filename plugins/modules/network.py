@@ -90,7 +90,7 @@ kept:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils import options, provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import options, provisioning
 
 
 def main() -> None:

@@ -130,7 +130,7 @@ import time
 from typing import Any, Iterator, NamedTuple, TextIO
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils.python_environment import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import (
     Interpreter,
     Place,
     build_steps,

@@ -131,8 +131,8 @@ from collections.abc import Collection
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._files import THIS, Host, HostFile, agree, converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils.storage import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, Host, HostFile, agree, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
     DNS_SUFFIX,
     SAFE_OPTIONS,
     SCRIPT_PATH,

@@ -94,9 +94,7 @@ private_key:
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._authority import parameter_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._authority_key import key as authority_key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     CLUSTER_TAG,
     COMPONENT_TAG,
     DENIED,
@@ -108,8 +106,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import (
     is_missing,
     tag_list,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import KNOWN_AFTER_APPLY
-from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key as authority_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError

@@ -52,9 +52,9 @@ exists:
   sample: true
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._authority import parameter_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import AnsibleAWSModule, Cloud, CloudError, error_code, fail
-from ansible_collections.deeplearning.cluster.plugins.module_utils.calls import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, Cloud, CloudError, error_code, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError

@@ -136,7 +136,7 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._files import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import (
     THIS,
     Host,
     HostFile,
@@ -145,7 +145,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._files import
     difference,
     write,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils.ssh_certificates import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
     ADDRESS_PATTERN,
     CLUSTER_NAME,
     HOST,

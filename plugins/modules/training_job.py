@@ -348,7 +348,10 @@ from typing import Any, BinaryIO
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import local_code, records, units, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import fabric_environment, missing_for_efa
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import parse_metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
     Host,
     Launcher,
@@ -358,9 +361,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
     hostfile_path,
     port,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.fabric import fabric_environment, missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import parse_metadata
 
 METADATA = "/opt/deeplearning/metadata.json"
 
@@ -425,7 +426,7 @@ class RefusalError(Exception):
     """This host cannot run the job; the text says why and what to do."""
 
 
-EXPECTED = (RefusalError, local_code.DirectoryError, ValueError, units.UnitError)
+EXPECTED = (RefusalError, local_code.DirectoryError, ValueError, systemd.UnitError)
 
 
 def check(params: dict[str, Any]) -> None:
@@ -440,7 +441,7 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     """Check the host, and unpack the code if this is the host that got it. Raises RefusalError, UserError, FailedWorkError."""
     params = module.params
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
-    if params["sandbox"] and units.hidden(params["python"]):
+    if params["sandbox"] and systemd.hidden(params["python"]):
         check_python(params)
     place = open_sync_directory(params, paths, None)
     found: dict[str, Any] = users.as_user(user, lambda: examine(module, paths, place), EXPECTED)
@@ -459,7 +460,7 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
         missing = missing_for_efa(module.run_command)
         if missing:
             raise RefusalError(f"{host.name} has EFA and cannot use it: {missing}")
-    if not (params["sandbox"] and units.hidden(params["python"])):
+    if not (params["sandbox"] and systemd.hidden(params["python"])):
         check_python(params)
     if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
         raise RefusalError("directory {!r} is on this host's own disk: jobs need storage that all hosts share".format(params["directory"]))
@@ -695,22 +696,22 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     metadata = read_metadata(params["generation"])
     specs = plan(params, paths, metadata["number"])
-    with units.exclusive():
-        active = units.active_units(module.run_command, name)
+    with systemd.exclusive():
+        active = systemd.active_units(module.run_command, name)
         if not active:
             check_place(name, specs)
         if not active and not module.check_mode:
             code = open_sync_directory(params, paths, user)
             users.as_user(user, lambda: occupy(params, paths, specs, code), EXPECTED)
-            units.make_devices(module.run_command, metadata["gpu_count"])
-            hindrance = units.refuse_nfs(module.run_command, user)
+            systemd.make_devices(module.run_command, metadata["gpu_count"])
+            hindrance = systemd.refuse_nfs(module.run_command, user)
             if hindrance:
                 module.warn(
                     f"Processes of user {user.pw_name!r} can speak NFS themselves, and so read and write all of an EFS file system:"
                     f" {hindrance}. Install nftables on this host."
                 )
-            place = units.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
-            units.start(module.run_command, name, place, specs)
+            place = systemd.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
+            systemd.start(module.run_command, name, place, specs)
     processes = [
         {
             **{key: spec[key] for key in ("rank", "name", "argv")},
@@ -738,10 +739,10 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: list[dict[str, A
         local_code.copy(paths.code, code)
 
 
-def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> units.Visible:
+def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> systemd.Visible:
     """Return what the processes need and may find in home directories."""
     interpreters = [params["python"], os.path.realpath(params["python"]), sys.executable, os.path.realpath(sys.executable)]
-    return units.Visible(
+    return systemd.Visible(
         read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],
         write=[user.pw_dir, params["sync_directory"] or "/", local_code.mount_point(paths.directory)],
     )
@@ -750,7 +751,7 @@ def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct
 def check_place(name: str, specs: list[dict[str, Any]]) -> None:
     """Raises RefusalError when another job uses the GPUs of one of the processes or runs where its code would be."""
     for spec in specs:
-        for other in units.other_jobs(name):
+        for other in systemd.other_jobs(name):
             shared = sorted(set(spec["gpus"]) & set(other["gpus"]))
             if shared:
                 raise RefusalError(
@@ -769,12 +770,12 @@ def check_place(name: str, specs: list[dict[str, Any]]) -> None:
 def stop(module: AnsibleModule) -> dict[str, Any]:
     """End this host's processes. Raises UnitError when one is left."""
     name = module.params["name"]
-    running = bool(units.active_units(module.run_command, name) or units.processes(name))
+    running = bool(systemd.active_units(module.run_command, name) or systemd.processes(name))
     if running and not module.check_mode:
-        units.stop(module.run_command, name)
+        systemd.stop(module.run_command, name)
     if not module.check_mode:
-        units.remove_shared_memory(name)
-    return {"changed": running, "running": [job for job in units.running_jobs(module.run_command) if job != name]}
+        systemd.remove_shared_memory(name)
+    return {"changed": running, "running": [job for job in systemd.running_jobs(module.run_command) if job != name]}
 
 
 def main() -> None:

@@ -256,8 +256,9 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.look import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # What an answer holds of all logs together, in bytes, and of each one at least.
@@ -281,12 +282,12 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> dict[str, Any]:
     while True:
         # State before progress: what a job that is over has reported is then complete.
         result = look(paths, params["heartbeat_timeout"])
-        result["progress"], result["progress_offset"] = text.read_progress(paths.progress, params["progress_offset"])
+        result["progress"], result["progress_offset"] = messages.read_progress(paths.progress, params["progress_offset"])
         if params["log_lines"] is not None:
             result.update(read_logs(result["processes"], params))
         over = result["state"] not in (records.PENDING, records.RUNNING)
         if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
-            lines = [text.job_line(result, time.time()), *text.process_table(result["processes"])]
+            lines = [messages.job_line(result, time.time()), *messages.process_table(result["processes"])]
             return {**result, "lines": lines}
         time.sleep(0.5)
 
@@ -302,11 +303,11 @@ def read_logs(processes: list[dict[str, Any]], params: dict[str, Any]) -> dict[s
     logs, offsets = [], {}
     for process in wanted:
         offset = params["log_offsets"].get(process["name"])
-        lines, offsets[process["name"]], left_out = text.read_log(
+        lines, offsets[process["name"]], left_out = messages.read_log(
             process["log"], int(offset or 0), limit, process["state"] != records.RUNNING
         )
         if process["tag"] and asked not in (None, process["name"]):
-            lines = text.lines_of(asked, process["tag"], lines)
+            lines = messages.lines_of(asked, process["tag"], lines)
         if offset is None:
             lines, left_out = lines[max(0, len(lines) - params["log_lines"]) :], 0
         if lines:
@@ -332,7 +333,7 @@ def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
         problems += found.pop("problems")
         for process in found["processes"]:
             del process["ranks"]
-        job = {**found, "lines": [text.job_line(found, time.time())]}
+        job = {**found, "lines": [messages.job_line(found, time.time())]}
         size = max(len(json.dumps(job)), budget.size - budget.left)
         if size > left:
             problems.append(

@@ -74,9 +74,9 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.look import look
-from ansible_collections.deeplearning.cluster.plugins.module_utils._report import files, progress
 
 PAGE = "report.html"
 

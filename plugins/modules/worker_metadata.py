@@ -121,8 +121,8 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._files import THIS, Host, HostFile, agree, converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils.metadata import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, Host, HostFile, agree, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import (
     address_file,
     count_gpus,
     generation,

@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._files import Account, Found, Host
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import Account, Found, Host
 
 #: Prints the accounts, two lines for each path (attributes, content), and status and output of the command.
 SCRIPT = r"""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils.ssh_certificates import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
     HOST_NAME,
     USER_NAME,
     bare_key,

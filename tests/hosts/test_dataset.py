@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition
 from local_cloud.testing import BareHost, LocalCloud, wait_until
 
 pytestmark = pytest.mark.exhaustive

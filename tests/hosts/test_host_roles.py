@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils import metadata, storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import host_keys
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import host_keys
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from local_cloud.testing import BareHost, bare_hosts, wait_until
@@ -24,7 +25,7 @@ COLLECTION = Path(__file__).resolve().parents[2]
 CLUSTER = "trust"
 REGION = "us-east-1"
 FILE_SYSTEM = "fs-0123456789abcdef0"
-EFS = storage.efs(FILE_SYSTEM, REGION, "/efs")
+EFS = mounts.efs(FILE_SYSTEM, REGION, "/efs")
 SOURCE = EFS.source
 LUSTRE = "fs-0123456789abcdef1"
 LUSTRE_SERVER = f"{LUSTRE}.fsx.{REGION}.amazonaws.com"
@@ -119,7 +120,7 @@ def changes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     folder = tmp_path_factory.mktemp("roles")
-    config = storage.cloud_config([EFS], "ubuntu")
+    config = mounts.cloud_config([EFS], "ubuntu")
     with bare_hosts(folder, count=3, user_data=b"#cloud-config\n" + json.dumps(config).encode()) as (runtime, hosts):
         yield Project(folder, runtime, hosts)
 

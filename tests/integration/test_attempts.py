@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import capacity, members
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, members
 from local_cloud.testing import wait_until
 
 from .test_capacity import P4D, ZONES

@@ -12,8 +12,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data import stager
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data.shares import patterns
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import patterns
 
 IMAGES = {f"class{number % 3}/{number:02d}.jpg": bytes([number]) * (number + 1) for number in range(12)}
 

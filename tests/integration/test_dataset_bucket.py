@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import Cloud
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
 from botocore.exceptions import ClientError
 
 from .conftest import ModuleFailed

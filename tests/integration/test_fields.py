@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.doc_fragments.provisioning import ModuleDocFragment
-from ansible_collections.deeplearning.cluster.plugins.module_utils import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 
 from . import test_networks
 from .conftest import IMAGE_PARAMETER, KEY_NAME, MODULES, ModuleFailed

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 
 from . import test_networks
 from .conftest import IMAGE_PARAMETER, ModuleFailed

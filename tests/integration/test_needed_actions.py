@@ -16,8 +16,8 @@ from collections import defaultdict
 
 import permissions
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data import stager
-from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role.definition import trust_policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
 
 from .conftest import FAST, IMAGE_PARAMETER, KEY_NAME, REGION, ModuleFailed, run_module
 

@@ -82,11 +82,11 @@ def sources(*folders):
 
 def declared(tool, path):
     """What the unit or module that a file belongs to declares."""
-    if path.parent.name == "_validators":
-        calls = [tool.VALIDATORS] if path.name == "calls.py" else [tool.VALIDATORS, *tool.UNITS]
-    elif path.with_name("calls.py").exists() and path.parent.name != "module_utils":
-        module = f"ansible_collections.deeplearning.cluster.plugins.module_utils.{path.parent.name}.calls"
-        calls = [importlib.import_module(module).CALLS]
+    if path.parent.name == "validators":
+        calls = [tool.VALIDATORS] if path.name == "iam_actions.py" else [tool.VALIDATORS, *tool.UNITS]
+    elif path.with_name("iam_actions.py").exists() and path.parent.name != "_aws":
+        package = ".".join(path.parent.relative_to(ROOT).parts)
+        calls = [importlib.import_module(f"ansible_collections.deeplearning.cluster.{package}.iam_actions").CALLS]
     else:
         calls = {
             "former_nodes_info": [tool.FORMER_NODES],

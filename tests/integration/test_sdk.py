@@ -11,7 +11,7 @@ import botocore.session
 import pytest
 from ansible.errors import AnsibleParserError
 from ansible_collections.deeplearning.cluster.plugins.inventory import nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils import _aws
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import client
 
 from .conftest import ModuleFailed
 
@@ -19,7 +19,7 @@ from .conftest import ModuleFailed
 @pytest.mark.parametrize(("sdk", "version", "refused"), [(botocore, "1.43.40", True), (boto3, "1.34.46", True), (boto3, "1.44.0", False)])
 def test_an_old_sdk_is_refused(cloud, run, name, monkeypatch, sdk, version, refused):
     monkeypatch.setattr(sdk, "__version__", version)
-    assert bool(_aws.sdk_problem()) == refused
+    assert bool(client.sdk_problem()) == refused
     if not refused:
         return
     cloud.control.forget_calls()
@@ -39,13 +39,13 @@ def test_the_inventory_refuses_an_old_sdk(monkeypatch):
 
 
 def test_the_needed_sdk_is_documented(repository):
-    assert f"boto3>={_aws.LEAST_SDK.rsplit('.', 1)[0]}'" in (repository / "README.md").read_text()
+    assert f"boto3>={client.LEAST_SDK.rsplit('.', 1)[0]}'" in (repository / "README.md").read_text()
 
 
 def test_what_a_client_of_s3_does_to_its_model_does_not_reach_others(cloud):
     """Clients take the bucket out of the paths of operations. A cloud in this process routes by them."""
-    client = cloud.client("s3")
-    client.create_bucket(Bucket="models")
-    assert client.meta.service_model.operation_model("CreateBucket").http["requestUri"] == ""
+    s3 = cloud.client("s3")
+    s3.create_bucket(Bucket="models")
+    assert s3.meta.service_model.operation_model("CreateBucket").http["requestUri"] == ""
     model = botocore.session.get_session().get_service_model("s3")
     assert model.operation_model("CreateBucket").http["requestUri"] == "/{Bucket}"

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.registry import VALIDATORS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
 
 from .conftest import REGION, ModuleFailed
 

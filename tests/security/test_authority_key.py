@@ -14,9 +14,9 @@ from pathlib import Path
 
 import boto3
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils import _aws
-from ansible_collections.deeplearning.cluster.plugins.module_utils._authority_key import key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition as role
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import client
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key
 from botocore.exceptions import ClientError
 from integration.conftest import ModuleFailed
 
@@ -196,7 +196,7 @@ def test_a_policy_that_locks_its_creator_out_is_refused(cloud, name, operator):
 
 
 def test_a_key_that_gets_no_alias_is_named_and_deleted(cloud, run, name, monkeypatch):
-    monkeypatch.setattr(_aws, "DENIED_TIMEOUT", 5)
+    monkeypatch.setattr(client, "DENIED_TIMEOUT", 5)
     fault = {"service": "kms", "action": "CreateAlias", "code": "AccessDeniedException", "status": 400}
     cloud.control.set_faults([{**fault, "times": 2}])
     assert run("ssh_authority", cluster=f"{name}-late", create_kms_key=True)["changed"]

@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import local_code, records, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils.python_environment import Place
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import Place
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.modules import python_environment, training_job, training_job_report
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root does it")
@@ -286,21 +287,21 @@ def test_a_report_is_not_written_through_a_link(folder, paths, target):
 
 def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkeypatch):
     """L2: and nobody else can hold it."""
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._job import units
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 
-    monkeypatch.setattr(units.records, "LOCK", str(tmp_path / "lock"))
-    monkeypatch.setattr(units, "PATIENCE", 0.3)
-    with units.exclusive(), pytest.raises(units.UnitError, match=r"another run has held .*/lock for 0 s"), units.exclusive():
+    monkeypatch.setattr(systemd.records, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(systemd, "PATIENCE", 0.3)
+    with systemd.exclusive(), pytest.raises(systemd.UnitError, match=r"another run has held .*/lock for 0 s"), systemd.exclusive():
         pass
     assert os.stat(tmp_path / "lock").st_mode & 0o777 == 0o600
 
 
 def test_a_broken_note_of_a_job_is_forgotten(tmp_path, monkeypatch):
     """L3: only notes of root's own are read, and none of them ends a start."""
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._job import units
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 
-    monkeypatch.setattr(units, "STARTED", str(tmp_path / "started"))
-    monkeypatch.setattr(units, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
+    monkeypatch.setattr(systemd, "STARTED", str(tmp_path / "started"))
+    monkeypatch.setattr(systemd, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
     (tmp_path / "started").mkdir()
     for name, text in {
         "a-rank0": '{"job": "a", "gpus": [0], "cwd": "/a"}',
@@ -311,5 +312,5 @@ def test_a_broken_note_of_a_job_is_forgotten(tmp_path, monkeypatch):
         (tmp_path / "started" / f"{name}.json").write_text(text)
         if name != "gone-rank0":
             (tmp_path / "jobs" / name).mkdir(parents=True)
-    assert [note["job"] for note in units.other_jobs("mine")] == ["a"]
+    assert [note["job"] for note in systemd.other_jobs("mine")] == ["a"]
     assert sorted(os.listdir(tmp_path / "started")) == ["a-rank0.json"]

@@ -14,8 +14,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import local_code, records, supervisor, units, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._report import files
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    local_code,
+    supervisor,
+    systemd,
+    users,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job, training_job_info
 
 from .test_job_records import DESCRIPTION, RECORD, Jobs
@@ -124,10 +130,10 @@ def memory(tmp_path, monkeypatch):
 
 def test_memory_files_and_processes_are_left_for_root(memory):
     commands = []
-    units._shared_memory(lambda command: (commands.append(command), (0, "", ""))[1], "digits", pwd.getpwuid(os.geteuid()))
+    systemd._shared_memory(lambda command: (commands.append(command), (0, "", ""))[1], "digits", pwd.getpwuid(os.geteuid()))
     options = commands[0][commands[0].index("-o") + 1].split(",")
     assert {"size=90%", "nr_inodes=1048576"} < set(options)
-    assert "TasksMax=65536" in units.PROPERTIES
+    assert "TasksMax=65536" in systemd.PROPERTIES
 
 
 @pytest.fixture
@@ -143,12 +149,12 @@ def deep(memory):
 
 def test_a_deep_tree_in_shared_memory_is_in_nobodys_way(deep, memory):
     account = pwd.getpwuid(os.geteuid())
-    units._shared_memory(lambda _command: (0, "", ""), "digits", account)
+    systemd._shared_memory(lambda _command: (0, "", ""), "digits", account)
     assert os.listdir(memory / "shm") == ["digits"]
 
 
 def test_stop_removes_a_deep_tree(deep):
-    units.remove_shared_memory("greedy")
+    systemd.remove_shared_memory("greedy")
     assert not deep.exists()
 
 
@@ -203,9 +209,9 @@ def test_many_units_together_leave_processes_for_root(memory, monkeypatch):
         commands.append(command)
         return (1, "", "Unknown unit") if "set-property" in command else (0, "", "")
 
-    place = units.Place(pwd.getpwuid(os.geteuid()), "/usr/bin/python3", None)
-    with pytest.raises(units.UnitError, match=r"set-property deeplearning.slice failed: Unknown unit"):
-        units.start(run, "digits", place, [])
+    place = systemd.Place(pwd.getpwuid(os.geteuid()), "/usr/bin/python3", None)
+    with pytest.raises(systemd.UnitError, match=r"set-property deeplearning.slice failed: Unknown unit"):
+        systemd.start(run, "digits", place, [])
     assert commands[-1] == ["systemctl", "set-property", "--runtime", "deeplearning.slice", "TasksMax=80%"]
     assert records.slice_name("digits").startswith("deeplearning-"), "its parent is deeplearning.slice"
 
@@ -217,7 +223,7 @@ def test_a_stop_deletes_what_the_job_holds_in_memory(memory, monkeypatch, is_run
         (memory / "shm" / job / "folder/file").write_text("x")
     (memory / "jobs/digits-2-rank0").mkdir(parents=True)
     for name, answer in {"active_units": ["x"] * is_running, "processes": [], "stop": None, "running_jobs": []}.items():
-        monkeypatch.setattr(units, name, lambda *_arguments, answer=answer: answer)
+        monkeypatch.setattr(systemd, name, lambda *_arguments, answer=answer: answer)
 
     class Module:
         params = {"name": "digits"}

@@ -7,9 +7,10 @@ import os
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import look, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import torchrun
-from ansible_collections.deeplearning.cluster.plugins.module_utils._report import files, progress
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job_info as module
 
 DESCRIPTION = {"name": "honest", "script": "train.py", "launcher": "torchrun", "created": 1790000000.0}
@@ -197,7 +198,7 @@ def test_the_supervisor_goes_on_beside_bad_records(tmp_path):
 
 def test_one_job_tells_of_its_bad_files_too(jobs):
     jobs.add("bad", rank0="{")
-    found = look.look(records.Paths(str(jobs.directory / "bad")), 60)
+    found = status.look(records.Paths(str(jobs.directory / "bad")), 60)
     assert (found["state"], len(found["problems"])) == ("pending", 1)
 
 

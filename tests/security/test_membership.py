@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils import storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition as role
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 from integration.conftest import FAST, REGION, ModuleFailed
 from integration.test_cluster import instances, steps
 from local_cloud.testing import wait_until
@@ -228,10 +228,10 @@ def test_storage_that_is_none(cloud, run, definition, name, inventory):
 @pytest.mark.parametrize(
     ("mount", "value"),
     [
-        *((lambda text: storage.efs(text, REGION, "/efs"), value) for key, value in BAD_STORAGE if key.endswith("file-system")),
-        *((lambda text: storage.efs("fs-1", REGION, "/efs", address=text), value) for key, value in BAD_STORAGE if key.endswith("address")),
-        *((lambda text: storage.efs("fs-1", REGION, text), value) for value in BAD_MOUNT_POINTS),
-        *((lambda text: storage.lustre(text, "/fsx"), value) for key, value in BAD_STORAGE if key.endswith("source")),
+        *((lambda text: mounts.efs(text, REGION, "/efs"), value) for key, value in BAD_STORAGE if key.endswith("file-system")),
+        *((lambda text: mounts.efs("fs-1", REGION, "/efs", address=text), value) for key, value in BAD_STORAGE if key.endswith("address")),
+        *((lambda text: mounts.efs("fs-1", REGION, text), value) for value in BAD_MOUNT_POINTS),
+        *((lambda text: mounts.lustre(text, "/fsx"), value) for key, value in BAD_STORAGE if key.endswith("source")),
     ],
 )
 def test_the_module_writes_no_such_storage_into_fstab_either(mount, value):

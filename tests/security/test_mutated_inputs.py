@@ -19,13 +19,19 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import jobs_on
-from ansible_collections.deeplearning.cluster.plugins.module_utils import ssh_certificates
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data import tools
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data.source import DataError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.look import look
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import activities, console, facts, membership
-from ansible_collections.deeplearning.cluster.plugins.module_utils._report import progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
+    activities,
+    console,
+    inventory,
+    membership,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job, training_job_info, training_job_report
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
@@ -217,8 +223,8 @@ def see(jobs):
     }
     with contextlib.suppress(OSError, ValueError):
         job = training_job_info.watch(paths, params)
-        shown += [*job["lines"], *text.log_lines(job["logs"], job["processes"]), *text.summary(job, job["metrics"])]
-        shown += text.failure_message(job).split("\n") if "failure" in job else []
+        shown += [*job["lines"], *messages.log_lines(job["logs"], job["processes"]), *messages.summary(job, job["metrics"])]
+        shown += messages.failure_message(job).split("\n") if "failure" in job else []
     with contextlib.suppress(OSError, ValueError):
         report = training_job_report.collect(paths, 60)
         assert "<script" not in page.render(json.loads(json.dumps(report)), None)
@@ -323,7 +329,7 @@ def test_instances_with_other_tags(seed):
         "Tags": [{"Key": "deeplearning:cluster", "Value": "bert"}, {"Key": "deeplearning:number", "Value": str(noise.choice(NASTY))}],
     }
     with contextlib.suppress(membership.MembershipError):
-        found = facts.nodes("bert", [*instances, foreign])
+        found = inventory.nodes("bert", [*instances, foreign])
         assert [node.instance_id for node in found if node.number < 3] == [each["InstanceId"] for each in instances[:2]]
         assert foreign["InstanceId"] not in {node.instance_id for node in found}
 
@@ -344,8 +350,8 @@ def test_a_damaged_console(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_damaged_public_key(seed):
     with contextlib.suppress(ValueError):
-        key = ssh_certificates.bare_key(mutated_text(KEYS, random.Random(seed)))
-        assert ssh_certificates.PUBLIC_KEY.fullmatch(key)
+        key = certificates.bare_key(mutated_text(KEYS, random.Random(seed)))
+        assert certificates.PUBLIC_KEY.fullmatch(key)
         assert "\n" not in key
 
 

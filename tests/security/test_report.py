@@ -7,8 +7,8 @@ import copy
 import json
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import RECORDS_LIMIT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._report import progress
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 
 from .test_answers import ON_NODES, Nodes

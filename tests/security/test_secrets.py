@@ -7,7 +7,7 @@ import os
 import tarfile
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data import tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 

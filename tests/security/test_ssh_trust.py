@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.action import ssh_files as action
-from ansible_collections.deeplearning.cluster.plugins.module_utils import ssh_certificates
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
 from ansible_collections.deeplearning.cluster.plugins.modules import ssh_trust
 from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority import generate, parameter_name, public_key
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_files
@@ -152,8 +152,8 @@ class Trust(Project):
         argv = ["ssh", "-F", str(self.directory / "config"), "-o", "BatchMode=yes", "-o", "ControlPath=none", name, "true"]
         return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
-    def certificate(self, number: int, name: str) -> ssh_certificates.Certificate:
-        return ssh_certificates.parse_certificate(self.hosts[number - 1].ssh(f"cat /etc/ssh/deeplearning/{name}-cert.pub").stdout)
+    def certificate(self, number: int, name: str) -> certificates.Certificate:
+        return certificates.parse_certificate(self.hosts[number - 1].ssh(f"cat /etc/ssh/deeplearning/{name}-cert.pub").stdout)
 
 
 FRESH = ("-e", "ansible_ssh_args=-C")  # no connection that an earlier run has left open

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import units
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 
 from .test_answers import Nodes
 
@@ -25,10 +25,10 @@ def test_running_jobs_are_those_with_a_service_that_has_not_ended():
         ("system.slice", "active"),
     ]
     shown = "\n".join(f"Slice={slice_}\nActiveState={state}\n" for slice_, state in states)
-    assert units.running_jobs(lambda command: (0, shown, "")) == ["digits", "digits-2"]
-    assert units.running_jobs(lambda command: (0, "\n", "")) == []
-    with pytest.raises(units.UnitError, match="systemctl show failed: no bus"):
-        units.running_jobs(lambda command: (1, "", "no bus"))
+    assert systemd.running_jobs(lambda command: (0, shown, "")) == ["digits", "digits-2"]
+    assert systemd.running_jobs(lambda command: (0, "\n", "")) == []
+    with pytest.raises(systemd.UnitError, match="systemctl show failed: no bus"):
+        systemd.running_jobs(lambda command: (1, "", "no bus"))
 
 
 def test_stopping_asks_no_storage():

@@ -11,9 +11,10 @@ import subprocess
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils import storage, validation
-from ansible_collections.deeplearning.cluster.plugins.module_utils._network import definition as network
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import facts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import definition as network
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import inventory
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 from hosts.cluster import Cluster
 from local_cloud.host_interface import OPEN
 from local_cloud.hosts.podman import as_root
@@ -21,8 +22,8 @@ from local_cloud.testing import bare_hosts
 
 FILE_SYSTEM = "fs-0123456789abcdef0"
 REGION = "us-east-1"
-PLAIN = storage.efs(FILE_SYSTEM, REGION, "/efs", encrypted=False)
-TLS = storage.efs(FILE_SYSTEM, REGION, "/efs", encrypted=True)
+PLAIN = mounts.efs(FILE_SYSTEM, REGION, "/efs", encrypted=False)
+TLS = mounts.efs(FILE_SYSTEM, REGION, "/efs", encrypted=True)
 CLIENT = "/usr/local/sbin/mount.efs"
 POINT = "fsap-0123456789abcdef0"
 #: What the collection wrote before it had any thought of this.
@@ -33,7 +34,7 @@ OLD = PLAIN.entry.replace(",nosuid,nodev", "")
 def hosts(tmp_path_factory):
     """Two hosts whose mounts, fstab and boot scripts are as an earlier version of the collection left them."""
     folder = tmp_path_factory.mktemp("storage")
-    script = storage.boot_script([PLAIN], "ubuntu").replace(PLAIN.entry, OLD)
+    script = mounts.boot_script([PLAIN], "ubuntu").replace(PLAIN.entry, OLD)
     with bare_hosts(folder, count=2) as (runtime, booted):
         runtime.export(FILE_SYSTEM, [PLAIN.source.split(":", maxsplit=1)[0]])
         for host in booted:
@@ -42,7 +43,7 @@ def hosts(tmp_path_factory):
                 f"sudo mv {CLIENT} {CLIENT}.away && sudo mkdir -p /efs"
                 f" && echo {shlex.quote(OLD)} | sudo tee -a /etc/fstab && sudo mount /efs && sudo chown ubuntu: /efs"
             )
-            host.ssh(f"printf %s {shlex.quote(script)} | sudo install -m 755 /dev/stdin {storage.SCRIPT_PATH}")
+            host.ssh(f"printf %s {shlex.quote(script)} | sudo install -m 755 /dev/stdin {mounts.SCRIPT_PATH}")
         yield Cluster(folder, runtime, booted)
 
 
@@ -91,9 +92,9 @@ def test_a_boot_mounts_as_safely_as_the_role(hosts):
     """Also where the host was launched with the boot script of an earlier version."""
     host = hosts.hosts[1]
     configure(hosts)
-    host.ssh("sudo umount /efs && sudo timeout 60 " + storage.SCRIPT_PATH)
+    host.ssh("sudo umount /efs && sudo timeout 60 " + mounts.SCRIPT_PATH)
     assert entries(host) == [PLAIN.entry]
-    assert storage.mounted_at(host.ssh("cat /proc/self/mountinfo").stdout, "/efs").is_safe
+    assert mounts.mounted_at(host.ssh("cat /proc/self/mountinfo").stdout, "/efs").is_safe
     assert configure(hosts).count("changed=0") == 2
 
 
@@ -181,10 +182,10 @@ def test_through_an_access_point_a_host_sees_its_directory_alone(hosts):
     configure(hosts)
 
 
-@pytest.mark.parametrize("described", [PLAIN, TLS, storage.lustre("a@tcp:/b", "/fsx")])
+@pytest.mark.parametrize("described", [PLAIN, TLS, mounts.lustre("a@tcp:/b", "/fsx")])
 def test_no_kind_of_storage_brings_privileges_or_devices(described):
     assert {"nosuid", "nodev"} <= set(described.options.split(","))
-    assert ",nosuid,nodev" in storage.boot_script([described], "ubuntu")
+    assert ",nosuid,nodev" in mounts.boot_script([described], "ubuntu")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_no_kind_of_storage_brings_privileges_or_devices(described):
     ],
 )
 def test_the_whole_internet_in_parts_is_refused(cidrs):
-    assert any("opens SSH to" in finding for finding in validation.ssh_cidrs(cidrs, False))
+    assert any("opens SSH to" in finding for finding in rules.ssh_cidrs(cidrs, False))
 
 
 def test_without_lustre_nothing_outside_reaches_the_nodes():
@@ -240,4 +241,4 @@ def test_a_tag_that_is_gone_does_not_mean_plain_nfs(tags, through_tls):
         "PrivateIpAddress": "10.0.0.4",
         "Tags": [{"Key": key, "Value": value} for key, value in {"deeplearning:file-system": FILE_SYSTEM, **tags}.items()],
     }
-    assert facts._node("bert", "master", 1, instance).file_system_tls == through_tls
+    assert inventory._node("bert", "master", 1, instance).file_system_tls == through_tls

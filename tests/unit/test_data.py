@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.action.dataset import text
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data import shares, source, stager, tools
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data.background import Background
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data.source import DataError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import shares, source, stager, tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.background import Background
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.modules import dataset as module
 from local_cloud.testing import wait_until
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action.python_environment import read_requirements
-from ansible_collections.deeplearning.cluster.plugins.module_utils import python_environment as environments
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import definition as environments
 from ansible_collections.deeplearning.cluster.plugins.modules import python_environment as module
 
 PYTHON = environments.Interpreter("/usr/bin/python3", "x86_64", "3.10")

@@ -10,9 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.action.training_job import ActionModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import fabric_environment, missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError, Process
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.fabric import fabric_environment, missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job
 
 FABRIC = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}

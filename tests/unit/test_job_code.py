@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import local_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_code
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import command, mpi, torchrun
 
 TORCHRUN = """[rank 2] step 1
@@ -120,7 +120,7 @@ def test_the_rank_that_was_first_is_named_and_heard(tmp_path, process, log, how,
     path = tmp_path / "log"
     if log is not None:
         path.write_text(log)
-    found = look.last_words(process, str(path), LAUNCHERS[process["name"]] if process is not PLAIN else command.LAUNCHER)
+    found = status.last_words(process, str(path), LAUNCHERS[process["name"]] if process is not PLAIN else command.LAUNCHER)
     assert found["how"] == how
     assert found["log"] == str(path)
     assert (found["lines"][:1], found["lines"][-1:]) == (([first], [last]) if log else ([], []))
@@ -130,10 +130,10 @@ def test_a_process_that_was_stopped_has_nothing_to_say(tmp_path):
     path = tmp_path / "log"
     path.write_text("SignalException: Process 927 got signal: 15\n")
     stopped = {**SINGLE, "state": "stopped", "reason": "was stopped"}
-    assert look.last_words(stopped, str(path), torchrun.LAUNCHER) == {"how": "was stopped", "log": str(path), "lines": []}
+    assert status.last_words(stopped, str(path), torchrun.LAUNCHER) == {"how": "was stopped", "log": str(path), "lines": []}
 
 
 def test_what_a_rank_has_said_long_before_others_is_found(tmp_path):
     path = tmp_path / "log"
     path.write_text("[rank 3] the disk is full\n" + "[rank 2] waits\n" * 5000 + TORCHRUN.format(status=1).split("full\n")[1])
-    assert look.last_words(AGENT, str(path), torchrun.LAUNCHER)["lines"] == ["[rank 3] the disk is full"]
+    assert status.last_words(AGENT, str(path), torchrun.LAUNCHER)["lines"] == ["[rank 3] the disk is full"]

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._report.progress import Progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.progress import Progress
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 

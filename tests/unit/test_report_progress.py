@@ -6,9 +6,9 @@ import json
 import math
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
-from ansible_collections.deeplearning.cluster.plugins.module_utils._report import files, progress
 
 START = 1_790_000_000.0
 

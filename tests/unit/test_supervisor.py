@@ -15,7 +15,8 @@ import time
 from multiprocessing.connection import Client
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, supervisor, units
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import supervisor, systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from local_cloud.testing import wait_until
 
 
@@ -23,7 +24,7 @@ from local_cloud.testing import wait_until
 def program(tmp_path_factory):
     """The supervisor as it is copied to hosts."""
     path = tmp_path_factory.mktemp("program") / "supervisor.zip"
-    path.write_bytes(units.program())
+    path.write_bytes(systemd.program())
     return path
 
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import training_job as action
-from ansible_collections.deeplearning.cluster.plugins.module_utils import metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job as module
 
@@ -108,9 +108,9 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
         started.extend(spec["rank"] for spec in specs)
 
     monkeypatch.setattr(module.records, "LOCK", str(tmp_path / "lock"))
-    monkeypatch.setattr(module.units, "active_units", active_units)
-    monkeypatch.setattr(module.units, "start", start)
-    monkeypatch.setattr(module.units, "refuse_nfs", lambda run, user: "")
+    monkeypatch.setattr(module.systemd, "active_units", active_units)
+    monkeypatch.setattr(module.systemd, "start", start)
+    monkeypatch.setattr(module.systemd, "refuse_nfs", lambda run, user: "")
     monkeypatch.setattr(module, "read_metadata", lambda generation: {"number": 3, "gpu_count": 0})
     module.make_directories(paths)
     user = pwd.getpwuid(os.getuid()).pw_name
@@ -138,7 +138,7 @@ def test_the_loopback_interface_has_the_loopback_address():
 )
 def test_jobs_on_one_host_have_gpus_and_directories_of_their_own(paths, monkeypatch, own, other, message):
     beside = {"job": "other", "gpus": [], "cwd": "/efs/jobs/other/code", **other}
-    monkeypatch.setattr(module.units, "other_jobs", lambda name: [beside])
+    monkeypatch.setattr(module.systemd, "other_jobs", lambda name: [beside])
     specs = [{"name": "rank0", "host": "w1", "gpus": [], "cwd": paths.code, **own}]
     if message is None:
         module.check_place("digits", specs)

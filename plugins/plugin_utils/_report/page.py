@@ -11,9 +11,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, text
-from ansible_collections.deeplearning.cluster.plugins.module_utils._report import files
-from ansible_collections.deeplearning.cluster.plugins.module_utils._report import progress as reported
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress as reported
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 from jinja2 import Environment, StrictUndefined, Template
@@ -178,10 +179,10 @@ def size(count: float) -> str:
 FILTERS = {
     "short": short,
     "bytes": size,
-    "moment": text.moment,
-    "duration": text.duration,
+    "moment": messages.moment,
+    "duration": messages.duration,
     "title_of": records.title,
-    "failure_sentence": text.failure_sentence,
+    "failure_sentence": messages.failure_sentence,
 }
 
 
@@ -247,8 +248,11 @@ def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     job, progress = report["job"], report["progress"]
     hosts = list(dict.fromkeys(process["host"] for process in job["processes"]))
     rows = [
-        ("began", text.moment(report["start"])),
-        ("ended" if report["over"] else "so far", f"{text.moment(report['end'])}, after {text.duration(report['end'] - report['start'])}"),
+        ("began", messages.moment(report["start"])),
+        (
+            "ended" if report["over"] else "so far",
+            f"{messages.moment(report['end'])}, after {messages.duration(report['end'] - report['start'])}",
+        ),
         ("hosts", f"{len(hosts)}: {', '.join(hosts)}" if len(hosts) <= MANY else str(len(hosts))),
     ]
     if progress["step"] is not None:
@@ -266,10 +270,10 @@ def setup(description: Mapping[str, Any], job: Mapping[str, Any], code: Mapping[
         ("launcher", str(job["launcher"])),
         *((name, str(value)) for name, value in (description.get("launcher_options") or {}).items()),
         ("command", shlex.join([*command, *(description.get("arguments") or [])])),
-        ("code", ", ".join(part for part in (text.code(dict(job)), f"digest {code['digest']}") if part)),
+        ("code", ", ".join(part for part in (messages.code(dict(job)), f"digest {code['digest']}") if part)),
     ]
     if description.get("time_limit"):
-        rows.append(("time limit", text.duration(description["time_limit"])))
+        rows.append(("time limit", messages.duration(description["time_limit"])))
     return rows
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import ssh_trust
-from ansible_collections.deeplearning.cluster.plugins.module_utils import ssh_certificates
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
@@ -53,7 +53,7 @@ def test_ssh_keygen_reads_the_source_addresses(tmp_path):
 
 
 def test_parse_reads_what_was_signed():
-    certificate = ssh_certificates.parse_certificate(signed("host"))
+    certificate = certificates.parse_certificate(signed("host"))
     assert certificate.kind == "host"
     assert certificate.public_key == PUBLIC
     assert certificate.authority == AUTHORITY_PUBLIC
@@ -65,14 +65,14 @@ def test_parse_reads_what_was_signed():
 @pytest.mark.parametrize("line", ["", "ssh-ed25519 AAAA", "ssh-ed25519-cert-v01@openssh.com AAAA", "ssh-ed25519-cert-v01@openssh.com %%"])
 def test_parse_refuses(line):
     with pytest.raises(ValueError, match="certificate"):
-        ssh_certificates.parse_certificate(line)
+        certificates.parse_certificate(line)
 
 
 def test_parse_refuses_a_cut_certificate():
     name, blob = signed("host").split()[:2]
     for length in range(4, len(blob) - 120, 40):
         with pytest.raises(ValueError, match="certificate"):
-            ssh_certificates.parse_certificate(f"{name} {blob[:length]}")
+            certificates.parse_certificate(f"{name} {blob[:length]}")
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_renewal(changes, reason):
         "renew_days": 30,
         **changes,
     }
-    terms = ssh_certificates.Terms(*(given[name] for name in ("kind", "principals", "authority", "validity_days", "renew_days")))
-    found = ssh_certificates.renewal_reason(given["certificate"], given["public_key"], terms, given["now"])
+    terms = certificates.Terms(*(given[name] for name in ("kind", "principals", "authority", "validity_days", "renew_days")))
+    found = certificates.renewal_reason(given["certificate"], given["public_key"], terms, given["now"])
     assert found is None if reason is None else reason in found
 
 
@@ -114,15 +114,15 @@ def test_renewal(changes, reason):
     [(SOURCES, SOURCES, None), ([], SOURCES, "other addresses"), (SOURCES, [], "other addresses"), ([], [], None)],
 )
 def test_a_certificate_for_other_addresses_is_replaced(signed_for, wanted, reason):
-    terms = ssh_certificates.Terms("user", ["ubuntu"], AUTHORITY_PUBLIC, 100, 30, wanted)
-    found = ssh_certificates.renewal_reason(signed("user", source_addresses=signed_for), PUBLIC, terms, time.time())
+    terms = certificates.Terms("user", ["ubuntu"], AUTHORITY_PUBLIC, 100, 30, wanted)
+    found = certificates.renewal_reason(signed("user", source_addresses=signed_for), PUBLIC, terms, time.time())
     assert found is None if reason is None else reason in found
 
 
 def test_a_host_does_not_choose_its_names():
     need = {"host": {"public_key": PUBLIC, "principals": ["deeplearning-master"], "reason": "there is none"}}
     line = ssh_trust.certificates(need, ARGUMENTS, AUTHORITY)["host_certificate"]
-    assert ssh_certificates.parse_certificate(line).principals == tuple(NAMES)
+    assert certificates.parse_certificate(line).principals == tuple(NAMES)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_a_revoked_host_gets_no_certificate():
 
 
 def test_ssh_keygen_finds_revoked_certificates(tmp_path):
-    (tmp_path / "krl").write_bytes(ssh_certificates.revocation_list(AUTHORITY_PUBLIC, ["i-1", "ubuntu@i-1"]))
-    (tmp_path / "nothing").write_bytes(ssh_certificates.revocation_list(AUTHORITY_PUBLIC, []))
+    (tmp_path / "krl").write_bytes(certificates.revocation_list(AUTHORITY_PUBLIC, ["i-1", "ubuntu@i-1"]))
+    (tmp_path / "nothing").write_bytes(certificates.revocation_list(AUTHORITY_PUBLIC, []))
     for kind in ("host", "user"):
         for name, key_id in (("revoked", "i-1"), ("other", "i-2")):
             (tmp_path / name).write_text(signed(kind, principals=[key_id]))
@@ -179,6 +179,6 @@ def test_ssh_keygen_finds_revoked_certificates(tmp_path):
 def test_known_hosts_line_is_there_once():
     line = f"@cert-authority deeplearning-*,demo-* {AUTHORITY_PUBLIC} deeplearning.cluster:demo\n"
     old = f"github.com ssh-ed25519 AAAA\n@cert-authority * {PUBLIC} deeplearning.cluster:demo"
-    new = ssh_certificates.replace_known_hosts_line(old, "demo", AUTHORITY_PUBLIC, ["deeplearning-*", "demo-*"])
+    new = certificates.replace_known_hosts_line(old, "demo", AUTHORITY_PUBLIC, ["deeplearning-*", "demo-*"])
     assert new == "github.com ssh-ed25519 AAAA\n" + line
-    assert ssh_certificates.replace_known_hosts_line(new, "demo", AUTHORITY_PUBLIC, ["deeplearning-*", "demo-*"]) == new
+    assert certificates.replace_known_hosts_line(new, "demo", AUTHORITY_PUBLIC, ["deeplearning-*", "demo-*"]) == new

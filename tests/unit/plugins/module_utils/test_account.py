@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.account import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.account import (
     Quota,
     VpcQuota,
     families,
     quotas,
     vcpu_quota,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils.unit import Request
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
 
 STANDARD = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"

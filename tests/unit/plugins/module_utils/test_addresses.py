@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._network.addresses import AddressPlanError, network, room, subnets
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.addresses import AddressPlanError, network, room, subnets
 
 
 def test_default_range_is_cut_into_eight():

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition as role
-from ansible_collections.deeplearning.cluster.plugins.module_utils._network import adopted, endpoint_services
-from ansible_collections.deeplearning.cluster.plugins.module_utils._validators.network import ALL_TCP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted, endpoint_services
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.network import ALL_TCP
 
 LOCAL = {"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local", "State": "active"}
 DEFAULT = {"DestinationCidrBlock": "0.0.0.0/0", "State": "active"}

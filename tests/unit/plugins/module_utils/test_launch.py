@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import CloudError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import images, instance_types, launch_templates, volumes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, launch_templates, volumes
 
 BOTH = ("interface", "efa", "efa-only")
 

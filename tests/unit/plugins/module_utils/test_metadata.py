@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils import metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 
 WORKERS = [
     {"number": 1, "name": "deeplearning-worker1", "address": "10.0.0.4"},

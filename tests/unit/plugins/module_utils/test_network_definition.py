@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._network import definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import Address, Ref
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref
 
 SUBNETS = {"private-a": "10.0.0.0/19", "public-a": "10.0.128.0/19", "private-b": "10.0.32.0/19", "public-b": "10.0.160.0/19"}
 PRIVATE_SUBNETS = {key: cidr for key, cidr in SUBNETS.items() if key.startswith("private")}

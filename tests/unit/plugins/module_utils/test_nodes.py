@@ -8,13 +8,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes import groups
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.activities import Launches, explain
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.console import host_keys
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.definition import assign_numbers, numbers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.members import leaving
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.membership import MembershipError, problems
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import host_keys
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import assign_numbers, numbers
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import leaving
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError, problems
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONSOLE = """[   11.2] cloud-init[500]: -----BEGIN SSH HOST KEY KEYS-----

@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.execute import ApplyError, apply_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.plan import Action, ForbiddenChange, Kind, make_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import ApplyError, apply_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, ForbiddenChange, Kind, make_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import (
     KNOWN_AFTER_APPLY,
     UNKNOWN,
     Address,

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils import _regions
-from ansible_collections.deeplearning.cluster.plugins.module_utils._data import bucket
-from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_role import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import regions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket import bucket
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._instance_rol
     ],
 )
 def test_names_of_a_partition(region, partition, suffix):
-    found = _regions.partition_of(region)
+    found = regions.partition_of(region)
     assert (found.name, found.dns_suffix) == (partition, suffix)
     objects = definition.policy(region, ["data"], [])["Statement"][2]["Resource"]
     assert objects == [f"arn:{partition}:s3:::data/*"]
@@ -41,4 +41,4 @@ def test_who_may_have_the_role(region, services):
 @pytest.mark.parametrize("region", ["aws-global", "aws-cn-global", "aws-us-gov-global", "us-east-9", "mars"])
 def test_what_is_no_region_is_refused(region):
     with pytest.raises(ValueError, match=f"region: '{region}' is not an AWS region. Regions that could be meant: "):
-        _regions.valid_region(region)
+        regions.valid_region(region)

@@ -9,26 +9,26 @@ from types import SimpleNamespace
 
 import botocore.session
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils import storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import CloudError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._file_system import definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._file_system import resources as file_system_resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._lustre import resources as lustre_resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._lustre.definition import EVENTS, data_repository
-from ansible_collections.deeplearning.cluster.plugins.module_utils._network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._network import resources as network_resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils.unit import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import resources as network_resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import resources as file_system_resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import resources as lustre_resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import EVENTS, data_repository
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 from botocore.stub import Stubber
 
 SOURCE = "fs-1.efs.us-east-1.amazonaws.com:/"
 ENTRY = f"{SOURCE} /efs nfs4 nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,nosuid,nodev,_netdev,nofail 0 0"
 LUSTRE_SOURCE = "fs-2.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh"
-PLAIN = storage.efs("fs-1", "us-east-1", "/efs", encrypted=False)
-EITHER = storage.efs("fs-1", "us-east-1", "/efs")
-TLS = storage.efs("fs-1", "us-east-1", "/efs", encrypted=True)
-POINT = storage.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1")
-LUSTRE = storage.lustre(LUSTRE_SOURCE, "/fsx")
+PLAIN = mounts.efs("fs-1", "us-east-1", "/efs", encrypted=False)
+EITHER = mounts.efs("fs-1", "us-east-1", "/efs")
+TLS = mounts.efs("fs-1", "us-east-1", "/efs", encrypted=True)
+POINT = mounts.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1")
+LUSTRE = mounts.lustre(LUSTRE_SOURCE, "/fsx")
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ LUSTRE = storage.lustre(LUSTRE_SOURCE, "/fsx")
     [
         (PLAIN, ENTRY),
         (EITHER, ENTRY),
-        (storage.efs("fs-1", "us-east-1", "/efs", address="10.1.0.4"), ENTRY.replace(SOURCE, "10.1.0.4:/")),
+        (mounts.efs("fs-1", "us-east-1", "/efs", address="10.1.0.4"), ENTRY.replace(SOURCE, "10.1.0.4:/")),
         (
-            storage.efs("fs-1", "cn-north-1", "/efs", dns_suffix="amazonaws.com.cn"),
+            mounts.efs("fs-1", "cn-north-1", "/efs", dns_suffix="amazonaws.com.cn"),
             ENTRY.replace("us-east-1.amazonaws.com", "cn-north-1.amazonaws.com.cn"),
         ),
         (TLS, "fs-1:/ /efs efs tls,noresvport,nosuid,nodev,_netdev,nofail 0 0"),
         (
-            storage.efs("fs-1", "us-east-1", "/efs", address="10.1.0.4", encrypted=True),
+            mounts.efs("fs-1", "us-east-1", "/efs", address="10.1.0.4", encrypted=True),
             "fs-1:/ /efs efs tls,noresvport,nosuid,nodev,mounttargetip=10.1.0.4,_netdev,nofail 0 0",
         ),
         (POINT, "fs-1:/ /efs efs tls,noresvport,nosuid,nodev,accesspoint=fsap-1,_netdev,nofail 0 0"),
@@ -57,11 +57,11 @@ def test_fstab_entry(described, entry):
 @pytest.mark.parametrize("path", ["efs", "/", "/a b", "/a;b", ""])
 def test_bad_mount_point(path):
     with pytest.raises(ValueError, match="is not the id of an access point"):
-        storage.efs("fs-1", "us-east-1", "/efs", access_point=f"fsap-1{path},x")
+        mounts.efs("fs-1", "us-east-1", "/efs", access_point=f"fsap-1{path},x")
     with pytest.raises(ValueError, match="mount point"):
-        storage.efs("fs-1", "us-east-1", path)
+        mounts.efs("fs-1", "us-east-1", path)
     with pytest.raises(ValueError, match="mount point"):
-        storage.lustre(LUSTRE_SOURCE, path)
+        mounts.lustre(LUSTRE_SOURCE, path)
 
 
 @pytest.mark.parametrize(
@@ -76,32 +76,32 @@ def test_bad_mount_point(path):
     ],
 )
 def test_replace_entry(before, after):
-    assert storage.replace_entry(before, "/efs", ENTRY) == after
+    assert mounts.replace_entry(before, "/efs", ENTRY) == after
 
 
 def test_replace_entry_respects_others():
     with pytest.raises(ValueError, match="/dev/sdb at /efs"):
-        storage.replace_entry("/dev/sdb /efs ext4 defaults 0 0\n", "/efs", ENTRY)
-    assert storage.replace_entry(f"proc /proc proc\n{ENTRY}\n", "/efs", "") == "proc /proc proc\n"
+        mounts.replace_entry("/dev/sdb /efs ext4 defaults 0 0\n", "/efs", ENTRY)
+    assert mounts.replace_entry(f"proc /proc proc\n{ENTRY}\n", "/efs", "") == "proc /proc proc\n"
 
 
 @pytest.mark.parametrize("described", [PLAIN, TLS, LUSTRE, EITHER])
 def test_the_script_of_a_host_gets_the_entry_of_today(described):
     """A host that was launched with other options would add their entry again at each boot."""
-    script = storage.boot_script([storage.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu")
+    script = mounts.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu")
     old = script.replace(",nosuid,nodev", "")
-    assert storage.replace_in_script(script, described, described) == script
+    assert mounts.replace_in_script(script, described, described) == script
     for way in described.ways:
-        today = storage.boot_script([storage.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu").splitlines()
+        today = mounts.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu").splitlines()
         today = [f"add '{way.entry}' {way.mount_point}" if way.entry in line else line for line in today]
-        assert storage.replace_in_script(old, described, way).splitlines() == [
+        assert mounts.replace_in_script(old, described, way).splitlines() == [
             line.replace(",nosuid,nodev", "") if " /other " in line else line for line in today
         ]
 
 
 def test_what_tls_must_have_is_in_the_script_of_a_host_that_may_do_without():
-    script = storage.boot_script([EITHER], "ubuntu")
-    required = storage.replace_in_script(script, TLS, TLS)
+    script = mounts.boot_script([EITHER], "ubuntu")
+    required = mounts.replace_in_script(script, TLS, TLS)
     assert f"\nadd '{TLS.entry}' /efs\n" in required
     assert ENTRY not in required
 
@@ -120,26 +120,26 @@ MOUNTINFO = f"""\
     ("path", "expected", "right"),
     [
         ("/efs", PLAIN, True),
-        ("/efs", storage.efs("fs-2", "us-east-1", "/efs"), False),
+        ("/efs", mounts.efs("fs-2", "us-east-1", "/efs"), False),
         ("/efs", TLS, False),
         ("/my data", PLAIN, False),
         ("/bound", PLAIN, True),
         ("/bound", LUSTRE, True),
-        ("/tls", storage.efs("fs-1", "us-east-1", "/tls", encrypted=True), True),
-        ("/tls", storage.efs("fs-2", "us-east-1", "/tls", encrypted=True), False),
+        ("/tls", mounts.efs("fs-1", "us-east-1", "/tls", encrypted=True), True),
+        ("/tls", mounts.efs("fs-2", "us-east-1", "/tls", encrypted=True), False),
         ("/tls", TLS, False),
         ("/tls", PLAIN, False),
         ("/fsx", LUSTRE, True),
-        ("/fsx", storage.lustre("fs-2.fsx.us-east-1.amazonaws.com@tcp:/other", "/fsx"), False),
+        ("/fsx", mounts.lustre("fs-2.fsx.us-east-1.amazonaws.com@tcp:/other", "/fsx"), False),
         ("/fsx", PLAIN, False),
     ],
 )
 def test_is_mount_of(path, expected, right):
-    assert storage.is_mount_of(storage.mounted_at(MOUNTINFO, path), expected, ["fs-1.tls.20049", "fs-1.tls.20049+"]) is right
+    assert mounts.is_mount_of(mounts.mounted_at(MOUNTINFO, path), expected, ["fs-1.tls.20049", "fs-1.tls.20049+"]) is right
 
 
 def either(path, file_system="fs-1"):
-    return storage.efs(file_system, "us-east-1", path)
+    return mounts.efs(file_system, "us-east-1", path)
 
 
 @pytest.mark.parametrize(
@@ -155,22 +155,22 @@ def either(path, file_system="fs-1"):
     ],
 )
 def test_either_way_of_efs_is_right_where_it_is_mounted(path, fstab, file_system, kind):
-    mount = storage.mounted_at(MOUNTINFO, path)
-    way = storage.mounted_way(mount, either(path, file_system), fstab, ["fs-1.tls.20049"])
+    mount = mounts.mounted_at(MOUNTINFO, path)
+    way = mounts.mounted_way(mount, either(path, file_system), fstab, ["fs-1.tls.20049"])
     assert (way and way.kind) == kind
 
 
 @pytest.mark.parametrize(("options", "safe"), [("rw,nosuid,nodev,relatime", True), ("rw,nosuid,relatime", False), ("rw", False)])
 def test_a_mount_is_safe_without_setuid_files_and_devices(options, safe):
-    mount = storage.mounted_at(f"90 22 0:45 / /efs {options} shared:50 - nfs4 {SOURCE} rw,nosuid,nodev,vers=4.1\n", "/efs")
+    mount = mounts.mounted_at(f"90 22 0:45 / /efs {options} shared:50 - nfs4 {SOURCE} rw,nosuid,nodev,vers=4.1\n", "/efs")
     assert mount.is_safe is safe
 
 
 def test_the_helper_of_efs_remembers_the_file_system():
-    tunnel = storage.Mount(storage.TUNNEL, "nfs4", "/")
-    deep = storage.efs("fs-1", "us-east-1", "/mnt/efs", encrypted=True)
-    assert storage.is_mount_of(tunnel, deep, ["fs-1.mnt.efs.20049"])
-    assert not storage.is_mount_of(tunnel, deep, ["fs-1.mnt.20049", "fs-1.efs.20049", "fs-2.mnt.efs.20049"])
+    tunnel = mounts.Mount(mounts.TUNNEL, "nfs4", "/")
+    deep = mounts.efs("fs-1", "us-east-1", "/mnt/efs", encrypted=True)
+    assert mounts.is_mount_of(tunnel, deep, ["fs-1.mnt.efs.20049"])
+    assert not mounts.is_mount_of(tunnel, deep, ["fs-1.mnt.20049", "fs-1.efs.20049", "fs-2.mnt.efs.20049"])
 
 
 @pytest.mark.parametrize(
@@ -180,23 +180,23 @@ def test_the_helper_of_efs_remembers_the_file_system():
         (TLS, POINT, False),
         (POINT, TLS, False),
         (POINT, EITHER, False),
-        (storage.efs("fs-1", "us-east-1", "/efs", access_point="fsap-2"), POINT, False),
+        (mounts.efs("fs-1", "us-east-1", "/efs", access_point="fsap-2"), POINT, False),
     ],
 )
-@pytest.mark.parametrize("mount", [storage.Mount(storage.TUNNEL, "nfs4", "/"), storage.Mount("/dev/root", "ext4", "/exports/fs-1")])
+@pytest.mark.parametrize("mount", [mounts.Mount(mounts.TUNNEL, "nfs4", "/"), mounts.Mount("/dev/root", "ext4", "/exports/fs-1")])
 def test_what_is_mounted_through_an_access_point_is_not_the_whole(mount, mounted, expected, right):
-    way = storage.mounted_way(mount, expected, mounted.entry, ["fs-1.efs.20049"])
+    way = mounts.mounted_way(mount, expected, mounted.entry, ["fs-1.efs.20049"])
     assert (way is not None and way.kind == "efs") is right
 
 
 def test_an_access_point_is_not_mounted_in_the_clear():
     with pytest.raises(ValueError, match="EFS needs TLS for it"):
-        storage.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1", encrypted=False)
+        mounts.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1", encrypted=False)
 
 
 def test_mounted_at_takes_the_topmost():
-    assert storage.mounted_at(MOUNTINFO, "/data") is None
-    assert storage.mounted_at(MOUNTINFO + "93 90 0:47 / /efs rw - tmpfs tmpfs rw\n", "/efs").kind == "tmpfs"
+    assert mounts.mounted_at(MOUNTINFO, "/data") is None
+    assert mounts.mounted_at(MOUNTINFO + "93 90 0:47 / /efs rw - tmpfs tmpfs rw\n", "/efs").kind == "tmpfs"
 
 
 @pytest.mark.parametrize(
@@ -217,18 +217,18 @@ def test_mounted_at_takes_the_topmost():
     ],
 )
 def test_explain(output, described, expected):
-    assert re.search(expected, storage.explain(output, described))
+    assert re.search(expected, mounts.explain(output, described))
 
 
 def test_cloud_config_has_the_entries_of_the_role():
-    config = storage.cloud_config([TLS, LUSTRE], "ubuntu")
+    config = mounts.cloud_config([TLS, LUSTRE], "ubuntu")
     script, unit = (file["content"] for file in config["write_files"])
     for described in (TLS, LUSTRE):
         assert f"add '{described.entry}' {described.mount_point}" in script
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)
     assert config["write_files"][0]["path"] in unit
-    assert ["systemctl", "start", "--no-block", storage.UNIT] in config["runcmd"]
-    assert storage.cloud_config([], "ubuntu") == {}
+    assert ["systemctl", "start", "--no-block", mounts.UNIT] in config["runcmd"]
+    assert mounts.cloud_config([], "ubuntu") == {}
 
 
 class Host:
@@ -263,7 +263,7 @@ class Host:
         here = [self.here(item) for item in storages]
         (self.folder / "fstab").touch()
         self.log.touch()
-        script = storage.boot_script(here, "ubuntu").replace("/etc/fstab", f"{self.folder}/fstab")
+        script = mounts.boot_script(here, "ubuntu").replace("/etc/fstab", f"{self.folder}/fstab")
         done = subprocess.run(
             ["/bin/sh"], input=script, text=True, check=False, capture_output=True, env={"PATH": str(self.tools)}, timeout=60
         )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils import validation
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 
 NODES = {
     "instance_type": "c5.large",
@@ -21,12 +21,12 @@ NODES = {
 
 @pytest.mark.parametrize("name", ["a", "bert", "gpt-2", "a" * 30])
 def test_good_names(name):
-    assert not list(validation.cluster_name(name))
+    assert not list(rules.cluster_name(name))
 
 
 @pytest.mark.parametrize("name", ["", "Bert", "2fast", "a_b", "a-", "a" * 31, "a b", "sg-1"])
 def test_bad_names(name):
-    assert f"cluster: '{name}'" in next(validation.cluster_name(name))
+    assert f"cluster: '{name}'" in next(rules.cluster_name(name))
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_bad_names(name):
     ],
 )
 def test_ssh_cidrs(cidrs, anywhere, message):
-    findings = list(validation.ssh_cidrs(cidrs, anywhere))
+    findings = list(rules.ssh_cidrs(cidrs, anywhere))
     assert bool(findings) == bool(message)
     assert not message or message in findings[0]
 
 
 def test_addresses_are_written_as_aws_does():
-    assert validation.normal_cidr("203.0.113.7") == "203.0.113.7/32"
+    assert rules.normal_cidr("203.0.113.7") == "203.0.113.7/32"
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_addresses_are_written_as_aws_does():
     ],
 )
 def test_nodes(change, message):
-    assert not list(validation.nodes(NODES))
-    (finding,) = validation.nodes({**NODES, **change})
+    assert not list(rules.nodes(NODES))
+    (finding,) = rules.nodes({**NODES, **change})
     assert message in finding
 
 
@@ -92,15 +92,15 @@ def test_nodes(change, message):
     ],
 )
 def test_tags(wanted, message):
-    (finding,) = validation.tags(wanted)
+    (finding,) = rules.tags(wanted)
     assert message in finding
 
 
 def test_good_tags():
-    assert not list(validation.tags({"team": "Sprache und Übersetzung", "cost-center": "a_b@c=1+2/3:4.5", "empty": ""}))
+    assert not list(rules.tags({"team": "Sprache und Übersetzung", "cost-center": "a_b@c=1+2/3:4.5", "empty": ""}))
 
 
 @pytest.mark.parametrize("name", ["s3://data", "data/part", "arn:aws:s3:::data", "Data", "ab", "*"])
 def test_buckets(name):
-    (finding,) = validation.buckets("read_buckets", ["data-1.example", name])
+    (finding,) = rules.buckets("read_buckets", ["data-1.example", name])
     assert f"read_buckets: '{name}' is not the name of a bucket" in finding

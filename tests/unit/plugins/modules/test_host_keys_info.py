@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
 from ansible_collections.deeplearning.cluster.plugins.modules import host_keys_info
 from ansible_collections.deeplearning.cluster.plugins.modules.host_keys_info import Progress, find_host_keys, wait_for_host_keys
 from botocore.exceptions import ClientError

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import InventoryModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._nodes.facts import Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import COLLECTION, misspellings, prefixes, warn_of_misspellings
 
 USED_IN = ("roles/**/*.*", "playbooks/*.yml", "inventory/**/*.yml", "examples/definitions/*.yml", "docs/*.md", "README.md")

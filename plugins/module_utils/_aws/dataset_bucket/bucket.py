@@ -1,0 +1,169 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads and changes the bucket of data sets: private, encrypted, reached through TLS alone. It is never deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    CLUSTER_TAG,
+    Cloud,
+    CloudError,
+    error_code,
+    tag_dict,
+    tag_list,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+COMPONENT = "data"
+BUCKET = Address("bucket", "data")
+BLOCKED = dict.fromkeys(("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"), True)
+TLS_ONLY = "DenyInsecureTransport"
+NO_LISTS = "BucketOwnerEnforced"
+# The region that a bucket is in when its creation names none, and that it must not name
+DEFAULT_REGION = "us-east-1"
+# What S3 answers while a bucket is not known everywhere, or something else about it is being changed
+NOT_YET = ("NoSuchBucket", "OperationAborted")
+Properties = Mapping[str, Any]
+
+
+def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str]) -> Wanted:
+    """The bucket as it should be. Pure."""
+    properties = {
+        "name": name,
+        "region": region,
+        "public_access": False,
+        "access_lists": False,
+        "tls_only": True,
+        "kms_key": kms_key,  # without one, S3 encrypts all the same
+        "tags": tags,
+    }
+    return Wanted(BUCKET, {key: value for key, value in properties.items() if value is not None})
+
+
+def read(cloud: Cloud, name: str) -> list[Found]:
+    """The bucket, if it exists: adopted, which means that nothing about it is changed, if it is not this cluster's."""
+    try:
+        head = cloud.s3.head_bucket(Bucket=name)
+    except ClientError as error:
+        if error_code(error) == "404":
+            return []
+        if error_code(error) == "403":
+            raise CloudError(f"bucket: {name} exists and does not let you in. Choose another name.") from error
+        raise
+    questions: list[Callable[[], Any]] = [
+        lambda: _answer(cloud.s3.get_bucket_tagging, "TagSet", Bucket=name) or [],
+        lambda: _answer(cloud.s3.get_public_access_block, "PublicAccessBlockConfiguration", Bucket=name) or {},
+        lambda: _answer(cloud.s3.get_bucket_ownership_controls, "OwnershipControls", Bucket=name) or {"Rules": []},
+        lambda: _answer(cloud.s3.get_bucket_encryption, "ServerSideEncryptionConfiguration", Bucket=name) or {"Rules": []},
+        lambda: _statements(cloud, name),
+    ]
+    with ThreadPoolExecutor(len(questions)) as pool:
+        tags, access, ownership, encryption, statements = pool.map(lambda question: question(), questions)
+    default: dict[str, Any] = next((rule["ApplyServerSideEncryptionByDefault"] for rule in encryption["Rules"]), {})
+    properties = {
+        "name": name,
+        "region": head.get("BucketRegion", cloud.region),
+        "public_access": access != BLOCKED,
+        "access_lists": [rule["ObjectOwnership"] for rule in ownership["Rules"]] != [NO_LISTS],
+        "tls_only": _tls_only(name, cloud.region) in statements,
+        "kms_key": default.get("KMSMasterKeyID"),
+        "tags": cloud.comparable_tags(tags),
+    }
+    return [Found(BUCKET, name, properties, {"tags": tag_dict(tags)}, adopted=tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster)]
+
+
+def _answer(call: Callable[..., Mapping[str, Any]], key: str, **arguments: Any) -> Any:
+    """What a bucket's configuration is; nothing where it has none."""
+    try:
+        return call(**arguments)[key]
+    except ClientError as error:
+        if error_code(error).startswith("NoSuch") or error_code(error).endswith("NotFoundError"):
+            return None
+        raise
+
+
+def _statements(cloud: Cloud, name: str) -> list[dict[str, Any]]:
+    policy = json.loads(_answer(cloud.s3.get_bucket_policy, "Policy", Bucket=name) or "{}")
+    found = policy.get("Statement", [])
+    return [found] if isinstance(found, dict) else list(found)
+
+
+def _tls_only(name: str, region: str) -> dict[str, Any]:
+    arn = partition_of(region).arn("s3", name)
+    return {
+        "Sid": TLS_ONLY,
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [arn, f"{arn}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+
+
+def _create(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    place = {} if properties["region"] == DEFAULT_REGION else {"LocationConstraint": properties["region"]}
+    cloud.create(
+        "s3",
+        "create_bucket",
+        Bucket=properties["name"],
+        ObjectOwnership=NO_LISTS,
+        CreateBucketConfiguration={**place, "Tags": tag_list(properties["tags"])},
+    )
+    found = Found(address, properties["name"], properties, {"tags": properties["tags"]})
+    for name in ("public_access", *properties.keys() & {"kms_key"}, "tls_only"):
+        cloud.once_allowed(partial(_update, cloud, found, properties, frozenset({name})))
+    return found
+
+
+def _update(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    name = found.id
+    if "public_access" in changed:
+        cloud.once_visible(cloud.s3.put_public_access_block, *NOT_YET, Bucket=name, PublicAccessBlockConfiguration=BLOCKED)
+    if "access_lists" in changed:
+        cloud.s3.put_bucket_ownership_controls(Bucket=name, OwnershipControls={"Rules": [{"ObjectOwnership": NO_LISTS}]})
+    if "kms_key" in changed:
+        default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": properties["kms_key"]}
+        rules = [{"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}]
+        cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
+    if "tls_only" in changed:
+        # What others have put into the policy stays
+        statements = [*_others(_statements(cloud, name)), _tls_only(name, cloud.region)]
+        policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
+        cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, Bucket=name, Policy=policy)
+    if "tags" in changed:
+        tags = {**found.attributes["tags"], **properties["tags"]}
+        cloud.s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tag_list(tags)})
+
+
+def _others(statements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [statement for statement in statements if statement.get("Sid") != TLS_ONLY]
+
+
+def _delete(_cloud: Cloud, found: Found) -> None:
+    raise CloudError(f"The bucket {found.id} holds data and is never deleted.")
+
+
+KINDS = {
+    BUCKET.kind: Kind(
+        BUCKET.kind,
+        _create,
+        _delete,
+        update=_update,
+        updatable=frozenset({"public_access", "access_lists", "tls_only", "kms_key", "tags"}),
+        advice="Choose another name for a bucket in this region, or work in the bucket's.",
+    )
+}

@@ -1,0 +1,30 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The nodes' role and instance profile as one lifecycle unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition, resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.iam_actions import CALLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request, Unit
+
+
+def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
+    # A role of the cluster's own stays until the cluster goes: nodes that were launched with it still use it
+    adopted = request.options.get("instance_profile") if request.present else None
+    return resources.read_adopted(request.cloud, adopted) if adopted else resources.read(request.cloud)
+
+
+def _wanted(request: Request, _found: Sequence[Found]) -> Iterable[Wanted]:
+    cloud, options = request.cloud, request.options
+    if options["instance_profile"]:
+        return []
+    policy = definition.policy(cloud.region, options["read_buckets"], options["write_buckets"], session_manager=options["session_manager"])
+    return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(resources.COMPONENT), options["permissions_boundary"])
+
+
+UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted)

@@ -1,0 +1,125 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the nodes may do in AWS. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import Partition, partition_of
+
+ROLE = Address("role", "nodes")
+INSTANCE_PROFILE = Address("instance_profile", "nodes")
+
+# Operators' policies name it, so that their rights end at the collection's roles whatever other roles are called
+PATH = "/deeplearning/"
+
+# AWS: the custom role with the least permissions for Session Manager
+SESSION_MANAGER_ACTIONS = [
+    "ssm:UpdateInstanceInformation",
+    "ssmmessages:CreateControlChannel",
+    "ssmmessages:CreateDataChannel",
+    "ssmmessages:OpenControlChannel",
+    "ssmmessages:OpenDataChannel",
+]
+
+
+# Who reads the parameter can sign certificates for every node, who writes it is the authority from then on.
+# Systems Manager's managed policies for instances allow reading all parameters, and others attach them to roles of nodes.
+AUTHORITY_ACTIONS = [
+    "ssm:DeleteParameter",
+    "ssm:DeleteParameters",
+    "ssm:GetParameter",
+    "ssm:GetParameterHistory",
+    "ssm:GetParameters",
+    "ssm:LabelParameterVersion",
+    "ssm:PutParameter",
+]
+
+
+def trust_policy(region: str) -> dict[str, Any]:
+    """Who may have the role: instances. China has a name of its own for EC2, and knows the other one for some uses."""
+    partition = partition_of(region)
+    names = [f"ec2.{partition.dns_suffix}"]
+    services: str | list[str] = ["ec2.amazonaws.com", *names] if partition.name == "aws-cn" else names[0]
+    return {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": services}, "Action": "sts:AssumeRole"}],
+    }
+
+
+def name(cluster: str, region: str) -> str:
+    """Roles are global, clusters are not: the name holds the region."""
+    return f"{cluster}-nodes-{region}"
+
+
+def policy(region: str, read_buckets: Sequence[str], write_buckets: Sequence[str], *, session_manager: bool = False) -> dict[str, Any]:
+    """The least that nodes need: to see their own groups and instances, the buckets that the user names, and Session Manager.
+
+    What it denies counts whatever else is attached to the role.
+    """
+    partition = partition_of(region)
+    statements: list[dict[str, Any]] = [
+        {
+            "Sid": "DescribeNodes",
+            "Effect": "Allow",
+            "Action": ["autoscaling:DescribeAutoScalingGroups", "ec2:DescribeInstances"],
+            "Resource": "*",
+            "Condition": {"StringEquals": {"aws:RequestedRegion": region}},
+        }
+    ]
+    readable = sorted({*read_buckets, *write_buckets})
+    if readable:
+        # Tags: the AWS CLI keeps them when it copies large objects from bucket to bucket
+        statements += [
+            _statement("ListBuckets", ["s3:ListBucket", "s3:GetBucketLocation"], [partition.arn("s3", bucket) for bucket in readable]),
+            _statement("ReadObjects", ["s3:GetObject", "s3:GetObjectTagging"], [partition.arn("s3", f"{each}/*") for each in readable]),
+        ]
+    if write_buckets:
+        actions = ["s3:PutObject", "s3:PutObjectTagging", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+        statements.append(_statement("WriteObjects", actions, [partition.arn("s3", f"{bucket}/*") for bucket in sorted(write_buckets)]))
+    if session_manager:
+        statements.append(_statement("SessionManager", SESSION_MANAGER_ACTIONS, ["*"]))
+    return {"Version": "2012-10-17", "Statement": [*statements, *_no_authority(partition)]}
+
+
+def _no_authority(partition: Partition) -> list[dict[str, Any]]:
+    """Keep the role off the authorities of all clusters.
+
+    For a call by path IAM is asked about the path alone, and whoever has a path has all that lies below it.
+    """
+    authorities = [partition.arn("ssm", "parameter/deeplearning/*/ssh-authority*", "*", "*")]
+    paths = [partition.arn("ssm", f"parameter/{path}", "*", "*") for path in ("", "deeplearning", "deeplearning/*")]
+    return [
+        _statement("NoAuthority", AUTHORITY_ACTIONS, authorities, effect="Deny"),
+        _statement("NoAuthorityByPath", ["ssm:GetParametersByPath"], paths, effect="Deny"),
+    ]
+
+
+def _statement(sid: str, actions: list[str], resources: list[str], *, effect: str = "Allow") -> dict[str, Any]:
+    return {"Sid": sid, "Effect": effect, "Action": actions, "Resource": resources}
+
+
+def wanted(
+    cluster: str,
+    region: str,
+    nodes_policy: Mapping[str, Any],
+    tags: Callable[[Address], dict[str, str]],
+    permissions_boundary: str | None = None,
+) -> list[Wanted]:
+    """Return the role and the instance profile that carries it. Without `permissions_boundary` a role keeps the one it has."""
+    role_name = name(cluster, region)
+    properties = {
+        "name": role_name,
+        "trust": trust_policy(region),
+        "permissions_boundary": permissions_boundary,
+        "policy": nodes_policy,
+        "tags": tags(ROLE),
+    }
+    return [
+        Wanted(ROLE, properties),
+        Wanted(INSTANCE_PROFILE, {"name": role_name, "role": Ref(ROLE), "tags": tags(INSTANCE_PROFILE)}),
+    ]

@@ -1,0 +1,160 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""A network that somebody else owns: what of it a definition names, and what it offers. Only reads."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import ANYWHERE, VPC, Rule, subnet
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import (
+    endpoint_is_gone,
+    security_group_properties,
+    subnet_properties,
+    vpc_properties,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+
+SIDES = ("public", "private")
+GROUPS = ("nodes", "ssh", "storage")
+WAYS_ON = ("TransitGatewayId", "NetworkInterfaceId", "InstanceId", "LocalGatewayId", "CoreNetworkArn")
+WAYS_OUT = ("NatGatewayId", *WAYS_ON)
+WAYS_TO_OTHER_NETWORKS = ("VpcPeeringConnectionId", *WAYS_ON)
+
+
+def read(request: Request, own: Sequence[Found]) -> list[Found]:
+    """What the definition adopts, under the addresses that the cluster's own resources would have.
+
+    What does not exist is left out, and so is a second subnet of a zone: the validators speak of it. A definition that does not name
+    the VPC, such as one that only deletes, finds it by the cluster's own security groups.
+    """
+    cloud = request.cloud
+    own_groups = (item for item in own if item.address.kind == "security_group")
+    vpc_id = request.options.get("vpc_id") or next((item.properties["vpc"] for item in own_groups), None)
+    found: dict[Address, Found] = {}
+    for item in vpcs(cloud, vpc_id):
+        blocks = item["CidrBlockAssociationSet"]
+        cidrs = {"cidrs": [block["CidrBlock"] for block in blocks if block["CidrBlockState"]["State"] == "associated"]}
+        found[VPC] = Found(VPC, item["VpcId"], vpc_properties(cloud, item), cidrs, adopted=True)
+    for side in SIDES:
+        for item in subnets(cloud, subnet_ids(request, side)):
+            address = subnet(side, item["AvailabilityZone"])
+            free = {"free": item["AvailableIpAddressCount"]}
+            found.setdefault(address, Found(address, item["SubnetId"], subnet_properties(cloud, item), free, adopted=True))
+    described = {item["GroupId"]: item for item in groups(cloud, group_ids(request).values())}
+    for name, group_id in group_ids(request).items():
+        if group_id in described:
+            address = Address("security_group", name)
+            found[address] = Found(address, group_id, security_group_properties(cloud, described[group_id]), adopted=True)
+    return list(found.values())
+
+
+def subnet_ids(request: Request, side: str) -> list[str]:
+    """The ids of the subnets that the definition names for a side, C(public) or C(private)."""
+    return request.options.get(f"{side}_subnet_ids") or []
+
+
+def group_ids(request: Request) -> dict[str, str]:
+    """The ids of the security groups that the definition names, by what they are for."""
+    named = request.options.get("security_group_ids") or {}
+    return {name: named[name] for name in GROUPS if named.get(name)}
+
+
+# What AWS says of it. Filters take ids that do not exist, or cannot.
+
+
+def vpcs(cloud: Cloud, vpc_id: str | None) -> list[dict[str, Any]]:
+    return _described(cloud, "describe_vpcs", "Vpcs", "vpc-id", [vpc_id] if vpc_id else [])
+
+
+def subnets(cloud: Cloud, ids: Iterable[str]) -> list[dict[str, Any]]:
+    return _described(cloud, "describe_subnets", "Subnets", "subnet-id", ids)
+
+
+def groups(cloud: Cloud, ids: Iterable[str]) -> list[dict[str, Any]]:
+    return _described(cloud, "describe_security_groups", "SecurityGroups", "group-id", ids)
+
+
+def endpoints(cloud: Cloud, vpc_id: str) -> list[dict[str, Any]]:
+    """The endpoints of a VPC that work, if only in some of their subnets, or soon will."""
+    found = _described(cloud, "describe_vpc_endpoints", "VpcEndpoints", "vpc-id", [vpc_id])
+    return [item for item in found if not endpoint_is_gone(item)]
+
+
+def route_table(cloud: Cloud, vpc_id: str, subnet_id: str) -> dict[str, Any]:
+    """The table that routes a subnet: the one it is tied to, else the VPC's main one.
+
+    Without routes it is one that this account does not see, as of a VPC that another one shares: every table has the local route.
+    """
+    tables = _described(cloud, "describe_route_tables", "RouteTables", "vpc-id", [vpc_id])
+    tied = [table for table in tables if any(item.get("SubnetId") == subnet_id for item in table["Associations"])]
+    main = [table for table in tables if any(item.get("Main") for item in table["Associations"])]
+    return next(iter([*tied, *main]), {"RouteTableId": "", "Routes": []})
+
+
+def _described(cloud: Cloud, operation: str, key: str, name: str, values: Iterable[str]) -> list[dict[str, Any]]:
+    ids = sorted(set(values))
+    return cloud.facts("ec2", operation, key, Filters=[{"Name": name, "Values": ids}]) if ids else []
+
+
+# Pure. What a prefix list holds is not asked, and a route table that is not seen is trusted.
+
+
+def leads_out(table: Mapping[str, Any]) -> bool:
+    """Whether hosts without a public address get out of the VPC by this table."""
+    return _has(table, lambda route: _is_wide(route) and _goes_by(route, WAYS_OUT))
+
+
+def leads_to_the_internet(table: Mapping[str, Any]) -> bool:
+    """Whether hosts with a public address are reached from the internet by this table."""
+    return _has(table, lambda route: _is_wide(route) and _goes_to(route, "igw-", "vpce-"))
+
+
+def leads_to(table: Mapping[str, Any], address: str) -> bool:
+    """Whether hosts reach an address in another network by this table."""
+    return _has(table, lambda route: _holds(route, address) and _goes_by(route, WAYS_TO_OTHER_NETWORKS))
+
+
+def _has(table: Mapping[str, Any], suits: Callable[[Mapping[str, Any]], bool]) -> bool:
+    routes = table["Routes"]
+    return not routes or any(route.get("State") != "blackhole" and suits(route) for route in routes)
+
+
+def _goes_by(route: Mapping[str, Any], ways: Iterable[str]) -> bool:
+    return any(route.get(name) for name in ways) or _goes_to(route, "vgw-", "vpce-")
+
+
+def _goes_to(route: Mapping[str, Any], *prefixes: str) -> bool:
+    """A default route may lead to the endpoint of a firewall; a prefix list to one is the way to S3 or DynamoDB."""
+    gateway = str(route.get("GatewayId", ""))
+    return gateway.startswith(prefixes) and not (gateway.startswith("vpce-") and "DestinationPrefixListId" in route)
+
+
+def _is_wide(route: Mapping[str, Any]) -> bool:
+    return route.get("DestinationCidrBlock") == ANYWHERE or "DestinationPrefixListId" in route
+
+
+def _holds(route: Mapping[str, Any], address: str) -> bool:
+    destination = route.get("DestinationCidrBlock")
+    in_it = destination and ipaddress.IPv4Address(address) in ipaddress.IPv4Network(destination)
+    return bool(in_it or "DestinationPrefixListId" in route)
+
+
+def lets_in(rules: Iterable[Rule], ports: tuple[str, int, int], sources: Collection[str], ranges: Sequence[str]) -> bool:
+    """Whether rules of security groups let in what comes from one of the sources, or from all of the address ranges."""
+    who = {rule[3] for rule in rules if covers(rule, ports)}
+    if who & set(sources) or any(source.startswith("pl-") for source in who):
+        return True
+    allowed = [ipaddress.IPv4Network(source) for source in who if "/" in source and ":" not in source]
+    return bool(ranges) and all(any(ipaddress.IPv4Network(cidr).subnet_of(each) for each in allowed) for cidr in ranges)
+
+
+def covers(rule: Rule, ports: tuple[str, int, int]) -> bool:
+    """Whether a rule is about all of these ports."""
+    protocol, first, last, _who = rule
+    return protocol == "-1" or (protocol == ports[0] and first <= ports[1] and ports[2] <= last)

@@ -1,0 +1,116 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The network as one lifecycle unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import (
+    addresses,
+    adopted,
+    definition,
+    endpoint_services,
+    resources,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.iam_actions import CALLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request, Unit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.rules import normal_cidr
+
+
+def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
+    own = resources.read(request.cloud)
+    known = {item.address for item in own}
+    if definition.VPC in known:
+        return own
+    return own + [item for item in adopted.read(request, own) if item.address not in known]
+
+
+def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
+    options, tags, places = request.options, request.tags(resources.COMPONENT), zones(request, found)
+    ssh_cidrs = [normal_cidr(cidr) for cidr in options["ssh_cidrs"]]
+    offered = endpoint_services.offered(request.cloud) if options["interface_endpoints"] else {}
+    endpoints = {name: offered[name]["ServiceName"] for name in options["interface_endpoints"] if name in offered}
+    if options["vpc_id"]:
+        cidrs = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.properties["cidr"]}
+        return definition.access(places, _lustre_cidrs(request, found, cidrs), ssh_cidrs, endpoints, tags)
+    cidr, cidrs = normal_cidr(options["network_cidr"]), own_subnets(request, found)
+    own = definition.own_network(cidr, cidrs, request.cloud.region, tags, nat=options["nat"], nat_subnet=_nat_subnet(found))
+    return [*own, *definition.access(places, _lustre_cidrs(request, found, cidrs), ssh_cidrs, endpoints, tags)]
+
+
+def _lustre_cidrs(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> list[str]:
+    """The ranges in which servers of a Lustre file system are: the private subnets, and where one is adopted, that of its owner.
+
+    There are none without such a file system. One of the cluster's own that it does not use any more keeps its ports.
+    """
+    options, lustres = request.options, [item for item in found if item.address.kind == "lustre_file_system"]
+    owned = (options["lustre"] and not options["lustre_file_system_id"]) or any(not item.adopted for item in lustres)
+    ranges = [cidr for key, cidr in subnet_cidrs.items() if key.startswith("private-") and owned]
+    known = {item.id: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
+    for item in lustres:
+        subnet = item.properties["subnet"]
+        described = [] if subnet in known else adopted.subnets(request.cloud, [subnet])
+        ranges += [known[subnet]] if subnet in known else [each["CidrBlock"] for each in described] or [f"{item.attributes['address']}/32"]
+    return sorted(set(ranges))
+
+
+def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
+    """CIDR by key of the subnets in a VPC of the cluster's own. Raises AddressPlanError.
+
+    Public ones are there for the master's address and for NAT gateways; their blocks stay free when neither is wanted.
+    """
+    options = request.options
+    existing = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
+    planned = addresses.subnets(normal_cidr(options["network_cidr"]), zones(request, found), existing)
+    public = options["master_public_address"] or options["nat"] != "none"
+    return {key: cidr for key, cidr in planned.items() if public or not key.startswith("public-")}
+
+
+def _nat_subnet(found: Sequence[Found]) -> str | None:
+    """The key of the subnet in which the NAT gateway is: it cannot move to another one."""
+    subnet = next((item.properties["subnet"] for item in found if item.address == definition.NAT_GATEWAY), None)
+    return next((item.address.key for item in found if item.address.kind == "subnet" and item.id == subnet), None)
+
+
+def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
+    """A subnet goes only without nodes: they keep it from going, and would lose the file system first."""
+    if not request.present:
+        return
+    _refuse_lost_zones(request, found)
+    inhabited = _inhabited(found)
+    subnets = sorted(
+        change.address.key for change in plan if change.action is Action.DELETE and change.found and change.found.id in inhabited
+    )
+    if not subnets:
+        return
+    option = "zones" if any(key.startswith("private-") for key in subnets) else "master_public_address"
+    kept = "Keep their zones" if option == "zones" else "Keep it true, or keep a NAT gateway"
+    raise CloudError(
+        f"{option}: nodes run in {', '.join(subnets)}. {kept}, or delete the cluster, which keeps the data, and create it again."
+    )
+
+
+def _refuse_lost_zones(request: Request, found: Sequence[Found]) -> None:
+    """Adopted subnets stay, but the mount targets in them go with their zones."""
+    if not request.options["vpc_id"]:
+        return
+    inhabited = {item["AvailabilityZone"] for item in adopted.subnets(request.cloud, _inhabited(found))}
+    lost = inhabited - set(zones(request, found))
+    if lost:
+        raise CloudError(
+            f"private_subnet_ids: nodes run in {', '.join(sorted(lost))}. Keep a subnet there, "
+            "or delete the cluster, which keeps the data, and create it again."
+        )
+
+
+def _inhabited(found: Sequence[Found]) -> set[str]:
+    return {subnet for item in found if item.address.kind == "nodes" for subnet in item.attributes["subnets"]}
+
+
+UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted, refuse=_refuse)

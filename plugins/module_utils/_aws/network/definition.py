@@ -1,0 +1,138 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a cluster's network consists of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Callable, Dict, Tuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
+
+ANYWHERE = "0.0.0.0/0"
+SELF = "self"
+SINGLE, PER_ZONE = "single", "per_zone"
+
+VPC = Address("vpc", "main")
+INTERNET_GATEWAY = Address("internet_gateway", "main")
+NAT_GATEWAY = Address("nat_gateway", "main")
+PUBLIC_ROUTES = Address("route_table", "public")
+PRIVATE_ROUTES = Address("route_table", "private")
+S3_ENDPOINT = Address("vpc_endpoint", "s3")
+NODES_GROUP = Address("security_group", "nodes")
+SSH_GROUP = Address("security_group", "ssh")
+STORAGE_GROUP = Address("security_group", "storage")
+ENDPOINTS_GROUP = Address("security_group", "endpoints")
+
+Rule = Tuple[str, int, int, Any]
+"""Protocol, first and last port (-1, -1 = all), and who: a CIDR, a prefix list, C(self), or a reference to a security group."""
+Tags = Callable[[Address], Dict[str, str]]
+
+ALL_TRAFFIC = ("-1", -1, -1)
+SSH = ("tcp", 22, 22)
+NFS = ("tcp", 2049, 2049)
+HTTPS = ("tcp", 443, 443)
+LUSTRE = (("tcp", 988, 988), ("tcp", 1018, 1023))
+
+
+def subnet(side: str, zone: str) -> Address:
+    return Address("subnet", f"{side}-{zone}")
+
+
+def own_network(
+    cidr: str, subnet_cidrs: Mapping[str, str], region: str, tags: Tags, *, nat: str = SINGLE, nat_subnet: str | None = None
+) -> list[Wanted]:
+    """A VPC with its subnets, gateways and routes.
+
+    C(subnet_cidrs) maps subnet keys (C(public-ZONE), C(private-ZONE)) to CIDRs; without public ones there is no way to the
+    internet. A single NAT gateway stays in C(nat_subnet) as long as that is one of them; otherwise it is in the first public one.
+    """
+    item, vpc = partial(_item, tags), Ref(VPC)
+    zones = {side: [key.split("-", 1)[1] for key in subnet_cidrs if key.startswith(f"{side}-")] for side in ("public", "private")}
+    result = [
+        item(VPC, cidr=cidr, dns_support=True, dns_hostnames=True),
+        *(item(subnet(side, zone), vpc=vpc, cidr=subnet_cidrs[f"{side}-{zone}"], zone=zone) for side in zones for zone in zones[side]),
+    ]
+    if zones["public"]:
+        result += [
+            item(INTERNET_GATEWAY, vpc=vpc),
+            item(PUBLIC_ROUTES, vpc=vpc, routes=_default(INTERNET_GATEWAY), subnets=_subnets("public", zones["public"])),
+        ]
+    if nat == PER_ZONE:
+        for zone in zones["private"]:
+            gateway, routes = Address("nat_gateway", zone), Address("route_table", f"private-{zone}")
+            result += _nat(item, gateway, Address("elastic_ip", f"nat-{zone}"), subnet("public", zone))
+            result.append(item(routes, vpc=vpc, routes=_default(gateway), subnets=_subnets("private", [zone])))
+    else:
+        if nat == SINGLE:
+            key = nat_subnet if nat_subnet in subnet_cidrs else f"public-{min(zones['public'])}"
+            result += _nat(item, NAT_GATEWAY, Address("elastic_ip", "nat"), Address("subnet", str(key)))
+        default = _default(NAT_GATEWAY) if nat == SINGLE else frozenset()
+        result.append(item(PRIVATE_ROUTES, vpc=vpc, routes=default, subnets=_subnets("private", zones["private"])))
+    tables = frozenset(Ref(each.address) for each in result if each.address.kind == PRIVATE_ROUTES.kind)
+    return [*result, item(S3_ENDPOINT, type="Gateway", vpc=vpc, service=f"com.amazonaws.{region}.s3", route_tables=tables)]
+
+
+def access(
+    zones: Iterable[str], lustre_cidrs: Collection[str], ssh_cidrs: Iterable[str], endpoints: Mapping[str, str], tags: Tags
+) -> list[Wanted]:
+    """Who may reach what: the security groups, and the interface endpoints by which the nodes reach services of AWS.
+
+    C(lustre_cidrs) are the ranges that servers of a Lustre file system are in, none without one; C(endpoints) maps short names of
+    services to their full ones.
+    """
+    item, vpc, nodes = partial(_item, tags), Ref(VPC), Ref(NODES_GROUP)
+    # Lustre servers connect to their clients, too. A reference to their group would go round in a circle.
+    from_lustre = {(*ports, cidr) for ports in LUSTRE for cidr in lustre_cidrs}
+    to_lustre = {(*ports, who) for ports in LUSTRE for who in (nodes, SELF) if lustre_cidrs}
+    result = [
+        item(
+            NODES_GROUP,
+            vpc=vpc,
+            description="Nodes of the cluster among themselves, all protocols as EFA needs it",
+            ingress=frozenset({(*ALL_TRAFFIC, SELF), *from_lustre}),
+            egress=frozenset({(*ALL_TRAFFIC, SELF), (*ALL_TRAFFIC, ANYWHERE)}),
+        ),
+        item(
+            SSH_GROUP,
+            vpc=vpc,
+            description="SSH to the master from the ranges that the owner names",
+            ingress=frozenset((*SSH, source) for source in ssh_cidrs),
+        ),
+        item(
+            STORAGE_GROUP,
+            vpc=vpc,
+            description="NFS from the nodes to the file system",
+            ingress=frozenset({(*NFS, nodes), *to_lustre}),
+        ),
+    ]
+    if not endpoints:
+        return result
+    group = item(
+        ENDPOINTS_GROUP, vpc=vpc, description="HTTPS from the nodes to the interface endpoints", ingress=frozenset({(*HTTPS, nodes)})
+    )
+    interfaces = {"vpc": vpc, "subnets": _subnets("private", zones), "security_groups": frozenset({Ref(ENDPOINTS_GROUP)})}
+    made = [
+        item(Address("vpc_endpoint", name), type="Interface", service=service, private_dns=True, state="available", **interfaces)
+        for name, service in endpoints.items()
+    ]
+    return [*result, group, *made]
+
+
+def _item(tags: Tags, address: Address, *after: Address, **properties: Any) -> Wanted:
+    return Wanted(address, {**properties, "tags": tags(address)}, after)
+
+
+def _subnets(side: str, zones: Iterable[str]) -> frozenset[Ref]:
+    return frozenset(Ref(subnet(side, zone)) for zone in zones)
+
+
+def _default(gateway: Address) -> frozenset[tuple[str, Ref]]:
+    return frozenset({(ANYWHERE, Ref(gateway))})
+
+
+def _nat(item: Callable[..., Wanted], gateway: Address, elastic_ip: Address, public: Address) -> Sequence[Wanted]:
+    """A NAT gateway comes after the internet gateway, or it fails."""
+    return item(elastic_ip), item(gateway, INTERNET_GATEWAY, subnet=Ref(public), elastic_ip=Ref(elastic_ip), state="available")

@@ -1,0 +1,22 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The services of AWS that a region offers by interface endpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
+
+
+def offered(cloud: Cloud) -> dict[str, dict[str, Any]]:
+    """Descriptions by short name, such as C(ssm) for C(com.amazonaws.us-east-1.ssm) and C(cn.com.amazonaws.cn-north-1.ssm)."""
+    services = cloud.facts("ec2", "describe_vpc_endpoint_services", "ServiceDetails")
+    interfaces = [item for item in services if any(kind["ServiceType"] == "Interface" for kind in item["ServiceType"])]
+    return {short_name(item["ServiceName"], cloud.region): item for item in interfaces}
+
+
+def short_name(service: str, region: str) -> str:
+    """What follows the region in the name of a service."""
+    return service.split(f".{region}.", 1)[-1]

@@ -1,0 +1,76 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""In which availability zones a cluster lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, CloudError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed")
+
+
+def zones(request: Request, found: Sequence[Found]) -> list[str]:
+    """The zones that the user names, else those that the network has or one that offers the instance type, and those of alternatives."""
+    cloud, instance_type = request.cloud, request.options.get("instance_type")
+    named = request.options.get("zones")
+    if named:
+        return sorted(set(named))
+    existing = {item.properties["zone"] for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")}
+    asked = _of_alternatives(request)
+    if existing:
+        return sorted(existing | asked)
+    if request.options.get("capacity_reservation_id") and asked:
+        return sorted(asked)
+    offered = available(cloud)
+    if instance_type:
+        offered &= offering(cloud, instance_type)
+    if not offered:
+        raise CloudError(f"instance_type: {instance_type} is not offered in {cloud.region}.")
+    return sorted({min(offered)} | asked)
+
+
+def _of_alternatives(request: Request) -> set[str]:
+    """Where the nodes may have to be launched: in zones that alternatives name, and where reservations are."""
+    options = request.options
+    ways = [options, *options.get("alternatives", [])]
+    reservations = {way["capacity_reservation_id"] for way in ways if way.get("capacity_reservation_id")}
+    reserved = [described_reservation(request.cloud, reservation) for reservation in sorted(reservations)]
+    return {way["zone"] for way in ways if way.get("zone")} | {item["AvailabilityZone"] for item in reserved if item}
+
+
+def described_reservation(cloud: Cloud, reservation: str) -> dict[str, Any] | None:
+    """A capacity reservation or block as EC2 describes it, if there is one."""
+    try:
+        # There is no filter for the id
+        found = cloud.facts("ec2", "describe_capacity_reservations", "CapacityReservations", CapacityReservationIds=[reservation])
+    except ClientError as error:
+        if error_code(error) not in NO_RESERVATION:
+            raise
+        return None
+    return next(iter(found), None)
+
+
+def available(cloud: Cloud) -> set[str]:
+    """The zones of the region; local and wavelength zones lack half of what a cluster needs."""
+    filters = [{"Name": "zone-type", "Values": ["availability-zone"]}]
+    return {zone["ZoneName"] for zone in cloud.facts("ec2", "describe_availability_zones", "AvailabilityZones", Filters=filters)}
+
+
+def offering(cloud: Cloud, instance_type: str) -> set[str]:
+    """The zones that offer an instance type; none if there is no such type."""
+    filters = [{"Name": "instance-type", "Values": [instance_type]}]
+    offerings = cloud.facts(
+        "ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone", Filters=filters
+    )
+    return {item["Location"] for item in offerings}

@@ -1,0 +1,165 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Why a group does not launch what it should, told from its scaling activities. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+
+FAILED = ("Failed", "Cancelled")
+
+# Characters of a reason: a group's activity repeats what whoever made the template has put into names.
+REASON_LIMIT = 2000
+
+
+class Advice(NamedTuple):
+    """What to do about a reason, by pieces of AWS's text, which has a code in it or not.
+
+    C(may_pass) reasons go by themselves. C(frees) are those that the end of a node takes away, so that they pass while one is replaced.
+    """
+
+    texts: tuple[str, ...]
+    advice: str
+    may_pass: bool
+    frees: bool = False
+
+
+ADVICE: tuple[Advice, ...] = (
+    Advice(
+        ("SpotMaxPriceTooLow", "lower than the minimum required Spot request fulfillment price"),
+        "The spot_max_price is below the price of the moment. Raise it, or leave it out, which means the on-demand price.",
+        True,
+    ),
+    Advice(
+        (
+            "InsufficientInstanceCapacity",
+            "Insufficient capacity",
+            "do not have sufficient",
+            "no Spot capacity available",
+            "UnfulfillableCapacity",
+            "Unable to fulfill capacity",
+        ),
+        "AWS has no such instances there at the moment. Try another zone or instance type, or run again later.",
+        True,
+    ),
+    Advice(
+        # An instance that has been ended holds its place for minutes
+        ("ReservationCapacityExceeded", "sufficient compatible and available capacity"),
+        "The reservation has no room, or not yet. Take fewer nodes, or a reservation for more.",
+        True,
+    ),
+    Advice(
+        ("VcpuLimitExceeded", "InstanceLimitExceeded", "current vCPU limit", "current instance limit"),
+        "The account's quota is used up. Ask for more in Service Quotas, or take fewer or smaller nodes.",
+        False,
+        frees=True,
+    ),
+    Advice(
+        ("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
+        "The account's quota for Spot Instances is used up. Ask for more in Service Quotas, take fewer nodes, or another market.",
+        False,
+        frees=True,
+    ),
+    Advice(
+        ("VolumeLimitExceeded", "Volume limit exceeded"),
+        "The account's quota for EBS volumes is used up. Ask for more in Service Quotas, or set a smaller root_volume_size.",
+        False,
+        frees=True,
+    ),
+    Advice(
+        ("not eligible for Free Tier",),
+        "The account is on AWS's Free plan, which lacks this instance type. Upgrade it to the Paid plan, or take another type.",
+        False,
+    ),
+    Advice(
+        ("PendingVerification", "is being validated"),
+        "AWS still verifies the account, which takes up to four hours. Run again when its e-mail has come.",
+        False,
+    ),
+    Advice(
+        ("OptInRequired", "accept terms and subscribe"),
+        "The image is a product of AWS Marketplace. Subscribe to it with this account, or take another image.",
+        False,
+    ),
+    Advice(("Invalid IAM Instance Profile",), "AWS does not see the instance profile yet.", True),
+    Advice(("Request limit exceeded", "Server.InternalError"), "AWS tries again by itself.", True),
+    Advice(
+        ("Client.InternalError", "Client.InvalidKMSKey"),
+        "Often the group may not use the account's default key for volumes. Let AWSServiceRoleForAutoScaling use that key.",
+        False,
+    ),
+    Advice(("InvalidKeyPair.NotFound", "The key pair"), "Create the key pair in this region or change key_name.", False),
+    Advice(("InvalidAMIID", "The image id", "The AMI ID"), "Give an image of this region in image_id.", False),
+    Advice(
+        ("InsufficientFreeAddressesInSubnet", "not enough free addresses"),
+        "The subnet is full. Take a larger network_cidr or more zones.",
+        False,
+        frees=True,
+    ),
+    Advice(("Unsupported", "not supported"), "The zone does not offer this instance type. Choose other zones or another type.", False),
+)
+UNKNOWN_REASON = Advice((), "", True)
+
+
+@dataclass
+class Launches:
+    """What has been seen of a group's launches since C(since), the activities whose ids are in C(past) left out."""
+
+    since: datetime
+    wanted: int
+    past: Collection[str] = ()
+    alternative: str = ""
+    ready: int = 0
+    reasons: list[str] = field(default_factory=list)
+    leaving: bool = False
+    """Whether nodes that were ended still hold capacity and quota."""
+    replacing: bool = False
+
+    def observe(self, ready: int, activities: Iterable[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
+        """Takes in how many nodes are ready, the group's newest activities as AWS describes them, and whether ended nodes make room."""
+        self.ready, self.leaving, self.replacing = ready, leaving, replacing
+        recent = self.since - timedelta(seconds=60)  # the group may have tried just before we looked
+        failed = [
+            activity
+            for activity in activities
+            if activity["StatusCode"] in FAILED and activity["StartTime"] >= recent and activity["ActivityId"] not in self.past
+        ]
+        self.reasons = list(dict.fromkeys(_reason(activity) for activity in failed))
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the newest reason is one that waiting does not mend."""
+        if not self.reasons or self.leaving:
+            return False
+        newest = _advice(self.reasons[0])
+        return not (newest.may_pass or (self.replacing and newest.frees))
+
+    def newest_reason(self) -> str:
+        """What AWS's newest reason means, as the end of a sentence, or nothing."""
+        if not self.reasons:
+            return ""
+        meaning = _advice(self.reasons[0]).advice or self.reasons[0]
+        return f"; {meaning.split('. ')[0].rstrip('.')}"
+
+
+def _reason(activity: Mapping[str, Any]) -> str:
+    told = activity.get("StatusMessage") or activity.get("Description") or "AWS gives no reason"
+    return clean_line(str(told)[:REASON_LIMIT]).strip()
+
+
+def _advice(reason: str) -> Advice:
+    return next((item for item in ADVICE if any(text in reason for text in item.texts)), UNKNOWN_REASON)
+
+
+def explain(group: str, launches: Launches, prefix: str = "") -> str:
+    """One message: how far the group came, AWS's reason, and what to do."""
+    message = f"{prefix}{launches.ready} of {launches.wanted} nodes of {group} are in service."
+    for reason in launches.reasons[:2]:
+        message += f" AWS says: {reason.rstrip('.')}. {_advice(reason).advice}".rstrip()
+    return message

@@ -1,0 +1,116 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which instances, where and how paid: the alternatives for getting a cluster's nodes, tried in order. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import described_reservation, zones
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    WORKERS,
+    auto_scaling_group,
+    in_one_zone,
+    nodes,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import activities
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Alternative, Request
+
+SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
+
+
+def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
+    """All that the definition names, in its order. Nodes that are to be close together, or have EFA, lie in one zone each time."""
+    options = request.options
+    first = {name: options[name] for name in ("instance_type", "market", "spot_max_price", "capacity_reservation_id")}
+    result = []
+    for item in ({}, *options["alternatives"]):
+        chosen = {**first, **{name: value for name, value in item.items() if value is not None}}
+        market = chosen["market"]
+        reservation = chosen["capacity_reservation_id"] if market in (RESERVATION, BLOCK) else None
+        price = chosen["spot_max_price"] if market == SPOT else None
+        zone = item.get("zone") or zone_of_reservation(request.cloud, reservation)
+        places = (zone,) if zone else tuple(zones(request, found))
+        for part in [(place,) for place in places] if in_one_zone(options) else [places]:
+            result.append(Alternative(chosen["instance_type"], part, market, price, reservation))
+    return list(dict.fromkeys(result))
+
+
+def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
+    """Those that this run may try: all for a new cluster; a cluster that has nodes stays with what they are."""
+    every = alternatives(request, found)
+    if not has_nodes(found):
+        return every
+    return [next((item for item in every if is_in_use(item, found)), every[0])]
+
+
+def has_nodes(found: Sequence[Found]) -> bool:
+    """Whether nodes have been accepted into the cluster: those that a run left before it was complete have no number yet."""
+    return any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
+
+
+def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:
+    """Whether the groups launch what the alternative says. Subnets that the cluster has no longer do not count."""
+    templates = [item.properties for item in found if item.address.kind == "launch_template"]
+    subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
+    subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
+    places = {subnet_zones[subnet] for subnet in subnets & subnet_zones.keys()}
+    return places <= set(alternative.zones) and all(_launches(template, alternative) for template in templates)
+
+
+def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
+    wanted = (alternative.instance_type, alternative.market, alternative.capacity_reservation or "")
+    return (template["instance_type"], template["market"], template["capacity_reservation"]) == wanted
+
+
+def mixes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
+    """Whether a plan would have other nodes join those that an unfinished run launched. None of these has been accepted yet."""
+    inhabited = {item.address.key: item.attributes["subnets"] for item in found if item.address.kind == "nodes"}
+
+    def launches_others(change: Change) -> bool:
+        subnets = inhabited.get(change.address.key)
+        if not subnets or change.found is None:
+            return False
+        if change.address.kind == "launch_template":
+            return change.policy is Policy.REPLACE
+        return change.address.kind == "auto_scaling_group" and bool(subnets - change.after.get("subnets", subnets))
+
+    return not has_nodes(found) and any(launches_others(change) for change in plan)
+
+
+def is_moving(request: Request, found: Sequence[Found]) -> bool:
+    """Whether nodes may be replaced to become what the definition says."""
+    return not has_nodes(found) or bool(request.options["replace_nodes"])
+
+
+def zone_of_reservation(cloud: Cloud, reservation: str | None) -> str | None:
+    """The zone of a capacity reservation or block; none if there is no such reservation."""
+    described = described_reservation(cloud, reservation) if reservation else None
+    return described["AvailabilityZone"] if described else None
+
+
+def activity_ids(cloud: Cloud) -> frozenset[str]:
+    """The newest scaling activities of the cluster's groups: none of them belongs to what is tried next."""
+    return frozenset(activity["ActivityId"] for group in groups.read(cloud) for activity in activities(cloud, group.id))
+
+
+def worker_count(request: Request, found: Sequence[Found]) -> int:
+    """How many workers this run is for: those that a smaller cluster was accepted with, unless it is to grow again."""
+    wanted: int = request.options["worker_count"]
+    group = next((item for item in found if item.address == auto_scaling_group(WORKERS)), None)
+    if group is None or request.options["grow"] or group.attributes["wanted"] != str(wanted):
+        return wanted
+    size: int = group.properties["size"]
+    complete = any(item.address == nodes(WORKERS) and item.properties["numbers"] for item in found)
+    return size if complete and least_workers(request) <= size < wanted else wanted
+
+
+def least_workers(request: Request) -> int:
+    """The number of workers that a job can do with."""
+    return int(request.options["worker_minimum"] or request.options["worker_count"])

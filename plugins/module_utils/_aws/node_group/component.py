@@ -1,0 +1,127 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Master and workers as one lifecycle unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import IMAGE_TAG, CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
+    capacity,
+    definition,
+    elastic_ip,
+    groups,
+    launch_templates,
+    placement,
+    resources,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import CALLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.settings import node_settings
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request, Unit
+
+
+def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
+    return resources.read(request.cloud, request.options.get("placement_group"))
+
+
+def _groups(request: Request) -> list[str]:
+    """The groups that this run is about."""
+    group = request.options.get("group")
+    return [group] if group else [definition.MASTER, definition.WORKERS]
+
+
+def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
+    options, alternative = request.options, request.alternative
+    public_master = options["master_public_address"]
+    settings = node_settings(request, alternative, found)
+    known, moving = {item.address: item for item in found}, capacity.is_moving(request, found)
+
+    def tags(address: Address) -> dict[str, str]:
+        own = request.tags(definition.COMPONENT)(address)
+        return {**own, IMAGE_TAG: _image_source(settings.image, known.get(address), moving)} if address.kind == "launch_template" else own
+
+    stays = not moving and not capacity.is_in_use(alternative, found)
+    wish = definition.Capacity(
+        workers=capacity.worker_count(request, found),
+        wanted_workers=options["worker_count"],
+        least_workers=capacity.least_workers(request),
+        zones=None if stays else alternative.zones,
+        timeout=options["capacity_timeout"],
+        past_activities=request.past_activities,
+        alternative=str(alternative),
+    )
+    if settings.clustered:
+        yield placement.wanted(options["placement_group"] or request.cloud.cluster, tags)
+    if definition.MASTER in _groups(request) and len(settings.interfaces) > 1 and public_master:
+        yield elastic_ip.wanted(tags, wait=options["wait"])
+    for group in _groups(request):
+        scaling_group = None if moving else known.get(definition.auto_scaling_group(group))
+        waits = group == definition.MASTER and scaling_group is not None and _is_private(scaling_group, found) == public_master
+        yield from definition.wanted(
+            group,
+            settings,
+            replace(wish, zones=None) if waits else wish,
+            request.cloud.cluster,
+            request.cloud.region,
+            tags,
+            public_master=public_master,
+            storage_tags=groups.storage_tags(scaling_group) if scaling_group else None,
+            wait=options["wait"],
+        )
+
+
+def _image_source(image: definition.Image, template: Found | None, moving: bool) -> str:
+    """What a template's image is remembered by: as long as nodes keep another image, what that one is."""
+    keeps = template is not None and not moving and template.properties["image_id"] != image.image_id
+    return str(template.attributes["image_source"] or image.source) if template and keeps else image.source
+
+
+def _is_private(scaling_group: Found, found: Sequence[Found]) -> bool:
+    """Whether a group launches its nodes beside the workers."""
+    private = {item.id for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")}
+    return bool(private & scaling_group.properties["subnets"])
+
+
+def _keeps(request: Request, item: Found) -> bool:
+    groups = _groups(request)
+    if item.address.key in definition.NODE_TYPES and item.address.key not in groups:
+        return True
+    if request.present:
+        return item.address.kind == "nodes" or bool(item.attributes.get("used_by_nodes"))
+    return bool(item.attributes.get("used_by_templates", set()) - set(groups))
+
+
+def _foresee(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
+    changing = {change.address.key for change in plan if change.address.kind == "launch_template" and change.policy is Policy.REPLACE}
+    foreseen = [
+        replace(item, properties={**item.properties, "outdated": item.properties["numbers"]})
+        if item.address.kind == "nodes" and item.address.key in changing
+        else item
+        for item in launch_templates.foresee_versions(plan, found, replacing=capacity.is_moving(request, found))
+    ]
+    if not capacity.is_moving(request, found) or not _is_outdated(definition.MASTER, foreseen):
+        return foreseen
+    # The master that has the address goes
+    return [
+        replace(item, properties={**item.properties, "master_is_public": False}) if item.address == definition.MASTER_ADDRESS else item
+        for item in foreseen
+    ]
+
+
+def _is_outdated(group: str, found: Sequence[Found]) -> bool:
+    return any(item.address == definition.nodes(group) and item.properties["outdated"] for item in found)
+
+
+def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> None:
+    """Numbers, addresses and replacements are for known nodes only. What is deleted goes by the groups."""
+    problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
+    if request.present and problems:
+        raise CloudError("\n".join(dict.fromkeys(problems)))
+
+
+UNIT = Unit(definition.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, refuse=_refuse, foresee=_foresee)

@@ -1,0 +1,321 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the master and the workers consist of: launch templates, auto scaling groups, numbered nodes. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Tuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SSH_GROUP, subnet
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Ref, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import (
+    ACCESS_POINT_KIND,
+    FILE_SYSTEM,
+    access_point,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+
+COMPONENT = "nodes"
+MASTER = "master"
+WORKERS = "workers"
+NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
+MASTER_NUMBER = 1  # the master trains too and is worker 1
+NUMBER_TAG = "deeplearning:number"
+WANTED_TAG = "deeplearning:wanted"  # of a group: the worker count that it was last made for, also when fewer were accepted
+FILE_SYSTEM_TAG = "deeplearning:file-system"
+FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # where its name says nothing to the nodes
+FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it through TLS, one of TLS
+ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # through which they mount it, where not the whole
+LUSTRE_TAG = "deeplearning:lustre-file-system"
+LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # what mount(8) calls it
+STORAGE_TAGS = (FILE_SYSTEM_TAG, FILE_SYSTEM_ADDRESS_TAG, FILE_SYSTEM_TLS_TAG, ACCESS_POINT_TAG, LUSTRE_TAG, LUSTRE_SOURCE_TAG)
+TLS = {"true": True, "false": False, "preferred": None}
+"""The option encrypt_in_transit by what the tag says of it; preferred is where hosts have the client."""
+NODE_TYPE_TAG = "NodeType"  # for people and bills; a node is what its auto scaling group launched
+SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
+HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, in which large instances boot
+OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG, *STORAGE_TAGS)
+"""What an instance has besides the user's tags. Groups have C(WANTED_TAG) in place of C(NUMBER_TAG)."""
+PLACEMENT_GROUP = Address("placement_group", "main")
+MASTER_ADDRESS = Address("master_address", MASTER)
+
+
+@dataclass(frozen=True)
+class Image:
+    """A machine image and what a launch template has to know of it. C(source) is what the user named it by."""
+
+    image_id: str
+    root_device: str
+    source: str
+
+
+PLAIN, EFA, EFA_ONLY = "interface", "efa", "efa-only"  # types of network interfaces
+Interface = Tuple[int, int, str]
+"""A network interface: the index of its network card, that of its device on the card, and its type."""
+
+
+@dataclass(frozen=True)
+class RootVolume:
+    """Size in GiB, throughput in MiB/s; 0 and an empty key leave AWS's default."""
+
+    size: int
+    type: str = "gp3"
+    iops: int = 0
+    throughput: int = 0
+    kms_key: str = ""
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """What all nodes of a cluster have in common. C(clustered) nodes are in the placement group."""
+
+    instance_type: str
+    image: Image
+    key_name: str
+    root_volume: RootVolume
+    ebs_optimized: bool
+    interfaces: tuple[Interface, ...]
+    clustered: bool
+    market: str
+    spot_max_price: str
+    capacity_reservation: str
+    login_user: str
+    mount_point: str
+    mounts_file_system: bool
+    file_system_address: str = ""
+    """What the nodes mount instead of the file system's name."""
+    file_system_adopted: bool = False
+    file_system_directory: str = ""
+    """Of which they see nothing else, through the access point that leads there."""
+    encrypt_in_transit: bool | None = None
+    mounts_lustre: bool = False
+    lustre_mount_point: str = ""
+    lustre_adopted: bool = False
+    metadata_hop_limit: int = 1
+
+
+def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
+    """Whether the nodes are to be close together, which they can only be in one zone.
+
+    C(reserved) nodes are where their reservation is: another placement group keeps them from it, and a Capacity Block takes none at all.
+    """
+    placement = options["placement"]
+    return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
+
+
+def in_one_zone(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
+    """Return whether all nodes are launched in one zone: traffic of EFA does not leave it, whether nodes are close together or not.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-limits
+    """
+    return bool(options["efa"]) or clustered(options, reserved=reserved)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How many nodes a run is for, and what it does when AWS has fewer."""
+
+    workers: int
+    wanted_workers: int
+    """More than C(workers) when fewer were accepted before, and this run does not try for more."""
+    least_workers: int
+    zones: Sequence[str] | None
+    """Where new nodes are launched; None leaves that as it is."""
+    timeout: float
+    """Seconds until C(least_workers) are enough."""
+    past_activities: frozenset[str] = frozenset()
+    """Ids of scaling activities that belong to an earlier alternative."""
+    alternative: str = ""
+    """What is being tried, in words."""
+
+
+def group_name(cluster: str, group: str) -> str:
+    """The name of a group in AWS."""
+    return f"{cluster}-{group}"
+
+
+def launch_template(group: str) -> Address:
+    return Address("launch_template", group)
+
+
+def auto_scaling_group(group: str) -> Address:
+    return Address("auto_scaling_group", group)
+
+
+def nodes(group: str) -> Address:
+    return Address("nodes", group)
+
+
+def numbers(group: str, worker_count: int) -> tuple[int, ...]:
+    """The numbers of a group's nodes; the master is 1, workers follow."""
+    return (MASTER_NUMBER,) if group == MASTER else tuple(range(MASTER_NUMBER + 1, MASTER_NUMBER + 1 + worker_count))
+
+
+def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable[str], size: int) -> dict[str, int]:
+    """Numbers by instance id for all of a group's instances; one that has a number keeps it.
+
+    The others get the lowest free numbers in the order given, beyond C(size) nodes too, while surplus ones are still going away.
+    """
+    taken = set(numbered.values())
+    unnumbered = list(unnumbered)
+    candidates = numbers(group, size + len(taken) + len(unnumbered)) if group == WORKERS else range(MASTER_NUMBER, MASTER_NUMBER + 1)
+    free = iter([number for number in candidates if number not in taken])
+    return {**numbered, **dict(zip(unnumbered, free))}
+
+
+def user_data(config: Mapping[str, Any]) -> str:
+    """Cloud-init user data. JSON is YAML too, and its text is the same every time."""
+    return "#cloud-config\n" + json.dumps(config, indent=1, sort_keys=True) + "\n"
+
+
+def wanted(
+    group: str,
+    settings: NodeSettings,
+    capacity: Capacity,
+    cluster: str,
+    region: str,
+    tags: Callable[[Address], dict[str, str]],
+    *,
+    public_master: bool,
+    storage_tags: Mapping[str, str] | None = None,
+    wait: bool,
+) -> list[Wanted]:
+    """The resources of one group, C(master) or C(workers). Nodes get their numbers once they are up, so only if C(wait).
+
+    C(storage_tags) tell of the storage that nodes mount which are not to be replaced; by default it is that of C(settings).
+    """
+    is_master = group == MASTER
+    is_public = is_master and public_master
+    by_ssh = is_master or not public_master  # without a public master there is none to jump through: all nodes are reached alike
+    template, scaling_group = launch_template(group), auto_scaling_group(group)
+    own_numbers = numbers(group, capacity.workers)
+    result = [
+        Wanted(
+            template,
+            {
+                "name": group_name(cluster, group),
+                "instance_type": settings.instance_type,
+                "image_id": settings.image.image_id,
+                "root_device": settings.image.root_device,
+                "root_volume_size": settings.root_volume.size,
+                "root_volume_type": settings.root_volume.type,
+                "root_volume_iops": settings.root_volume.iops,
+                "root_volume_throughput": settings.root_volume.throughput,
+                "root_volume_kms_key": settings.root_volume.kms_key,
+                "ebs_optimized": settings.ebs_optimized,
+                "key_name": settings.key_name,
+                "instance_profile": Ref(INSTANCE_PROFILE),
+                "security_groups": frozenset({Ref(NODES_GROUP), Ref(SSH_GROUP)} if by_ssh else {Ref(NODES_GROUP)}),
+                "interfaces": settings.interfaces,
+                "public_address": is_public and len(settings.interfaces) == 1,
+                "placement_group": Ref(PLACEMENT_GROUP) if settings.clustered else "",
+                "market": settings.market,
+                "spot_max_price": settings.spot_max_price,
+                "capacity_reservation": settings.capacity_reservation,
+                "user_data": _user_data(settings, region),
+                "metadata_hop_limit": settings.metadata_hop_limit,
+                "launched_tags": {kind: tags(Address(kind, group)) for kind in _launched(settings)},
+                "tags": tags(template),
+            },
+        ),
+        Wanted(
+            scaling_group,
+            {
+                "name": group_name(cluster, group),
+                "launch_template": Ref(template),
+                "template_version": Ref(template, "version"),
+                "minimum": 1 if is_master else 0,
+                "size": len(own_numbers),
+                "subnets": capacity.zones and frozenset(Ref(subnet("public" if is_public else "private", zone)) for zone in capacity.zones),
+                # Never end a node under a job, to balance zones or because it is busy, hangs or reboots; a run tells of unhealthy nodes
+                "suspended": SUSPENDED,
+                "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
+                "tags": {
+                    **tags(scaling_group),
+                    **(_storage_tags(settings) if storage_tags is None else storage_tags),
+                    "Name": f"{cluster}-{NODE_TYPES[group]}",
+                    NODE_TYPE_TAG: NODE_TYPES[group],
+                    WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),
+                },
+            },
+            # The master launches first: workers are what a cluster can have fewer of
+            after=() if is_master else (auto_scaling_group(MASTER),),
+        ),
+    ]
+    if wait:
+        # The master comes last: it is what a run that was killed leaves without number when workers are missing
+        result.append(
+            Wanted(
+                nodes(group),
+                {"numbers": own_numbers, "group": Ref(scaling_group), "outdated": (), "unhealthy": ()},
+                # What replaces a node is launched from the template as it is then, also where the group stays as it is
+                after=(template, nodes(WORKERS)) if is_master else (template,),
+                parameters={
+                    "least": 1 if is_master else capacity.least_workers,
+                    "timeout": capacity.timeout,
+                    "past_activities": capacity.past_activities,
+                    "alternative": capacity.alternative,
+                },
+            )
+        )
+    return result
+
+
+def _launched(settings: NodeSettings) -> list[str]:
+    """Return what an instance brings along that its group gives no tags, by the names of EC2's resource types."""
+    return ["volume", "network-interface", *(["spot-instances-request"] if settings.market == "spot" else [])]
+
+
+def tls_tag(encrypt_in_transit: bool | None) -> str:
+    """What the tag says of the option."""
+    return next(text for text, option in TLS.items() if option is encrypt_in_transit)
+
+
+def _storage_tags(settings: NodeSettings) -> dict[str, Any]:
+    tags: dict[str, Any] = {}
+    if settings.mounts_file_system:
+        tags.update({FILE_SYSTEM_TAG: Ref(FILE_SYSTEM), FILE_SYSTEM_TLS_TAG: tls_tag(settings.encrypt_in_transit)})
+    if settings.file_system_directory:
+        tags[ACCESS_POINT_TAG] = Ref(access_point(settings.file_system_directory))
+    if settings.file_system_address:
+        tags[FILE_SYSTEM_ADDRESS_TAG] = settings.file_system_address
+    if settings.mounts_lustre:
+        tags.update({LUSTRE_TAG: Ref(LUSTRE), LUSTRE_SOURCE_TAG: Ref(LUSTRE, "source")})
+    return tags
+
+
+def _user_data(settings: NodeSettings, region: str) -> Computed:
+    refs = [Ref(FILE_SYSTEM)] if settings.mounts_file_system else []
+    refs += [Ref(access_point(settings.file_system_directory))] if settings.file_system_directory else []
+    refs += [Ref(LUSTRE, "source")] if settings.mounts_lustre else []
+
+    def render(*values: str) -> str:
+        known = {ref.address.kind: value for ref, value in zip(refs, values)}
+        return user_data(mounts.cloud_config(list(_storages(settings, region, known)), settings.login_user))
+
+    return Computed(render, tuple(refs))
+
+
+def _storages(settings: NodeSettings, region: str, known: Mapping[str, str]) -> Iterator[mounts.Storage]:
+    """What the nodes mount. C(known) are what the references say, by the kinds of their resources."""
+    if settings.mounts_file_system:
+        yield mounts.efs(
+            known[FILE_SYSTEM.kind],
+            region,
+            settings.mount_point,
+            address=settings.file_system_address,
+            encrypted=settings.encrypt_in_transit,
+            dns_suffix=partition_of(region).dns_suffix,
+            adopted=settings.file_system_adopted,
+            access_point=known.get(ACCESS_POINT_KIND),
+        )
+    if settings.mounts_lustre:
+        yield mounts.lustre(known[LUSTRE.kind], settings.lustre_mount_point)._replace(adopted=settings.lustre_adopted)

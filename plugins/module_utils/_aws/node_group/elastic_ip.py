@@ -1,0 +1,81 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The master's elastic IP address, where AWS gives no public address at launch because there are several network interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, Cloud, tag_dict, tag_list
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    COMPONENT,
+    MASTER,
+    MASTER_ADDRESS,
+    nodes,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import in_group, live_instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+
+Properties = Mapping[str, Any]
+
+
+def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
+    """The address, and once there is a master that it has one; without C(wait) a later run sees to that."""
+    associated = {"master_is_public": True} if wait else {}
+    return Wanted(MASTER_ADDRESS, {**associated, "tags": tags(MASTER_ADDRESS)}, after=(nodes(MASTER),) if wait else ())
+
+
+def read(cloud: Cloud) -> Iterator[Found]:
+    """The address by its tags; whether the master has it, or another one, is told by the instances."""
+    for address in cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters()):
+        if tag_dict(address["Tags"]).get(COMPONENT_TAG) == COMPONENT:
+            tags = cloud.comparable_tags(address["Tags"])
+            yield Found(MASTER_ADDRESS, address["AllocationId"], {"tags": tags}, {"address": address["PublicIp"]})
+
+
+def _create(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    allocated = cloud.create(
+        "ec2", "allocate_address", Domain="vpc", TagSpecifications=[{"ResourceType": "elastic-ip", "Tags": tag_list(properties["tags"])}]
+    )
+    found = Found(address, allocated["AllocationId"], properties, {"address": allocated["PublicIp"]})
+    if properties.get("master_is_public"):
+        _associate(cloud, found.id)
+    return found
+
+
+def _update(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    if "tags" in changed:
+        cloud.ec2.create_tags(Resources=[found.id], Tags=tag_list(properties["tags"]))
+    if "master_is_public" in changed:
+        _associate(cloud, found.id)
+
+
+def _associate(cloud: Cloud, allocation_id: str) -> None:
+    """Gives the address to the master, unless that one was launched with one."""
+    for instance in in_group(cloud, live_instances(cloud), MASTER):
+        if not instance.get("PublicIpAddress"):
+            primary = next(item for item in instance["NetworkInterfaces"] if item.get("PrivateIpAddress") == instance["PrivateIpAddress"])
+            cloud.once_visible(
+                cloud.ec2.associate_address,
+                AllocationId=allocation_id,
+                NetworkInterfaceId=primary["NetworkInterfaceId"],
+                AllowReassociation=True,  # a master that is being replaced may still hold it
+            )
+
+
+def _delete(cloud: Cloud, found: Found) -> None:
+    # What AWS answers while the address is still associated
+    cloud.once_unused(cloud.ec2.release_address, "AuthFailure", AllocationId=found.id)
+
+
+KIND = Kind(
+    MASTER_ADDRESS.kind,
+    _create,
+    _delete,
+    update=_update,
+    updatable=frozenset({"master_is_public", "tags"}),
+    deleted_after=("auto_scaling_group",),
+)

@@ -1,0 +1,244 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Auto scaling groups: how many nodes there are to be, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    COMPONENT_TAG,
+    KEY_TAG,
+    Cloud,
+    WaitTimeout,
+    error_code,
+    tag_dict,
+    tag_list,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    COMPONENT,
+    NODE_TYPE_TAG,
+    STORAGE_TAGS,
+    SUSPENDED,
+    WANTED_TAG,
+    assign_numbers,
+    group_name,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import (
+    END_PAUSE,
+    END_TIMEOUT,
+    end,
+    in_group,
+    live_instances,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds; a new instance profile takes some to get known
+Properties = Mapping[str, Any]
+
+
+def read(cloud: Cloud) -> Iterator[Found]:
+    """The cluster's groups, without those that are being deleted."""
+    for group in cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters()):
+        tags = tag_dict(group["Tags"])
+        if tags.get(COMPONENT_TAG) != COMPONENT or group.get("Status"):
+            continue  # a status means that the group is being deleted
+        if group["AutoScalingGroupName"] != group_name(cloud.cluster, tags.get(KEY_TAG, "")):
+            continue  # somebody else's, whatever its tags say
+        yield Found(
+            Address("auto_scaling_group", tags[KEY_TAG]),
+            group["AutoScalingGroupName"],
+            {
+                "name": group["AutoScalingGroupName"],
+                "launch_template": group.get("LaunchTemplate", {}).get("LaunchTemplateId"),
+                "template_version": group.get("LaunchTemplate", {}).get("Version"),
+                "minimum": group["MinSize"],
+                "size": group["DesiredCapacity"],
+                "subnets": frozenset(filter(None, group["VPCZoneIdentifier"].split(","))),
+                "suspended": frozenset(process["ProcessName"] for process in group["SuspendedProcesses"] if not _is_foreign(process)),
+                "health_check_grace_period": group["HealthCheckGracePeriod"],
+                "tags": _comparable_group_tags(cloud, tags),
+            },
+            {
+                "instances": {instance["InstanceId"]: instance.get("LaunchTemplate", {}) for instance in group["Instances"]},
+                "unhealthy": {item["InstanceId"] for item in group["Instances"] if item["HealthStatus"] != "Healthy"},
+                "suspended_by_others": sorted(process["ProcessName"] for process in group["SuspendedProcesses"] if _is_foreign(process)),
+                "wanted": tags.get(WANTED_TAG),
+            },
+        )
+
+
+def _is_foreign(process: Mapping[str, str]) -> bool:
+    """Return whether somebody else has suspended a process on purpose, which a run leaves alone.
+
+    AWS gives "User suspended at TIME" as the reason then. It suspends processes itself of a group whose launches fail for a day.
+    """
+    return process["ProcessName"] not in SUSPENDED and process.get("SuspensionReason", "").startswith("User suspended")
+
+
+def _comparable_group_tags(cloud: Cloud, tags: Mapping[str, str]) -> dict[str, str]:
+    own = {name: tags[name] for name in (*STORAGE_TAGS, NODE_TYPE_TAG, WANTED_TAG) if name in tags}
+    return {**cloud.comparable_tags(tag_list(tags)), **own}
+
+
+def storage_tags(found: Found) -> dict[str, str]:
+    """What a group's tags say about the storage that its nodes mount."""
+    return {name: value for name, value in found.properties["tags"].items() if name in STORAGE_TAGS}
+
+
+def _group_tags(name: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {"ResourceId": name, "ResourceType": "auto-scaling-group", "Key": key, "Value": value, "PropagateAtLaunch": key != WANTED_TAG}
+        for key, value in tags.items()
+    ]
+
+
+def _create_group(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    name = properties["name"]
+    create = partial(
+        cloud.create,
+        "autoscaling",
+        "create_auto_scaling_group",
+        AutoScalingGroupName=name,
+        LaunchTemplate=_template(properties),
+        MinSize=properties["minimum"],
+        MaxSize=properties["size"],
+        DesiredCapacity=properties["size"],
+        VPCZoneIdentifier=",".join(sorted(properties["subnets"])),
+        HealthCheckType="EC2",
+        HealthCheckGracePeriod=properties["health_check_grace_period"],
+        Tags=_group_tags(name, properties["tags"]),
+    )
+    # The template and the role have been made a moment ago, too
+    _once_accepted(cloud, name, partial(cloud.once_allowed, create))
+    found = Found(address, name, {**properties, "suspended": frozenset()})
+    cloud.once_allowed(partial(_update_group, cloud, found, properties, frozenset({"suspended"})))
+    return Found(address, name, properties)
+
+
+def _template(properties: Properties) -> dict[str, str]:
+    """The template by the number of its version: of a group with the newest one AWS asks nobody's rights when there is a newer one."""
+    return {"LaunchTemplateId": properties["launch_template"], "Version": properties["template_version"]}
+
+
+def _once_accepted(cloud: Cloud, name: str, call: Callable[[], object]) -> None:
+    """Makes a call again while AWS has not seen what the group is made of."""
+    refusals: list[Exception] = []
+
+    def accepted() -> bool:
+        try:
+            call()
+        except ClientError as error:
+            if not _not_yet_accepted(error):
+                raise
+            refusals.append(error)
+            return False
+        return True
+
+    try:
+        cloud.wait_until(f"Auto scaling group {name}", accepted, timeout=min(cloud.wait_timeout, NOT_YET_ACCEPTED_TIMEOUT))
+    except WaitTimeout as error:
+        raise refusals[-1] from error
+
+
+def _not_yet_accepted(error: Exception) -> bool:
+    """Whether AWS refuses because it has not seen what the group is made of yet, or the old group is going away."""
+    message = str(error)
+    if error_code(error) == "ValidationError":
+        unseen = "does not exist" in message and ("launch template" in message or "subnet ID" in message)
+        unseen = unseen or "Could not find the specified version" in message
+        return unseen or "Invalid IAM Instance Profile" in message or ("Placement Group" in message and "is unknown" in message)
+    return error_code(error) == "AlreadyExists" and "pending delete" in message
+
+
+def _update_group(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    settings: dict[str, Any] = {}
+    if "tags" in changed:
+        _change_tags(cloud, found, properties["tags"], inherited=True)
+    if "size" in changed and properties["size"] < found.properties["size"]:
+        _remove_highest_numbers(cloud, found, properties)
+    if changed & {"size", "minimum"}:
+        settings = {"MinSize": properties["minimum"], "MaxSize": properties["size"], "DesiredCapacity": properties["size"]}
+    if "health_check_grace_period" in changed:
+        settings["HealthCheckGracePeriod"] = properties["health_check_grace_period"]
+    if "subnets" in changed:
+        settings["VPCZoneIdentifier"] = ",".join(sorted(properties["subnets"]))
+    if changed & {"launch_template", "template_version"}:
+        settings["LaunchTemplate"] = _template(properties)
+    if settings:
+        update = partial(cloud.autoscaling.update_auto_scaling_group, AutoScalingGroupName=found.id, **settings)
+        _once_accepted(cloud, found.id, update)
+    if "suspended" in changed:
+        _suspend(cloud, found.id, before=found.properties["suspended"], after=properties["suspended"])
+    if "tags" in changed:
+        # Only now has the group the size that this tag speaks of
+        _change_tags(cloud, found, properties["tags"], inherited=False)
+
+
+def _change_tags(cloud: Cloud, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
+    """Changes those tags that new nodes inherit, or the others."""
+    before, after = (
+        {name: value for name, value in each.items() if (name != WANTED_TAG) is inherited} for each in (found.properties["tags"], tags)
+    )
+    gone = {name: value for name, value in before.items() if name not in after}
+    new = {name: value for name, value in after.items() if before.get(name) != value}
+    for call, changed in ((cloud.autoscaling.delete_tags, gone), (cloud.autoscaling.create_or_update_tags, new)):
+        if changed:
+            call(Tags=_group_tags(found.id, changed))
+
+
+def _suspend(cloud: Cloud, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
+    """Suspends what is to be; resumes what AWS itself has suspended."""
+    for call, processes in ((cloud.autoscaling.suspend_processes, after - before), (cloud.autoscaling.resume_processes, before - after)):
+        if processes:
+            call(AutoScalingGroupName=name, ScalingProcesses=sorted(processes))
+
+
+def _remove_highest_numbers(cloud: Cloud, found: Found, properties: Properties) -> None:
+    """Ends the surplus nodes with the highest numbers; left to itself AWS would choose by age and zone."""
+    in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
+    surplus = max(len(in_group) - properties["size"], 0)
+    # What is not launched yet is not to come any more, while what is there waits for its turn
+    cloud.autoscaling.update_auto_scaling_group(
+        AutoScalingGroupName=found.id, MinSize=min(properties["minimum"], properties["size"]), DesiredCapacity=properties["size"] + surplus
+    )
+    numbered = {instance["InstanceId"]: number for instance in in_group if (number := number_of(instance))}
+    unnumbered = [instance["InstanceId"] for instance in in_group if instance["InstanceId"] not in numbered]
+    # As the inventory shows them, and with it whoever looks for jobs on those that go
+    shown = assign_numbers(found.address.key, numbered, unnumbered, len(in_group))
+    for instance_id in sorted(shown, key=shown.__getitem__, reverse=True)[:surplus]:
+        end(cloud, instance_id, replaced=False)
+
+
+def _delete_group(cloud: Cloud, found: Found) -> None:
+    cloud.once_unused(cloud.autoscaling.delete_auto_scaling_group, AutoScalingGroupName=found.id, ForceDelete=True)
+
+    def gone() -> bool:
+        groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[found.id])
+        leaving = in_group(cloud, live_instances(cloud, "pending", "running", "shutting-down", "stopping", "stopped"), found.address.key)
+        return not groups and not leaving
+
+    cloud.wait_until(
+        f"Deletion of auto scaling group {found.id} and its instances", gone, timeout=max(cloud.wait_timeout, END_TIMEOUT), pause=END_PAUSE
+    )
+
+
+KIND = Kind(
+    "auto_scaling_group",
+    _create_group,
+    _delete_group,
+    update=_update_group,
+    updatable=frozenset(
+        {"health_check_grace_period", "launch_template", "minimum", "size", "subnets", "suspended", "tags", "template_version"}
+    ),
+)

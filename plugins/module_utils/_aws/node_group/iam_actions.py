@@ -1,0 +1,52 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The calls to AWS for launch templates, groups and nodes."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+
+# Of what is launched for an alternative that AWS has no nodes for nothing stays
+REMOVALS = (
+    "autoscaling:DeleteAutoScalingGroup",
+    "ec2:DeleteLaunchTemplate",
+    "ec2:DeletePlacementGroup",
+    "ec2:ReleaseAddress",
+)
+
+CALLS = Calls(
+    reads=(
+        "autoscaling:DescribeAutoScalingGroups",
+        "ec2:DescribeAddresses",
+        "ec2:DescribeInstances",
+        "ec2:DescribeLaunchTemplateVersions",
+        "ec2:DescribeLaunchTemplates",
+        "ec2:DescribePlacementGroups",
+    ),
+    definition=(
+        "ec2:DescribeImages",
+        "ec2:DescribeInstanceTypes",
+        "ssm:GetParameters",
+        "ssm:GetParametersByPath",
+    ),
+    present=(
+        "autoscaling:CreateAutoScalingGroup",
+        "autoscaling:CreateOrUpdateTags",
+        "autoscaling:DeleteTags",
+        "autoscaling:DescribeScalingActivities",
+        "autoscaling:ResumeProcesses",
+        "autoscaling:SuspendProcesses",
+        "autoscaling:TerminateInstanceInAutoScalingGroup",
+        "autoscaling:UpdateAutoScalingGroup",
+        "ec2:AllocateAddress",
+        "ec2:AssociateAddress",
+        "ec2:CreateLaunchTemplate",
+        "ec2:CreateLaunchTemplateVersion",
+        "ec2:CreatePlacementGroup",
+        "ec2:CreateTags",
+        "ec2:ModifyLaunchTemplate",
+        *REMOVALS,
+    ),
+    absent=REMOVALS,
+)

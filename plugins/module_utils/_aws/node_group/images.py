@@ -1,0 +1,152 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Machine images: which one, and what it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, CloudError, error_code, is_missing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import Image
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+# https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
+DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"
+# Amazon Linux 2 has reached its end, and lacks dnf, a Python that Ansible takes and an SSH server that reads /etc/ssh/sshd_config.d
+OLD_AMAZON_LINUX = re.compile(r"amzn2?-ami-|Amazon Linux 2\b|Amazon Linux AMI")
+PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>amazon-linux-\d{{4}}|(?!linux-)[a-z]+-[\d.]+)/latest/ami-id")
+UBUNTU = "ubuntu-"
+USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
+
+
+def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
+    """The image that the user names; one that was once looked up stays, so that a new release does not roll the cluster.
+
+    Raises CloudError if there is none.
+    """
+    options = request.options
+    if not options["image_id"] and not options["image_update"]:
+        for item in found:
+            if item.address.kind == "launch_template" and _is_meant(item.attributes["image_source"], options, architecture):
+                return Image(item.properties["image_id"], item.properties["root_device"], item.attributes["image_source"])
+    image_id, source = _look_up(request.cloud, options, architecture)
+    image = find(request.cloud, image_id)
+    if not image:
+        raise CloudError(f"image_id: there is no image {image_id} in {request.cloud.region} that this account may use.")
+    return Image(image["ImageId"], image["RootDeviceName"], source)
+
+
+def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str) -> bool:
+    """Whether the user names the image that a template's tag remembers. Without a system any Ubuntu is meant."""
+    if not options["image_framework"]:
+        return bool(source) and source == options["image_parameter"]
+    words = (source or "").split(" ")
+    if len(words) != 3 or (words[0], words[2]) != (options["image_framework"], architecture):
+        return False
+    return words[1] == options["image_os"] if options["image_os"] else words[1].startswith(UBUNTU)
+
+
+def _look_up(cloud: Cloud, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
+    """The id of the image, and what it is remembered by: the words that name it, with the system that was found."""
+    framework = options["image_framework"]
+    if framework:
+        image_id, system = newest(cloud, framework, options["image_os"], architecture)
+        return image_id, f"{framework} {system} {architecture}"
+    if options["image_parameter"]:
+        return image_of(cloud, options["image_parameter"]), options["image_parameter"]
+    return options["image_id"], options["image_id"]
+
+
+def image_of(cloud: Cloud, parameter: str) -> str:
+    """The image that a public parameter names. Raises CloudError if there is none."""
+    try:
+        found = cloud.facts("ssm", "get_parameters", "Parameters", Names=[parameter])
+    except ClientError as error:
+        if error_code(error) != "ValidationException":
+            raise
+        found = []
+    if not found:
+        raise CloudError(f"image_parameter: there is no SSM parameter {parameter} in {cloud.region}.")
+    return str(found[0]["Value"])
+
+
+def newest(cloud: Cloud, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
+    """The deep learning AMI with the newest version of a framework, and its operating system.
+
+    Without C(system) that of the newest Ubuntu which has this version. Raises CloudError, listing what there is, if there is none.
+    """
+    path = f"{DEEP_LEARNING_IMAGES}/{architecture}"
+    images = catalog(cloud.facts("ssm", "get_parameters_by_path", "Parameters", Path=path, Recursive=True))
+    versions = {
+        (name, os): (version, _numbers(os))
+        for name, os in images
+        if (os == system if system else os.startswith(UBUNTU)) and (version := _version(name, framework)) is not None
+    }
+    if versions:
+        name, os = max(versions, key=lambda place: versions[place])
+        cloud.progress(f"Newest deep learning AMI for {framework}: {name} for {os}, {images[name, os]}", once=True)
+        return images[name, os], os
+    known: dict[str, list[str]] = {}
+    for name, os in sorted(images):
+        known.setdefault(name, []).append(os)
+    listing = "; ".join(f"{name} for {', '.join(systems)}" for name, systems in known.items()) or "none"
+    place = f"image_os '{system}'" if system else "Ubuntu"
+    raise CloudError(
+        f"image_framework: there is no deep learning AMI '{framework}' for {place} on {architecture} in {cloud.region}. There is {listing}."
+    )
+
+
+def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
+    """Image ids by framework with version (C(pytorch-2.7), C(base)) and operating system, from the public parameters.
+
+    Images with the open NVIDIA driver are the usual ones and go by the framework alone; others keep their longer names.
+    """
+    result = {}
+    for parameter in parameters:
+        match = PARAMETER.fullmatch(parameter["Name"])
+        if match:
+            result[USUAL_DRIVER.sub("", match["kind"]), match["os"]] = str(parameter["Value"])
+    return result
+
+
+def _version(name: str, framework: str) -> tuple[int, ...] | None:
+    """The version that a framework's image adds to the name asked for, nothing if that is another framework."""
+    match = re.fullmatch(rf"{re.escape(framework)}(?:-([\d.]+))?", name)
+    return _numbers(match[1] or "") if match else None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text))
+
+
+def find(cloud: Cloud, image_id: str) -> dict[str, Any] | None:
+    """The image as EC2 describes it, if there is one."""
+    try:
+        images = cloud.facts("ec2", "describe_images", "Images", ImageIds=[image_id])
+    except ClientError as error:
+        if not is_missing(error) and error_code(error) not in ("InvalidAMIID.Malformed", "InvalidAMIID.Unavailable"):
+            raise
+        images = []
+    return dict(images[0]) if images else None
+
+
+def unsupported_system(image: Mapping[str, Any]) -> str | None:
+    """Return the name of an image's operating system where nodes cannot have it, as far as EC2 and the image's name tell."""
+    if image.get("Platform") == "windows":
+        return "Windows"
+    return "Amazon Linux 2 or older" if OLD_AMAZON_LINUX.search(image.get("Name", "")) else None
+
+
+def root_volume_size(image: Mapping[str, Any]) -> int:
+    """The least size of the root volume in GiB, that of the image's snapshot; 0 if the image does not say."""
+    disks = {disk["DeviceName"]: disk.get("Ebs", {}) for disk in image.get("BlockDeviceMappings", [])}
+    return int(disks.get(image["RootDeviceName"], {}).get("VolumeSize", 0))

@@ -1,0 +1,110 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What an instance type has, as EC2 tells it, and the network interfaces that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import EFA, EFA_ONLY, PLAIN, Interface
+
+
+class NetworkCard(NamedTuple):
+    """One network card: its number, how many interfaces it takes, and of which types; no types where EC2 does not tell."""
+
+    number: int
+    capacity: int
+    types: frozenset[str]
+
+
+ONE_INTERFACE: tuple[Interface, ...] = ((0, 0, PLAIN),)
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """The facts about an instance type that a launch depends on. C(most_adapters) is 0 for a type without EFA."""
+
+    name: str
+    architectures: frozenset[str]
+    placement_strategies: frozenset[str]
+    ebs_optimized: bool
+    most_adapters: int
+    network_cards: tuple[NetworkCard, ...]
+
+    @property
+    def architecture(self) -> str:
+        """The architecture of its images; old x86_64 types run i386 too."""
+        return "arm64" if "arm64" in self.architectures else "x86_64"
+
+
+def parse(description: Mapping[str, Any]) -> InstanceType:
+    """An entry of DescribeInstanceTypes."""
+    network = description["NetworkInfo"]
+    has_efa = network.get("EfaSupported", False)
+    # The only card of a type with EFA takes an adapter, whether EC2 says so or not
+    only = (PLAIN, EFA) if has_efa and len(network["NetworkCards"]) == 1 else ()
+    return InstanceType(
+        name=description["InstanceType"],
+        architectures=frozenset(description["ProcessorInfo"]["SupportedArchitectures"]),
+        placement_strategies=frozenset(description["PlacementGroupInfo"]["SupportedStrategies"]),
+        ebs_optimized=description["EbsInfo"]["EbsOptimizedSupport"] != "unsupported",
+        most_adapters=network["EfaInfo"]["MaximumEfaInterfaces"] if has_efa else 0,
+        network_cards=tuple(
+            NetworkCard(card["NetworkCardIndex"], card["MaximumNetworkInterfaces"], frozenset(card.get("InterfaceTypes") or only))
+            for card in sorted(network["NetworkCards"], key=lambda card: int(card["NetworkCardIndex"]))
+        ),
+    )
+
+
+def find(cloud: Cloud, name: str) -> InstanceType | None:
+    """The instance type of that name, if the region has it."""
+    filters = [{"Name": "instance-type", "Values": [name]}]
+    return next((parse(item) for item in cloud.facts("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)), None)
+
+
+def with_efa(cloud: Cloud, name: str) -> list[str]:
+    """The names of the types in the family of C(name) that have an Elastic Fabric Adapter, smaller ones first."""
+    filters = [
+        {"Name": "instance-type", "Values": [name.split(".")[0] + ".*"]},
+        {"Name": "network-info.efa-supported", "Values": ["true"]},
+    ]
+    found = cloud.facts("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)
+    return [item["InstanceType"] for item in sorted(found, key=lambda item: (item["VCpuInfo"]["DefaultVCpus"], item["InstanceType"]))]
+
+
+def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ...]:
+    """Return the network interfaces of an instance: one, or with EFA an adapter on every network card that takes one.
+
+    Device 0 of card 0 is the primary interface and carries the instance's only address. Where a type takes one adapter, it is that
+    interface. Where it takes several, they are of the type without address, so that a node takes one address of its subnet and not one for
+    each card: device 1 of card 0, if that card takes an adapter, and device 0 of the others, as in
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html.
+    Raises CloudError for a type of several cards whose types of interfaces EC2 does not tell.
+    """
+    if not efa:
+        return ONE_INTERFACE
+    first, *others = instance_type.network_cards
+    if not all(card.types for card in instance_type.network_cards):
+        raise CloudError(
+            f"efa: EC2 does not say which of the {len(instance_type.network_cards)} network cards of {instance_type.name} take an Elastic "
+            "Fabric Adapter. Set efa: false, or choose another instance type."
+        )
+    if instance_type.most_adapters == 1 and EFA in first.types:
+        return ((first.number, 0, EFA),)
+    result: list[Interface] = [(first.number, 0, PLAIN)]
+    if EFA_ONLY in first.types and first.capacity > 1:
+        result.append((first.number, 1, EFA_ONLY))
+    elif EFA in first.types:
+        result = [(first.number, 0, EFA)]
+    adapters = int(EFA in first.types or len(result) > 1)
+    for card in others:
+        type_ = next((type_ for type_ in (EFA_ONLY, EFA) if type_ in card.types), None)
+        if type_ and adapters < instance_type.most_adapters:
+            # An adapter with an address is a second interface of IP as well, which device 1 is for
+            result.append((card.number, 0 if type_ == EFA_ONLY or card.capacity == 1 else 1, type_))
+            adapters += 1
+    return tuple(result)

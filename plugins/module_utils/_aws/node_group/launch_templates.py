@@ -1,0 +1,262 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Launch templates: what an instance of a group is launched from."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    COMPONENT_TAG,
+    IMAGE_TAG,
+    KEY_TAG,
+    Cloud,
+    tag_dict,
+    tag_list,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import BLOCK, RESERVATION, SPOT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT, PLAIN, Interface
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Address, Found
+
+ON_DEMAND = "on-demand"
+RESERVATIONS_ONLY = "capacity-reservations-only"
+Properties = Mapping[str, Any]
+
+
+def read(cloud: Cloud) -> Iterator[Found]:
+    """The cluster's launch templates as their newest version is."""
+    templates = cloud.retrieve("ec2", "describe_launch_templates", "LaunchTemplates", Filters=cloud.filters())
+    with ThreadPoolExecutor(4) as pool:
+        versions = pool.map(
+            lambda template: cloud.ec2.describe_launch_template_versions(
+                LaunchTemplateId=template["LaunchTemplateId"], Versions=["$Latest"]
+            )["LaunchTemplateVersions"][0],
+            templates,
+        )
+        for template, version in zip(templates, versions):
+            tags = tag_dict(template.get("Tags", []))
+            if tags.get(COMPONENT_TAG) == COMPONENT:
+                yield Found(
+                    Address("launch_template", tags[KEY_TAG]),
+                    template["LaunchTemplateId"],
+                    {
+                        "name": template["LaunchTemplateName"],
+                        **_template_properties(version["LaunchTemplateData"]),
+                        "tags": cloud.comparable_tags(template["Tags"]),
+                    },
+                    {"version": str(version["VersionNumber"]), "image_source": tags.get(IMAGE_TAG)},
+                )
+
+
+def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
+    # AWS promises no order
+    interfaces: list[dict[str, Any]] = sorted(data.get("NetworkInterfaces", []), key=_place)
+    primary: dict[str, Any] = next(iter(interfaces), {})
+    disk: dict[str, Any] = next(iter(data.get("BlockDeviceMappings", [])), {})
+    volume = disk.get("Ebs", {})
+    market, reservation = _found_market(data)
+    return {
+        "instance_type": data.get("InstanceType"),
+        "image_id": data.get("ImageId"),
+        "root_device": disk.get("DeviceName"),
+        "root_volume_size": volume.get("VolumeSize"),
+        "root_volume_type": volume.get("VolumeType"),
+        "root_volume_iops": volume.get("Iops", 0),
+        "root_volume_throughput": volume.get("Throughput", 0),
+        "root_volume_kms_key": volume.get("KmsKeyId", ""),
+        "ebs_optimized": data.get("EbsOptimized", False),
+        "key_name": data.get("KeyName"),
+        "instance_profile": data.get("IamInstanceProfile", {}).get("Name"),
+        "interfaces": tuple((*_place(item), item.get("InterfaceType", PLAIN)) for item in interfaces),
+        "security_groups": frozenset(primary.get("Groups", [])),
+        "public_address": primary.get("AssociatePublicIpAddress", False),
+        "placement_group": data.get("Placement", {}).get("GroupName", ""),
+        "market": market,
+        "spot_max_price": data.get("InstanceMarketOptions", {}).get("SpotOptions", {}).get("MaxPrice", ""),
+        "capacity_reservation": reservation,
+        "user_data": base64.b64decode(data.get("UserData", "")).decode(),
+        "metadata_hop_limit": data.get("MetadataOptions", {}).get("HttpPutResponseHopLimit", 1),
+        "launched_tags": {item["ResourceType"]: tag_dict(item["Tags"]) for item in data.get("TagSpecifications", [])},
+    }
+
+
+def _place(interface: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the network card and the device of an interface. The primary one is (0, 0)."""
+    return interface.get("NetworkCardIndex", 0), interface["DeviceIndex"]
+
+
+def _template_data(properties: Properties) -> dict[str, Any]:
+    return {
+        "InstanceType": properties["instance_type"],
+        "ImageId": properties["image_id"],
+        "KeyName": properties["key_name"],
+        "IamInstanceProfile": {"Name": properties["instance_profile"]},
+        "UserData": base64.b64encode(properties["user_data"].encode()).decode(),
+        "MetadataOptions": {
+            "HttpEndpoint": "enabled",
+            "HttpTokens": "required",
+            "HttpPutResponseHopLimit": properties["metadata_hop_limit"],
+        },
+        "BlockDeviceMappings": [{"DeviceName": properties["root_device"], "Ebs": _root_volume(properties)}],
+        "NetworkInterfaces": [_network_interface(interface, properties) for interface in properties["interfaces"]],
+        "TagSpecifications": [{"ResourceType": kind, "Tags": tag_list(tags)} for kind, tags in properties["launched_tags"].items()],
+        **({"EbsOptimized": True} if properties["ebs_optimized"] else {}),
+        **({"Placement": {"GroupName": properties["placement_group"]}} if properties["placement_group"] else {}),
+        **_market_data(properties["market"], properties["spot_max_price"], properties["capacity_reservation"]),
+    }
+
+
+def _root_volume(properties: Properties) -> dict[str, Any]:
+    asked = {
+        "Iops": properties["root_volume_iops"],
+        "Throughput": properties["root_volume_throughput"],
+        "KmsKeyId": properties["root_volume_kms_key"],
+    }
+    return {
+        "VolumeSize": properties["root_volume_size"],
+        "VolumeType": properties["root_volume_type"],
+        "Encrypted": True,
+        "DeleteOnTermination": True,
+        **{name: value for name, value in asked.items() if value},
+    }
+
+
+def _network_interface(interface: Interface, properties: Properties) -> dict[str, Any]:
+    card, device, interface_type = interface
+    result = {
+        "NetworkCardIndex": card,
+        "DeviceIndex": device,
+        "InterfaceType": interface_type,
+        "Groups": sorted(properties["security_groups"]),
+        "DeleteOnTermination": True,
+    }
+    # AWS refuses the very mention of it beside several interfaces
+    if len(properties["interfaces"]) == 1:
+        result["AssociatePublicIpAddress"] = properties["public_address"]
+    return result
+
+
+def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str, Any]:
+    """How the instances are paid; on-demand says nothing, so that an open reservation that matches is used."""
+    target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
+    reserved = target if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
+    if market == SPOT:
+        price = {"MaxPrice": spot_max_price} if spot_max_price else {}
+        options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", **price}
+        return {"InstanceMarketOptions": {"MarketType": SPOT, "SpotOptions": options}}
+    if market == BLOCK:
+        return {"InstanceMarketOptions": {"MarketType": BLOCK}, "CapacityReservationSpecification": reserved}
+    return {"CapacityReservationSpecification": reserved} if market == RESERVATION else {}
+
+
+def _found_market(data: Mapping[str, Any]) -> tuple[str, str]:
+    """The market that launch data speaks of, and the reservation in it."""
+    reserved = data.get("CapacityReservationSpecification", {})
+    reservation = reserved.get("CapacityReservationTarget", {}).get("CapacityReservationId", "")
+    paid = data.get("InstanceMarketOptions", {}).get("MarketType")
+    return paid or (RESERVATION if reserved else ON_DEMAND), reservation
+
+
+def _create_template(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    template = cloud.ec2.create_launch_template(
+        LaunchTemplateName=properties["name"],
+        LaunchTemplateData=_template_data(properties),
+        TagSpecifications=[{"ResourceType": "launch-template", "Tags": tag_list(properties["tags"])}],
+    )["LaunchTemplate"]
+    return Found(address, template["LaunchTemplateId"], properties, {"version": str(template["LatestVersionNumber"])})
+
+
+def _update_template(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
+    attributes = dict(found.attributes)
+    if changed - {"tags"}:
+        # What waits until nodes are replaced stays as it is
+        data = _template_data({**found.properties, **{name: properties[name] for name in changed}})
+        version = cloud.ec2.create_launch_template_version(LaunchTemplateId=found.id, LaunchTemplateData=data)["LaunchTemplateVersion"][
+            "VersionNumber"
+        ]
+        cloud.ec2.modify_launch_template(LaunchTemplateId=found.id, DefaultVersion=str(version))
+        attributes["version"] = str(version)
+    if "tags" in changed:
+        cloud.ec2.create_tags(Resources=[found.id], Tags=tag_list(properties["tags"]))
+    return replace(found, properties={**found.properties, **properties}, attributes=attributes)
+
+
+def foresee_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
+    """What was found, where a template that the plan changes has a version that is not known yet.
+
+    Without C(replacing), what nodes have to be replaced for waits, and makes no version.
+    """
+    waiting = frozenset() if replacing else KIND.replacing
+    changing = {
+        change.address for change in plan if change.address.kind == KIND.name and change.found and set(change.after) - waiting - {"tags"}
+    }
+    return [replace(item, attributes={**item.attributes, "version": UNKNOWN}) if item.address in changing else item for item in found]
+
+
+def _delete_template(cloud: Cloud, found: Found) -> None:
+    cloud.once_unused(cloud.ec2.delete_launch_template, LaunchTemplateId=found.id)
+
+
+def outdated(cloud: Cloud, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
+    """The numbers of those nodes that the template as it is now would launch otherwise.
+
+    C(launched_from) holds the launch template specification of each node as its group describes it. Versions may say the same, or
+    differ in what no node has to be replaced for.
+    """
+    current = template.attributes["version"]
+    others = {number: item or {} for number, item in launched_from.items() if item and item.get("Version") != current}
+    versions = [int(item["Version"]) for item in others.values() if item.get("LaunchTemplateId") == template.id]
+    same = set()
+    if versions:
+        described = cloud.retrieve(
+            "ec2",
+            "describe_launch_template_versions",
+            "LaunchTemplateVersions",
+            LaunchTemplateId=template.id,
+            MinVersion=str(min(versions)),
+        )
+        for version in described:
+            properties = _template_properties(version["LaunchTemplateData"])
+            if all(template.properties[name] == value for name, value in properties.items() if name in KIND.replacing):
+                same.add(str(version["VersionNumber"]))
+    return tuple(sorted(n for n, item in others.items() if item.get("LaunchTemplateId") != template.id or item["Version"] not in same))
+
+
+KIND = Kind(
+    "launch_template",
+    _create_template,
+    _delete_template,
+    update=_update_template,
+    updatable=frozenset({"tags", "launched_tags"}),
+    replacing=frozenset(
+        {
+            "instance_type",
+            "image_id",
+            "root_device",
+            "root_volume_size",
+            "root_volume_type",
+            "root_volume_iops",
+            "root_volume_throughput",
+            "root_volume_kms_key",
+            "ebs_optimized",
+            "key_name",
+            "instance_profile",
+            "interfaces",
+            "security_groups",
+            "public_address",
+            "placement_group",
+            "market",
+            "spot_max_price",
+            "capacity_reservation",
+            "metadata_hop_limit",
+            "user_data",
+        }
+    ),
+    deleted_after=("auto_scaling_group",),
+)

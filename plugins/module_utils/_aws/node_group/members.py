@@ -1,0 +1,229 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Nodes: the live instances of a group, their numbers, and what happens when there are too few or old ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from datetime import datetime, timezone
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, CloudError, WaitTimeout, tag_list
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    NODE_TYPES,
+    NUMBER_TAG,
+    assign_numbers,
+    group_name,
+    nodes,
+    numbers,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import group_of, number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+ALIVE = ("pending", "running")
+END_TIMEOUT = 3600  # seconds; large instances shut down for a quarter of an hour
+END_PAUSE = 0.5  # seconds between the first two looks
+Properties = Mapping[str, Any]
+
+
+class Shortage(CloudError):
+    """AWS does not launch the nodes that a job needs at least."""
+
+
+def live_instances(cloud: Cloud, *states: str) -> list[dict[str, Any]]:
+    """The instances of the cluster's groups in the states given, oldest first."""
+    filters = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(states or ALIVE)}]
+    reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
+    instances = [instance for reservation in reservations for instance in reservation["Instances"]]
+    return sorted(instances, key=lambda instance: (instance["LaunchTime"], instance["InstanceId"]))
+
+
+def in_group(cloud: Cloud, instances: list[dict[str, Any]], group: str) -> list[dict[str, Any]]:
+    return [instance for instance in instances if group_of(cloud.cluster, instance) == group]
+
+
+def read(cloud: Cloud) -> Iterator[Found]:
+    """The numbered nodes of each group, whether there is such a group or not."""
+    instances = live_instances(cloud)
+    # What is pending may replace what EC2 still shows
+    problems = membership.problems(cloud.cluster, [item for item in instances if item["State"]["Name"] == "running"])
+    for group in NODE_TYPES:
+        members = in_group(cloud, instances, group)
+        numbered = {number: instance["InstanceId"] for instance in members if (number := number_of(instance))}
+        yield Found(
+            nodes(group),
+            group,
+            {"numbers": tuple(sorted(numbered))},
+            {
+                "subnets": {instance["SubnetId"] for instance in members},
+                "instances": numbered,
+                "placement_groups": {instance["Placement"].get("GroupName") for instance in members},
+                "public_addresses": [instance.get("PublicIpAddress") for instance in members],
+                "problems": problems,
+            },
+        )
+
+
+def _create_nodes(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    return _number_nodes(cloud, address, properties)
+
+
+def _update_nodes(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
+    if changed & {"outdated", "unhealthy"}:
+        _replace_nodes(cloud, found, properties)
+    return _number_nodes(cloud, found.address, properties)
+
+
+def _number_nodes(cloud: Cloud, address: Address, properties: Properties, gone: Collection[str] = ()) -> Found:
+    """Waits until the group's nodes are in service and gives a number to each that has none. Raises Shortage."""
+    name, wanted = properties["group"], len(properties["numbers"])
+    launches = Launches(
+        since=datetime.now(timezone.utc), wanted=wanted, past=properties["past_activities"], alternative=properties["alternative"]
+    )
+    instances, explanation = _in_service(cloud, name, launches, properties["least"], properties["timeout"], gone)
+    if len(instances) < wanted:
+        _settle_for(cloud, name, len(instances))
+    possible = numbers(address.key, len(instances))
+    numbered: dict[str, int] = {}
+    for instance in instances:
+        number = number_of(instance)
+        if number in possible and number not in numbered.values():
+            numbered[instance["InstanceId"]] = number
+    unnumbered = [instance["InstanceId"] for instance in instances if instance["InstanceId"] not in numbered]
+    for instance_id, number in assign_numbers(address.key, numbered, unnumbered, len(instances)).items():
+        if instance_id not in numbered:
+            cloud.once_visible(
+                cloud.ec2.create_tags, "InvalidInstanceID.NotFound", Resources=[instance_id], Tags=tag_list({NUMBER_TAG: str(number)})
+            )
+    return Found(address, name, {**properties, "numbers": possible}, {"shortage": explanation})
+
+
+def _in_service(
+    cloud: Cloud, name: str, launches: Launches, least: int, timeout: float, gone: Collection[str]
+) -> tuple[list[dict[str, Any]], str | None]:
+    """The group's instances in service without C(gone), once it has as many as wanted. What has died is ended for good.
+
+    After C(timeout) seconds, or as soon as waiting is of no use, C(least) are enough, and the reason for it comes along. While nodes that
+    were ended are not gone, the time does not count, since they hold capacity and quota. Raises Shortage.
+    """
+    wanted, ended = launches.wanted, set(gone)
+    began = counted_from = time.monotonic()
+
+    def look() -> tuple[list[dict[str, Any]], str | None] | None:
+        nonlocal counted_from
+        groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])
+        members = {item["InstanceId"]: item for group in groups for item in group["Instances"] if item["InstanceId"] not in ended}
+        instances = live_instances(cloud, *ALIVE, *(["shutting-down"] if ended else []))
+        leaving = any(instance["InstanceId"] in ended and instance["State"]["Name"] == "shutting-down" for instance in instances)
+        alive = [instance for instance in instances if instance["InstanceId"] in members and instance["State"]["Name"] in ALIVE]
+        ready = [instance for instance in alive if _is_in_service(instance, members[instance["InstanceId"]])]
+        # The group notices minutes later that an instance has died, and EC2 shows one for a while that the group ends
+        if len(ready) == len(alive) == len(members) == wanted:
+            return ready, None
+        # The group is not to replace nodes by itself, so that it keeps those that are dead
+        for instance_id in _lost(members, alive):
+            end(cloud, instance_id, replaced=True)
+            ended.add(instance_id)
+        launches.observe(len(ready), activities(cloud, name), leaving=leaving, replacing=bool(ended))
+        now = time.monotonic()
+        counted_from = now if leaving else counted_from
+        elapsed = now - counted_from
+        cloud.progress(f"{name}: {len(ready)} of {wanted} nodes in service, {launches.alternative}{launches.newest_reason()}", now - began)
+        on_their_way = any(item["LifecycleState"].startswith("Pending") for item in members.values())
+        if leaving or (elapsed < timeout and not launches.hopeless) or (on_their_way and elapsed < 2 * timeout):
+            return None
+        if least <= len(ready) < wanted:
+            return ready, explain(name, launches)
+        if len(ready) < least:
+            raise Shortage(explain(name, launches))
+        return None  # more than wanted: the surplus is still leaving
+
+    try:
+        return cloud.wait_until(f"Nodes of {name}", look, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
+    except WaitTimeout as error:
+        raise WaitTimeout(explain(name, launches, f"{error} ")) from error
+
+
+def end(cloud: Cloud, instance_id: str, *, replaced: bool) -> None:
+    """Ends a node, whose group launches another one in its place or gets smaller by it. A node that is gone already is fine."""
+    try:
+        cloud.once_unused(
+            cloud.autoscaling.terminate_instance_in_auto_scaling_group,
+            InstanceId=instance_id,
+            ShouldDecrementDesiredCapacity=not replaced,
+        )
+    except ClientError as error:
+        if "No managed instance found" not in str(error):
+            raise
+
+
+def leaving(cloud: Cloud) -> set[str]:
+    """The ids of the nodes that their groups have ended, and that hold capacity, quota and placement until they are gone."""
+    names = [group_name(cloud.cluster, group) for group in NODE_TYPES]
+    groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=names)
+    ended = {item["InstanceId"] for group in groups for item in group["Instances"] if item["LifecycleState"].startswith("Terminating")}
+    return ended | {instance["InstanceId"] for instance in live_instances(cloud, "shutting-down")}
+
+
+def activities(cloud: Cloud, name: str) -> list[dict[str, Any]]:
+    """The newest of a group's scaling activities, newest first."""
+    return list(cloud.autoscaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=20)["Activities"])
+
+
+def _is_in_service(instance: Mapping[str, Any], member: Mapping[str, Any]) -> bool:
+    """Return whether a job can have a node: a numbered one stays until nodes are replaced, whatever its group thinks of its health."""
+    return bool(member["LifecycleState"] == "InService" and (member["HealthStatus"] == "Healthy" or number_of(instance)))
+
+
+def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[str, Any]]) -> list[str]:
+    """Return the ids of members that are unhealthy and no nodes: they have died, or have never got a number."""
+    numbered = {instance["InstanceId"] for instance in alive if number_of(instance)}
+    return [
+        instance_id
+        for instance_id, member in members.items()
+        if member["LifecycleState"] == "InService" and member["HealthStatus"] != "Healthy" and instance_id not in numbered
+    ]
+
+
+def _settle_for(cloud: Cloud, name: str, size: int) -> None:
+    """Has the group stop trying for more; its tag still says how many are wanted."""
+    cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=size, DesiredCapacity=size)
+
+
+def _replace_nodes(cloud: Cloud, found: Found, properties: Properties) -> None:
+    """Ends the outdated and unhealthy nodes one by one, each once its predecessor's successor is in service with its number.
+
+    The first that does not come back ends the run, so that a template that cannot be launched costs one node.
+    """
+    group = properties["group"]
+    # Those that were too many have gone with the group's size
+    going = sorted({*found.properties["outdated"], *found.properties["unhealthy"]} & set(properties["numbers"]))
+    for count, number in enumerate(going, start=1):
+        cloud.progress(f"{group}: replacing node {number}, {count} of {len(going)}")
+        instance_id = found.attributes["instances"][number]
+        end(cloud, instance_id, replaced=True)
+        _number_nodes(cloud, found.address, {**properties, "least": len(properties["numbers"])}, gone={instance_id})
+
+
+def _delete_nodes(_cloud: Cloud, _found: Found) -> None:
+    """Nodes go with their group."""
+
+
+KIND = Kind(
+    "nodes",
+    _create_nodes,
+    _delete_nodes,
+    update=_update_nodes,
+    updatable=frozenset({"numbers", "group"}),
+    replacing=frozenset({"outdated", "unhealthy"}),
+)

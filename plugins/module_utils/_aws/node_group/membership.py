@@ -1,0 +1,124 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which instances are nodes, by the tag that only AWS sets, and what is wrong with the tags that others can set. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    ACCESS_POINT_TAG,
+    FILE_SYSTEM_ADDRESS_TAG,
+    FILE_SYSTEM_TAG,
+    LUSTRE_SOURCE_TAG,
+    LUSTRE_TAG,
+    MASTER,
+    MASTER_NUMBER,
+    NODE_TYPES,
+    NUMBER_TAG,
+    group_name,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+
+GROUP_TAG = "aws:autoscaling:groupName"
+"""Auto Scaling sets it on what a group launches. EC2 lets nobody set or delete a tag whose key begins with C(aws:)."""
+NUMBER = re.compile(r"[1-9][0-9]{0,4}")
+STORAGE_CHECKS = {
+    FILE_SYSTEM_TAG: mounts.check_file_system_id,
+    FILE_SYSTEM_ADDRESS_TAG: mounts.check_address,
+    ACCESS_POINT_TAG: mounts.check_access_point_id,
+    LUSTRE_TAG: mounts.check_file_system_id,
+    LUSTRE_SOURCE_TAG: mounts.check_lustre_source,
+}
+
+
+class MembershipError(ValueError):
+    """Nodes that cannot be told apart, or whose tags somebody else has changed. The message names the instances."""
+
+
+def filters(cluster: str) -> list[dict[str, Any]]:
+    """EC2 filters for the instances of the cluster's auto scaling groups."""
+    return [{"Name": f"tag:{GROUP_TAG}", "Values": [group_name(cluster, group) for group in NODE_TYPES]}]
+
+
+def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
+    """The tags of an instance by their keys."""
+    return {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
+
+
+def group_of(cluster: str, instance: Mapping[str, Any]) -> str | None:
+    """C(master) or C(workers); None for an instance that is no node of the cluster, whatever its other tags say."""
+    name = tags_of(instance).get(GROUP_TAG)
+    return next((group for group in NODE_TYPES if name == group_name(cluster, group)), None)
+
+
+def number_of(instance: Mapping[str, Any]) -> int | None:
+    """The number on an instance's tag, if it has one."""
+    text = tags_of(instance).get(NUMBER_TAG, "")
+    return int(text) if NUMBER.fullmatch(text) else None
+
+
+def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is wrong with the cluster's running instances, each in a sentence that names them and says what to do."""
+    members = [(group, item) for item in instances if (group := group_of(cluster, item))]
+    found = [text for group, item in members for text in _tag_problems(cluster, group, item)]
+    masters = sorted(item["InstanceId"] for group, item in members if group == MASTER)
+    if len(masters) > 1:
+        found.append(
+            f"Instances {' and '.join(masters)}: all run in auto scaling group {group_name(cluster, MASTER)}, "
+            "and a cluster has one master. Wait until Auto Scaling has ended the one that it replaces, or end the wrong one with "
+            "aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ..."
+        )
+    numbered: dict[int, list[str]] = {}
+    for group, item in members:
+        number = number_of(item)
+        if group != MASTER and number:
+            numbered.setdefault(number, []).append(item["InstanceId"])
+    for number, holders in sorted(numbered.items()):
+        if len(holders) > 1:
+            found.append(
+                f"Instances {' and '.join(sorted(holders))}: each has the number {number} on its tag {NUMBER_TAG}. "
+                f"Find out who changed the tag. Delete it from the one that is not worker {number}, "
+                f"with {_delete(NUMBER_TAG, 'INSTANCE')}, and provision again."
+            )
+    return found
+
+
+def check(cluster: str, instances: Iterable[Mapping[str, Any]]) -> None:
+    """Raise MembershipError when something is wrong with the cluster's running instances."""
+    found = problems(cluster, instances)
+    if found:
+        raise MembershipError("\n".join(found))
+
+
+def _tag_problems(cluster: str, group: str, instance: Mapping[str, Any]) -> Iterator[str]:
+    tags, name = tags_of(instance), instance["InstanceId"]
+    if tags.get(CLUSTER_TAG) != cluster:
+        yield (
+            f"Instance {name}: the tag {CLUSTER_TAG} is {tags.get(CLUSTER_TAG)!r}, and auto scaling group {group_name(cluster, group)} "
+            f"launched it. Set the tag to {cluster}, or, if that group is not this cluster's, give the cluster another name."
+        )
+    text, number = tags.get(NUMBER_TAG), number_of(instance)
+    if text is not None and (number is None or (number == MASTER_NUMBER) != (group == MASTER)):
+        expected = f"the master has {MASTER_NUMBER}" if group == MASTER else f"workers have numbers from {MASTER_NUMBER + 1}"
+        yield (
+            f"Instance {name}: the tag {NUMBER_TAG} is {text!r}, and {expected}. "
+            f"Find out who changed the tag. Delete it with {_delete(NUMBER_TAG, name)}, and provision again."
+        )
+    for key, check_value in STORAGE_CHECKS.items():
+        try:
+            if key in tags:
+                check_value(tags[key])
+        except ValueError as error:
+            yield (
+                f"Instance {name}, tag {key}: {error}. "
+                f"Find out who changed the tag, and set it to the value that auto scaling group {group_name(cluster, group)} has."
+            )
+
+
+def _delete(key: str, instance: str) -> str:
+    return f"aws ec2 delete-tags --resources {instance} --tags Key={key}"

@@ -1,0 +1,114 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The placement group: nodes near each other in one zone, for the shortest way between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    COMPONENT_TAG,
+    KEY_TAG,
+    Cloud,
+    CloudError,
+    error_code,
+    tag_dict,
+    tag_list,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT, PLACEMENT_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+STRATEGY = "cluster"
+Properties = Mapping[str, Any]
+
+
+def wanted(name: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
+    return Wanted(PLACEMENT_GROUP, {"name": name, "strategy": STRATEGY, "tags": tags(PLACEMENT_GROUP)})
+
+
+def read(cloud: Cloud, named: str | None) -> Iterator[Found]:
+    """The cluster's placement group, or the one that the user names."""
+    main = False
+    for group in _described(cloud, *cloud.filters()):
+        tags = tag_dict(group.get("Tags", []))
+        if tags.get(COMPONENT_TAG) != COMPONENT:
+            continue
+        name = group["GroupName"]
+        # The cluster's own gives way to the one that is named
+        address = PLACEMENT_GROUP if named in (None, "", name) else Address(PLACEMENT_GROUP.kind, f"former-{tags[KEY_TAG]}")
+        main = main or address == PLACEMENT_GROUP
+        yield Found(
+            address,
+            name,
+            {"name": name, "strategy": group["Strategy"], "tags": cloud.comparable_tags(group["Tags"])},
+            {"group_id": group["GroupId"]},
+        )
+    if named and not main:
+        for group in _described(cloud, {"Name": "group-name", "Values": [named]}):
+            yield Found(PLACEMENT_GROUP, named, {"name": named, "strategy": group["Strategy"]}, adopted=True)
+
+
+def _described(cloud: Cloud, *filters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    alive = {"Name": "state", "Values": ["pending", "available"]}
+    return cloud.retrieve("ec2", "describe_placement_groups", "PlacementGroups", Filters=[*filters, alive])
+
+
+def _create(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    name = properties["name"]
+    try:
+        group = cloud.create(
+            "ec2",
+            "create_placement_group",
+            GroupName=name,
+            Strategy=properties["strategy"],
+            TagSpecifications=[{"ResourceType": "placement-group", "Tags": tag_list(properties["tags"])}],
+        )["PlacementGroup"]
+    except ClientError as error:
+        if error_code(error) == "InvalidPlacementGroup.Duplicate":
+            _refuse_foreign(cloud, name)
+        raise
+    return Found(address, name, properties, {"group_id": group["GroupId"]})
+
+
+def _refuse_foreign(cloud: Cloud, name: str) -> None:
+    if not any(item.id == name for item in read(cloud, None)):
+        raise CloudError(
+            f"placement_group: there is a placement group {name} already that is not tagged as this cluster's. "
+            f"Set placement_group: {name} to use it, or delete it."
+        )
+
+
+def _settle(cloud: Cloud, found: Found) -> Found:
+    def available() -> bool:
+        group = cloud.once_visible(cloud.ec2.describe_placement_groups, "InvalidPlacementGroup.Unknown", GroupNames=[found.id])
+        return bool(group["PlacementGroups"][0]["State"] == "available")
+
+    cloud.wait_until(f"Placement group {found.id}", available)
+    return found
+
+
+def _update(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
+    cloud.ec2.create_tags(Resources=[found.attributes["group_id"]], Tags=tag_list(properties["tags"]))
+
+
+def _delete(cloud: Cloud, found: Found) -> None:
+    cloud.once_unused(cloud.ec2.delete_placement_group, GroupName=found.id)
+
+
+KIND = Kind(
+    PLACEMENT_GROUP.kind,
+    _create,
+    _delete,
+    update=_update,
+    settle=_settle,
+    updatable=frozenset({"tags"}),
+    deleted_after=("auto_scaling_group",),
+)

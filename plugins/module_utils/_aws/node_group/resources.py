@@ -1,0 +1,72 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What exists of a cluster's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, together
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
+    elastic_ip,
+    groups,
+    launch_templates,
+    members,
+    placement,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+
+KINDS = (placement.KIND, launch_templates.KIND, groups.KIND, members.KIND, elastic_ip.KIND)
+
+
+def read(cloud: Cloud, placement_group: str | None = None) -> list[Found]:
+    """The cluster's launch templates, groups, the nodes that have a number, and what only they use."""
+    found = together(
+        [
+            lambda: launch_templates.read(cloud),
+            lambda: groups.read(cloud),
+            lambda: members.read(cloud),
+            lambda: placement.read(cloud, placement_group),
+            lambda: elastic_ip.read(cloud),
+        ]
+    )
+    templates = {item.address.key: item for item in found if item.address.kind == launch_templates.KIND.name}
+    existing = {item.address.key: item for item in found if item.address.kind == groups.KIND.name}
+    # Nodes belong to a group: without one there is nothing that could be changed
+    result = [_with_users(item, found) for item in found if item.address.kind != members.KIND.name]
+    for item in found:
+        if item.address.kind == members.KIND.name and item.address.key in existing:
+            group, template = existing[item.address.key], templates.get(item.address.key)
+            launched_from = {
+                number: group.attributes["instances"].get(instance) for number, instance in item.attributes["instances"].items()
+            }
+            outdated = launch_templates.outdated(cloud, template, launched_from) if template else ()
+            ill = group.attributes["unhealthy"]
+            unhealthy = tuple(number for number, instance in sorted(item.attributes["instances"].items()) if instance in ill)
+            more = {"group": group.id, "outdated": outdated, "unhealthy": unhealthy}
+            result.append(Found(item.address, group.id, {**item.properties, **more}, item.attributes))
+    return result
+
+
+def _with_users(item: Found, found: Sequence[Found]) -> Found:
+    """A placement group or the master's address with what the nodes tell about it."""
+    live = {other.address: other.attributes for other in found if other.address.kind == members.KIND.name}
+    if item.address.kind == placement.KIND.name:
+        in_it = any(item.id in attributes["placement_groups"] for attributes in live.values())
+        templates = {
+            other.address.key
+            for other in found
+            if other.address.kind == launch_templates.KIND.name and other.properties["placement_group"] == item.id
+        }
+        return replace(item, attributes={**item.attributes, "used_by_nodes": in_it, "used_by_templates": templates})
+    if item.address.kind == elastic_ip.KIND.name:
+        addresses = live[nodes(MASTER)]["public_addresses"]
+        has_it = item.attributes["address"] in addresses
+        public = bool(addresses) and all(addresses)
+        return replace(
+            item, properties={**item.properties, "master_is_public": public}, attributes={**item.attributes, "used_by_nodes": has_it}
+        )
+    return item

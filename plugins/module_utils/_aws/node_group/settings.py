@@ -1,0 +1,65 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the nodes of this run are launched from: its options, and the facts about its instance type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, groups, images, instance_types
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    FILE_SYSTEM_TLS_TAG,
+    NodeSettings,
+    RootVolume,
+    clustered,
+    tls_tag,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Alternative, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import component as file_system
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import component as lustre
+
+
+def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:
+    """What all nodes have in common. Raises CloudError for an instance type or an image that does not exist."""
+    options = request.options
+    instance_type = instance_types.find(request.cloud, alternative.instance_type)
+    if instance_type is None:
+        raise CloudError(f"instance_type: there is no {alternative.instance_type} in {request.cloud.region}.")
+    return NodeSettings(
+        instance_type=instance_type.name,
+        image=images.choose(request, found, instance_type.architecture),
+        key_name=options["key_name"],
+        root_volume=RootVolume(
+            size=options["root_volume_size"],
+            type=options["root_volume_type"],
+            iops=options["root_volume_iops"] or 0,
+            throughput=options["root_volume_throughput"] or 0,
+            kms_key=options["root_volume_kms_key"] or "",
+        ),
+        ebs_optimized=instance_type.ebs_optimized,
+        interfaces=instance_types.interfaces(instance_type, efa=options["efa"]),
+        clustered=clustered(options, reserved=alternative.capacity_reservation is not None),
+        market=alternative.market,
+        spot_max_price=alternative.spot_max_price or "",
+        capacity_reservation=alternative.capacity_reservation or "",
+        login_user=options["login_user"],
+        mount_point=options["mount_point"],
+        mounts_file_system=file_system.is_mounted(request, found),
+        file_system_address=file_system.host_address(found),
+        file_system_adopted=file_system.is_adopted(found),
+        file_system_directory=options["file_system_directory"] or "",
+        encrypt_in_transit=_encrypt_in_transit(True if options["file_system_directory"] else options["encrypt_in_transit"], found),
+        mounts_lustre=lustre.is_mounted(request, found),
+        lustre_mount_point=options["lustre_mount_point"],
+        lustre_adopted=lustre.is_adopted(found),
+        metadata_hop_limit=options["metadata_hop_limit"],
+    )
+
+
+def _encrypt_in_transit(option: bool | None, found: Sequence[Found]) -> bool | None:
+    """Return the option. Left out, a cluster whose nodes were launched for plain NFS keeps that: no node is replaced for a default."""
+    launching = {groups.storage_tags(item).get(FILE_SYSTEM_TLS_TAG) for item in found if item.address.kind == groups.KIND.name}
+    return False if option is None and launching == {tls_tag(False)} and capacity.has_nodes(found) else option

@@ -1,0 +1,203 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Compares wanted with found resources and orders the changes that lead from one to the other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import (
+    Address,
+    Found,
+    Wanted,
+    printable,
+    references,
+    resolve,
+)
+
+
+class Policy(Enum):
+    """What a change of one property means."""
+
+    IN_PLACE = "in_place"
+    REPLACE = "replace"
+    FORBIDDEN = "forbidden"
+
+
+class Action(Enum):
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class ForbiddenChange(Exception):
+    """The plan holds changes that would need a resource to be replaced."""
+
+
+def _cannot_update(_cloud: Any, found: Found, *_: Any) -> Found | None:
+    raise TypeError(f"A {found.address.kind} has nothing that can be updated")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How resources of one kind are changed.
+
+    C(create(cloud, address, properties)) returns the new resource; C(update(cloud, found, properties, changed)) may return it as it is
+    then; C(delete(cloud, found)) returns nothing. C(properties) hold the wanted ones and C(Wanted.parameters).
+    C(settle(cloud, found)) waits until others can use it and returns it as it is then.
+    """
+
+    name: str
+    create: Callable[..., Found]
+    delete: Callable[..., None]
+    update: Callable[..., Found | None] = _cannot_update
+    settle: Callable[..., Found] | None = None
+    updatable: frozenset[str] = frozenset()
+    """Properties that change in place."""
+    replacing: frozenset[str] = frozenset()
+    """Properties that nodes have to be replaced for; a change of any property that is in neither set is forbidden."""
+    deleted_after: tuple[str, ...] = ()
+    """Kinds whose resources use this one, so that they have to go first."""
+    advice: str = "Put the old value back, or delete the cluster, which keeps the data, and create it again."
+
+    def policy(self, name: str) -> Policy:
+        if name in self.replacing:
+            return Policy.REPLACE
+        return Policy.IN_PLACE if name in self.updatable else Policy.FORBIDDEN
+
+
+@dataclass(frozen=True)
+class Change:
+    """One step from what is to what is wanted. C(before) and C(after) hold only the properties that differ."""
+
+    address: Address
+    action: Action
+    wanted: Wanted
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
+    found: Found | None = None
+    prerequisites: frozenset[Address] = frozenset()
+    policy: Policy = Policy.IN_PLACE
+    """Of an update: whether it only takes effect with new nodes."""
+
+    def describe(self) -> dict[str, Any]:
+        """The change as modules return it."""
+        return {
+            "kind": self.address.kind,
+            "key": self.address.key,
+            "action": self.action.value,
+            "policy": self.policy.value,
+            "before": printable(self.before),
+            "after": printable(self.after),
+        }
+
+
+def make_plan(
+    wanted: Iterable[Wanted], found: Iterable[Found], kinds: Mapping[str, Kind], keep: Callable[[Found], bool] = lambda _found: False
+) -> list[Change]:
+    """The changes that make C(found) as C(wanted), in an order that can be applied.
+
+    What is found, not wanted, not adopted and not kept is deleted. Raises ForbiddenChange, naming all of them at once.
+    """
+    known = {item.address: item for item in found}
+    changes = {}
+    for item in wanted:
+        change = _compare(item, known)
+        if change:
+            changes[item.address] = change
+    addresses = {item.address for item in wanted}
+    deletes = [item for item in known.values() if item.address not in addresses and not item.adopted and not keep(item)]
+    _refuse_forbidden(changes.values(), kinds)
+    ordered = _prerequisites(changes, deletes, kinds)
+    return _sorted([_with_policy(change, kinds[change.address.kind]) for change in ordered])
+
+
+def split_replacing(plan: Iterable[Change], kinds: Mapping[str, Kind]) -> tuple[list[Change], list[Change]]:
+    """The plan without what nodes have to be replaced for, and that alone."""
+    now, later = [], []
+    for change in plan:
+        if change.policy is not Policy.REPLACE:
+            now.append(change)
+            continue
+        replacing = kinds[change.address.kind].replacing
+        parts = _only(change, change.after.keys() - replacing), _only(change, change.after.keys() & replacing)
+        now += [replace(part, policy=Policy.IN_PLACE) for part in parts[:1] if part.after]
+        later.append(parts[1])
+    remaining = {change.address for change in now}
+    return [replace(change, prerequisites=change.prerequisites & remaining) for change in now], later
+
+
+def _only(change: Change, names: Collection[str]) -> Change:
+    return replace(
+        change,
+        before={name: value for name, value in change.before.items() if name in names},
+        after={name: value for name, value in change.after.items() if name in names},
+    )
+
+
+def _with_policy(change: Change, kind: Kind) -> Change:
+    replacing = change.action is Action.UPDATE and change.after.keys() & kind.replacing
+    return replace(change, policy=Policy.REPLACE) if replacing else change
+
+
+def _compare(wanted: Wanted, known: Mapping[Address, Found]) -> Change | None:
+    properties = {name: resolve(value, known) for name, value in wanted.properties.items() if value is not None}
+    found = known.get(wanted.address)
+    if found is None:
+        return Change(wanted.address, Action.CREATE, wanted, after=properties)
+    if found.adopted:
+        return None
+    different = [name for name, value in properties.items() if found.properties.get(name) != value]
+    if not different:
+        return None
+    return Change(
+        wanted.address,
+        Action.UPDATE,
+        wanted,
+        before={name: found.properties.get(name) for name in different},
+        after={name: properties[name] for name in different},
+        found=found,
+    )
+
+
+def _refuse_forbidden(changes: Iterable[Change], kinds: Mapping[str, Kind]) -> None:
+    messages = [
+        f"{change.address}: {name} is {printable(change.before[name])!r} and cannot become {printable(value)!r}. "
+        f"{kinds[change.address.kind].advice}"
+        for change in changes
+        if change.action is Action.UPDATE
+        for name, value in change.after.items()
+        if kinds[change.address.kind].policy(name) is Policy.FORBIDDEN
+    ]
+    if messages:
+        raise ForbiddenChange(" ".join(messages))
+
+
+def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], kinds: Mapping[str, Kind]) -> list[Change]:
+    """The changes with what each has to wait for: creates and updates by reference, then deletes."""
+    result = []
+    for change in changes.values():
+        needed = {*references(change.wanted.properties), *change.wanted.after} & changes.keys()
+        result.append(replace(change, prerequisites=frozenset(needed)))
+    for item in deletes:
+        users = {other.address for other in deletes if other.address.kind in kinds[item.address.kind].deleted_after}
+        delete = Change(item.address, Action.DELETE, Wanted(item.address), before=item.properties, found=item)
+        result.append(replace(delete, prerequisites=frozenset(users | changes.keys())))
+    return result
+
+
+def _sorted(changes: Sequence[Change]) -> list[Change]:
+    """Topological order, stable in the order given."""
+    waiting, done, result = list(changes), set[Address](), list[Change]()
+    while waiting:
+        ready = [change for change in waiting if change.prerequisites <= done]
+        if not ready:
+            raise ValueError(f"The changes wait for each other: {', '.join(str(change.address) for change in waiting)}")
+        result += ready
+        done |= {change.address for change in ready}
+        waiting = [change for change in waiting if change.address not in done]
+    return result

@@ -1,0 +1,103 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What every lifecycle unit (network, file system, instance role, nodes) offers to the modules that provision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way to get all nodes, which are equal because a job goes at the pace of its slowest host."""
+
+    instance_type: str
+    zones: tuple[str, ...]
+    market: str = "on-demand"
+    spot_max_price: str | None = None
+    capacity_reservation: str | None = None
+
+    def __str__(self) -> str:
+        paid = f"{self.market} {self.capacity_reservation}" if self.capacity_reservation else self.market
+        return f"{self.instance_type} in {', '.join(self.zones)} ({paid})"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a module was asked to do, and the account to do it in.
+
+    C(options) are the module's parameters: a module of one unit lacks those of the others. C(components) are the units
+    that the module manages; everything else it only reads.
+    """
+
+    cloud: Cloud
+    options: Mapping[str, Any]
+    components: frozenset[str] = frozenset()
+    chosen: Alternative | None = None
+    """The nodes that this attempt is for; none when the module is not about nodes."""
+    past_activities: frozenset[str] = frozenset()
+    """Ids of the scaling activities of earlier attempts."""
+
+    @property
+    def present(self) -> bool:
+        return self.options.get("state") == "present"
+
+    @property
+    def alternative(self) -> Alternative:
+        """The nodes that this attempt is for. Raises ValueError when it is not about nodes."""
+        if self.chosen is None:
+            raise ValueError("no alternative was chosen")
+        return self.chosen
+
+    def manages(self, component: str) -> bool:
+        return component in self.components
+
+    def tags(self, component: str) -> Callable[[Address], dict[str, str]]:
+        """The tags of a unit's resources by their address."""
+        cluster = self.cloud.cluster
+
+        def tags(address: Address) -> dict[str, str]:
+            return self.cloud.tags(component, address.key, cluster if address.key == "main" else f"{cluster}-{address.key}")
+
+        return tags
+
+
+def _never(_request: Request, _found: Found) -> bool:
+    return False
+
+
+def _as_they_are(_request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
+    return list(found)
+
+
+def _nothing(_request: Request, _plan: Sequence[Change], _found: Sequence[Found]) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One lifecycle unit.
+
+    C(read(request, network)) returns what exists of it, given what was found of the network. C(wanted(request, found)) describes what
+    should be. C(keeps(request, found)) tells of a resource that is not wanted whether it stays all the same.
+    C(refuse(request, plan, found)) raises CloudError for a plan that would do harm. C(foresee(request, plan, found)) returns what was
+    found with what the plan makes of it elsewhere: nodes are outdated as soon as their template changes.
+    C(calls) are the calls to AWS that all of this takes.
+    """
+
+    component: str
+    kinds: tuple[Kind, ...]
+    calls: Calls
+    read: Callable[[Request, Sequence[Found]], list[Found]]
+    wanted: Callable[[Request, Sequence[Found]], Iterable[Wanted]]
+    keeps: Callable[[Request, Found], bool] = _never
+    refuse: Callable[[Request, Sequence[Change], Sequence[Found]], None] = _nothing
+    foresee: Callable[[Request, Sequence[Change], Sequence[Found]], list[Found]] = _as_they_are

@@ -1,0 +1,225 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The KMS key that encrypts the SSH authority of a cluster, where it is not the account's own key for SSM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    Cloud,
+    CloudError,
+    error_code,
+    is_missing,
+    worth_another_look,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
+
+try:
+    from botocore.exceptions import BotoCoreError, ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+#: Days in which the deletion of a key can be cancelled, the shortest that KMS takes: the parameter that it has encrypted is gone by then.
+WAITING_PERIOD = 7
+#: Alias of the account's own key for SSM.
+SERVICE_KEY = "alias/aws/ssm"
+ADMINISTRATION = [
+    "kms:CancelKeyDeletion",
+    "kms:CreateAlias",
+    "kms:DeleteAlias",
+    "kms:DescribeKey",
+    "kms:DisableKey",
+    "kms:DisableKeyRotation",
+    "kms:EnableKey",
+    "kms:EnableKeyRotation",
+    "kms:GetKeyPolicy",
+    "kms:GetKeyRotationStatus",
+    "kms:ListKeyPolicies",
+    "kms:PutKeyPolicy",
+    "kms:ScheduleKeyDeletion",
+    "kms:UpdateAlias",
+    "kms:UpdateKeyDescription",
+]
+USE = ["kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"]
+
+
+def alias(cluster: str) -> str:
+    """Return the alias of the key that the collection creates for a cluster."""
+    return f"alias/deeplearning/{cluster}/ssh-authority"
+
+
+def description(cluster: str) -> str:
+    """Return the description of the key, by which an alias that somebody else gave another key is told apart."""
+    return f"SSH certificate authority of the training cluster {cluster}"
+
+
+def principals(caller: str) -> list[str]:
+    """Return what C(aws:PrincipalArn) is for the caller that STS names, in all its sessions. Pure.
+
+    The ARN of a session lacks the path of its role, whose name is unique in the account.
+    """
+    head, _separator, resource = caller.rpartition(":")
+    kind, _separator, rest = resource.partition("/")
+    if kind != "assumed-role":
+        return [caller]
+    role = rest.partition("/")[0]
+    roles = f"{head.replace(':sts:', ':iam:')}:role"
+    return [f"{roles}/{role}", f"{roles}/*/{role}"]
+
+
+def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
+    """Return the policy of a key that the caller creates. Pure.
+
+    The creator needs no IAM policy to administer the key, so IAM need not allow to tag or to name other keys. IAM policies of the account
+    decide who else administers it and who uses it, but nothing other than this parameter can be encrypted or decrypted with it.
+    """
+    partition, account = partition_of(region), caller.split(":")[4]
+    everybody = {"AWS": partition.arn("iam", "root", account=account)}
+    parameter = partition.arn("ssm", f"parameter{parameter_name(cluster)}", region, account)
+    only = {"kms:ViaService": f"ssm.{region}.{partition.dns_suffix}", "kms:EncryptionContext:PARAMETER_ARN": parameter}
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Sid": "Creator",
+                "Effect": "Allow",
+                "Principal": {"AWS": "*"},
+                "Action": ADMINISTRATION,
+                "Resource": "*",
+                "Condition": {"ArnLike": {"aws:PrincipalArn": principals(caller)}},
+            },
+            {"Sid": "Administration", "Effect": "Allow", "Principal": everybody, "Action": ADMINISTRATION, "Resource": "*"},
+            {
+                "Sid": "Authority",
+                "Effect": "Allow",
+                "Principal": everybody,
+                "Action": USE,
+                "Resource": "*",
+                "Condition": {"StringEquals": only},
+            },
+        ],
+    }
+
+
+def usable(cloud: Cloud, key_id: str) -> str:
+    """Return the ARN of the key that an id, an ARN or an alias names. Raises CloudError when it cannot encrypt."""
+    key = _describe(cloud, key_id)
+    if key is None:
+        raise CloudError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Give the id, ARN or alias (alias/NAME) of one.")
+    if key["KeyState"] != "Enabled" or key.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":
+        state = key["KeyState"] if key["KeyState"] != "Enabled" else f"of kind {key['KeySpec']}"
+        raise CloudError(f"kms_key_id: {key['Arn']} is {state}. Give a symmetric key that is enabled.")
+    return str(key["Arn"])
+
+
+def is_same(cloud: Cloud, stored: str, arn: str) -> bool:
+    """Return whether a parameter's key, which may be named in any way, is that of the ARN, or the account's own key for SSM."""
+    if SERVICE_KEY in (stored, arn):
+        return stored == arn
+    if not stored.startswith(("alias/", "arn:")) or ":key/" in stored:
+        return arn.endswith(f"/{stored.rpartition('/')[2]}")
+    key = _describe(cloud, stored)
+    return key is not None and key["Arn"] == arn
+
+
+def find(cloud: Cloud) -> str | None:
+    """Return the ARN of the key that the collection created for the cluster. Raises CloudError if its alias is another key's."""
+    name = alias(cloud.cluster)
+    key = _describe(cloud, name)
+    if key is None:
+        return None
+    if not _is_own(cloud, key):
+        wanted = description(cloud.cluster)
+        raise CloudError(
+            f"create_kms_key: {name} is the alias of {key['Arn']}, whose description is not '{wanted}'. Give it another alias."
+        )
+    if key["KeyState"] != "Enabled":
+        raise CloudError(
+            f"create_kms_key: {key['Arn']}, the key of {name}, is {key['KeyState']}. "
+            "Enable it, or delete the alias to have another one created."
+        )
+    return str(key["Arn"])
+
+
+def find_own(cloud: Cloud) -> str | None:
+    """Return the ARN of the key that the collection created for the cluster, if there is one, whatever its state."""
+    key = _describe(cloud, alias(cloud.cluster))
+    return str(key["Arn"]) if key and _is_own(cloud, key) else None
+
+
+def _is_own(cloud: Cloud, key: Mapping[str, Any]) -> bool:
+    return bool(key.get("Description") == description(cloud.cluster))
+
+
+def create(cloud: Cloud) -> str:
+    """Create a key with its alias and return its ARN."""
+    caller = cloud.client("sts").get_caller_identity()["Arn"]
+    try:
+        key = cloud.create(
+            "kms",
+            "create_key",
+            Description=description(cloud.cluster),
+            KeySpec="SYMMETRIC_DEFAULT",
+            KeyUsage="ENCRYPT_DECRYPT",
+            Policy=json.dumps(policy(cloud.cluster, cloud.region, caller)),
+        )["KeyMetadata"]
+    except (BotoCoreError, ClientError) as error:
+        if not worth_another_look(error):
+            raise
+        raise CloudError(
+            f"create_kms_key: no answer says whether AWS has created the key: {error}. If there is a customer managed key with the "
+            f'description "{description(cloud.cluster)}" and without an alias, delete it, because it costs money. Then run again.'
+        ) from error
+    arn, name = str(key["Arn"]), alias(cloud.cluster)
+    try:
+        # It takes a while until a new key and its policy are known everywhere
+        create_alias = partial(cloud.client("kms").create_alias, AliasName=name, TargetKeyId=key["KeyId"])
+        cloud.once_allowed(partial(cloud.once_visible, create_alias, "NotFoundException"))
+    except (BotoCoreError, ClientError) as error:
+        # Botocore calls again when the answer to the first call is lost
+        if error_code(error) == "AlreadyExistsException" and find(cloud) == arn:
+            return arn
+        raise CloudError(f"create_kms_key: {arn} was created and could not be named {name}: {error}. {_discard(cloud, arn)}") from error
+    cloud.created.add(arn)
+    return arn
+
+
+def _discard(cloud: Cloud, arn: str) -> str:
+    """Schedule the deletion of a key that nobody would find again without its alias, and say so."""
+    try:
+        _schedule_deletion(cloud, arn)
+    except (BotoCoreError, ClientError) as error:
+        return f"Delete the key, for which AWS charges otherwise; that failed too: {error}"
+    return f"The key is deleted in {WAITING_PERIOD} days. Put that right, and run again."
+
+
+def delete(cloud: Cloud, arn: str) -> None:
+    """Schedule the deletion of the key, and free its alias for a new cluster of the same name.
+
+    The alias goes last: by it IAM allows the deletion, and a run that was interrupted between the two finds the key again.
+    """
+    try:
+        _schedule_deletion(cloud, arn)
+    except ClientError as error:
+        if error_code(error) != "KMSInvalidStateException":  # an earlier run has scheduled it
+            raise
+    cloud.once_unused(cloud.client("kms").delete_alias, AliasName=alias(cloud.cluster))
+
+
+def _schedule_deletion(cloud: Cloud, arn: str) -> None:
+    cloud.client("kms").schedule_key_deletion(KeyId=arn.rpartition("/")[2], PendingWindowInDays=WAITING_PERIOD)
+
+
+def _describe(cloud: Cloud, key_id: str) -> dict[str, Any] | None:
+    try:
+        return dict(cloud.client("kms").describe_key(KeyId=key_id)["KeyMetadata"])
+    except ClientError as error:
+        if is_missing(error):
+            return None
+        raise

@@ -1,0 +1,107 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Shared storage on EFS as one lifecycle unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    FILE_SYSTEM_TAG,
+    FILE_SYSTEM_TLS_TAG,
+    tls_tag,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request, Unit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition, resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.iam_actions import CALLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.users import others, refuse_in_use, users
+
+
+def _read(request: Request, network: Sequence[Found]) -> list[Found]:
+    return resources.read(request, network)
+
+
+def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
+    if not request.options["efs"]:
+        return []
+    file_system, vpc = find(found), next((item.id for item in found if item.address == VPC), None)
+    options, tags = request.options, request.tags(resources.COMPONENT)
+    own = [] if options["file_system_id"] else _own(request, found)
+    own += [definition.wanted_access_point(options["file_system_directory"], tags)] if options["file_system_directory"] else []
+    attributes = file_system.attributes if file_system else {}
+    if attributes.get("vpc", vpc) not in (None, vpc):
+        return own  # mounted by address: a file system has mount targets in one VPC only
+    places = [zone for zone in zones(request, found) if attributes.get("one_zone") in (None, zone)]
+    return [*own, *definition.mount_targets(places)]
+
+
+def _own(request: Request, found: Sequence[Found]) -> list[Wanted]:
+    file_system = definition.file_system(request.options, request.tags(resources.COMPONENT))
+    return [file_system, definition.file_system_policy(tls_required=_is_tls_required(request, found))]
+
+
+def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
+    """Whether the policy refuses plain NFS. It counts for what is mounted, so it does once no node is, or will be, without TLS."""
+    if not request.options["encrypt_in_transit"]:
+        return False
+    file_system, required = find(found), definition.file_system_policy(tls_required=True).properties["policy"]
+    if any(item.address == definition.POLICY and item.properties["policy"] == required for item in found):
+        return True
+    groups = [item.properties["tags"] for item in found if item.address.kind == "auto_scaling_group"]
+    said = [tags.get(FILE_SYSTEM_TLS_TAG) for tags in groups if FILE_SYSTEM_TAG in tags]
+    said += [user.tls for user in users(request.cloud, FILE_SYSTEM_TAG, file_system.id)] if file_system else []
+    return set(said) <= {tls_tag(True)}
+
+
+def _keeps(request: Request, item: Found) -> bool:
+    if item.address.kind == definition.ACCESS_POINT_KIND:
+        # What nodes have mounted by an earlier definition stays until they are replaced, after which a run deletes what is left
+        replaces = request.options.get("replace_nodes") and request.options["wait"]
+        return request.present and item.attributes["used_by_nodes"] and not replaces
+    kept = (definition.FILE_SYSTEM.kind, definition.POLICY.kind)
+    return item.address.kind in kept and (request.present or not request.options["delete_data"])
+
+
+def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -> None:
+    """What other clusters mount stays: the file system, and mount targets in the zones of their nodes or for another VPC."""
+    deleted = [change.found for change in plan if change.action is Action.DELETE and change.found]
+    for item in deleted:
+        if item.address.kind == definition.FILE_SYSTEM.kind:
+            refuse_in_use(item.id, others(request.cloud, FILE_SYSTEM_TAG, item.id))
+        elif item.address.kind == "mount_target":
+            place, file_system_id = (item.attributes["vpc"], item.attributes["zone"]), item.properties["file_system"]
+            users = others(request.cloud, FILE_SYSTEM_TAG, file_system_id)
+            refuse_in_use(file_system_id, [user for user in users if user.vpc != place[0] or (user.vpc, user.zone) == place])
+
+
+UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, _refuse)
+
+
+def find(found: Iterable[Found]) -> Found | None:
+    """The file system of the cluster, if there is one."""
+    return next((item for item in found if item.address == definition.FILE_SYSTEM), None)
+
+
+def is_adopted(found: Iterable[Found]) -> bool:
+    """Whether the file system belongs to somebody else."""
+    file_system = find(found)
+    return file_system is not None and file_system.adopted
+
+
+def is_mounted(request: Request, found: Sequence[Found]) -> bool:
+    """Whether the nodes mount a file system: the definition says so, or, where it is not at hand, there are mount targets."""
+    if request.manages(resources.COMPONENT):
+        return bool(request.options["efs"])
+    adopted = bool(request.options.get("file_system_id"))
+    return find(found) is not None and (adopted or any(item.address.kind == "mount_target" for item in found))
+
+
+def host_address(found: Sequence[Found]) -> str:
+    """What the nodes mount in place of the file system's name; empty for the name."""
+    file_system = find(found)
+    return file_system.attributes["address"] if file_system else ""

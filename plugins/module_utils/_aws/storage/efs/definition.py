@@ -1,0 +1,129 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a cluster's shared storage consists of. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, subnet
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
+
+FILE_SYSTEM = Address("file_system", "main")
+FORMER = Address("file_system", "former")
+"""One of the cluster's own that it has left for an adopted one."""
+POLICY = Address("file_system_policy", "main")
+POLICY_ID = "deeplearning.cluster"
+"""What the policies that clusters put are known by."""
+
+
+ACCESS_POINT_KIND = "access_point"
+OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
+"""The login user of Ubuntu, Debian and Amazon Linux; EFS gives the directory to it, if it is the one that makes it."""
+
+
+def access_point(directory: str, former_file_system: str = "") -> Address:
+    """That of a directory, perhaps of a file system that the cluster used before: where an access point leads cannot be changed."""
+    return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
+
+
+def wanted_access_point(directory: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
+    """Without a user of its own, since jobs are another one than who logs in."""
+    address = access_point(directory)
+    return Wanted(address, {"file_system": Ref(FILE_SYSTEM), "tags": tags(address)})
+
+
+def mount_target(zone: str) -> Address:
+    return Address("mount_target", zone)
+
+
+def stale_mount_target(zone: str, file_system_id: str) -> Address:
+    """One of a file system that the cluster used before."""
+    return Address("mount_target", f"{zone}-{file_system_id}")
+
+
+def host_address(targets: Mapping[str, str], zones: Sequence[str], *, same_vpc: bool, one_zone: str | None) -> str:
+    """The address that all hosts mount; empty where the file system's name leads each of them to the mount target of its zone.
+
+    The name means something only in the VPC of the mount targets, and only in zones that have one, of which a One Zone file system
+    has a single one. C(targets) are the addresses by zone; the cluster's first zone that has one is taken, else any.
+    """
+    if not targets or (same_vpc and (one_zone is None or set(zones) <= {one_zone})):
+        return ""
+    return targets[next((zone for zone in zones if zone in targets), min(targets))]
+
+
+def file_system(options: Mapping[str, Any], tags: Callable[[Address], dict[str, str]]) -> Wanted:
+    return Wanted(
+        FILE_SYSTEM,
+        {
+            "encrypted": options["encrypted"],
+            "kms_key": options["kms_key_id"],
+            "performance_mode": options["performance_mode"],
+            "throughput_mode": options["throughput_mode"],
+            "provisioned_throughput": options["provisioned_throughput"],
+            "tags": tags(FILE_SYSTEM),
+        },
+    )
+
+
+def file_system_policy(*, tls_required: bool) -> Wanted:
+    return Wanted(POLICY, {"file_system": Ref(FILE_SYSTEM), "policy": comparable_policy(policy_document(tls_required=tls_required))})
+
+
+def policy_document(*, tls_required: bool) -> dict[str, Any]:
+    """Clients have no identity, so that the network lets them in: the security groups of the mount targets.
+
+    https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
+    """
+    allow = {
+        "Effect": "Allow",
+        "Principal": {"AWS": "*"},
+        "Action": [f"elasticfilesystem:{action}" for action in ("ClientMount", "ClientWrite", "ClientRootAccess")],
+        "Condition": {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
+    }
+    deny = {"Effect": "Deny", "Principal": {"AWS": "*"}, "Action": "*", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
+    return {"Version": "2012-10-17", "Id": POLICY_ID, "Statement": [allow, deny] if tls_required else [allow]}
+
+
+def comparable_policy(document: Mapping[str, Any]) -> str:
+    """What a file system's policy means, as JSON: EFS keeps neither the order of its parts nor their form, and names itself in it."""
+    statements = [
+        {name: _comparable(name, value) for name, value in statement.items() if name not in ("Sid", "Resource")}
+        for statement in _list(document["Statement"])
+    ]
+    return json.dumps(sorted(statements, key=lambda statement: json.dumps(statement, sort_keys=True)), sort_keys=True)
+
+
+def _comparable(name: str, value: Any) -> Any:
+    if name == "Condition":
+        return {operator: {key.lower(): sorted(map(_text, _list(each))) for key, each in keys.items()} for operator, keys in value.items()}
+    if name == "Principal":
+        return {kind: sorted(_list(each)) for kind, each in ({"AWS": value} if isinstance(value, str) else value).items()}
+    return sorted(_list(value))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def mount_targets(zones: Sequence[str]) -> list[Wanted]:
+    """One mount target in the private subnet of every zone."""
+    return [
+        Wanted(
+            mount_target(zone),
+            {
+                "file_system": Ref(FILE_SYSTEM),
+                "subnet": Ref(subnet("private", zone)),
+                "security_groups": frozenset({Ref(STORAGE_GROUP)}),
+            },
+        )
+        for zone in zones
+    ]

@@ -1,0 +1,460 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads and changes EFS file systems, their policies, access points and mount targets. One AWS call per step."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    CLUSTER_TAG,
+    COMPONENT_TAG,
+    Cloud,
+    CloudError,
+    error_code,
+    is_missing,
+    tag_dict,
+    tag_list,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, VPC
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import FILE_SYSTEM_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import (
+    ACCESS_POINT_KIND,
+    FILE_SYSTEM,
+    FORMER,
+    OWNER,
+    POLICY,
+    POLICY_ID,
+    access_point,
+    comparable_policy,
+    host_address,
+    mount_target,
+    policy_document,
+    stale_mount_target,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.users import users
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+COMPONENT = "file_system"
+GONE = ("deleting", "deleted")
+MOUNT_TARGET_INTERFACE = re.compile(r"EFS mount target for (fs-[0-9a-f]+) ")
+Properties = Mapping[str, Any]
+
+
+def read(request: Request, network: Iterable[Found]) -> list[Found]:
+    """The cluster's file system, or the one it adopts, and the mount targets that this cluster uses or has left over.
+
+    Mount targets have no tags. Those behind the cluster's own security group are its own; of a file system of its own also those
+    behind a group that it adopts. The file system's attributes tell what hosts mount in place of its name (C(address)), in which VPC its
+    mount targets are (C(vpc), None without any), their C(addresses), and the zone of one that is only in that (C(one_zone)).
+    """
+    cloud, options, network = request.cloud, request.options, list(network)
+    group = next((item for item in network if item.address == STORAGE_GROUP), None)
+    behind = _behind(cloud, group) if group and not group.adopted else []
+    own, adopted_id = _owned(cloud), options.get("file_system_id")
+    description = describe(cloud, adopted_id) if adopted_id else own
+    if behind and not adopted_id and not _defines(request) and not _is_main(description, behind, present=request.present):
+        description = describe(cloud, behind[0])
+    found = _used(request, description, network, group) if description else []
+    main = description["FileSystemId"] if description else None
+    found += _read_access_points(request, main)
+    if own and own["FileSystemId"] != main:
+        found.append(replace(_found(request, own), address=FORMER))
+    left_over = [_left_over(cloud, group, file_system_id) for file_system_id in behind if group and file_system_id != main]
+    return [*found, *(target for targets in left_over for target in targets)]
+
+
+def _read_access_points(request: Request, file_system_id: str | None) -> list[Found]:
+    """The cluster's own access points of the file system that it adopts; all it has where they are to be deleted."""
+    cloud, present = request.cloud, request.present
+    if present and not (file_system_id and request.options.get("file_system_id")):
+        return []
+    which = {"FileSystemId": file_system_id} if present else {}
+    points = [item for item in cloud.retrieve("efs", "describe_access_points", "AccessPoints", **which) if _is_own(cloud, item)]
+    used = {user.access_point for user in users(cloud, FILE_SYSTEM_TAG, str(file_system_id))} if present and points else set()
+    return [
+        Found(
+            access_point(item["RootDirectory"]["Path"], "" if item["FileSystemId"] == file_system_id else item["FileSystemId"]),
+            item["AccessPointId"],
+            {"file_system": item["FileSystemId"], "tags": cloud.comparable_tags(item["Tags"])},
+            {"used_by_nodes": item["AccessPointId"] in used},
+        )
+        for item in points
+        if item["LifeCycleState"] not in GONE
+    ]
+
+
+def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: bool) -> bool:
+    """Whether the cluster's own file system is what it uses, or what is to be deleted: without a definition, its mount targets tell."""
+    return own is not None and (not present or own["FileSystemId"] in behind)
+
+
+def _defines(request: Request) -> bool:
+    """Whether the options say which file system there is to be."""
+    return request.present and request.manages(COMPONENT)
+
+
+def describe(cloud: Cloud, file_system_id: str) -> dict[str, Any] | None:
+    """A file system as AWS describes it; none if there is no such one."""
+    try:
+        found = cloud.retrieve("efs", "describe_file_systems", "FileSystems", FileSystemId=file_system_id)
+    except ClientError as error:
+        if is_missing(error) or error_code(error) in ("BadRequest", "ValidationException"):
+            return None
+        raise
+    return next((dict(item) for item in found if item["LifeCycleState"] not in GONE), None)
+
+
+def _owned(cloud: Cloud) -> dict[str, Any] | None:
+    matches = [
+        description
+        for description in cloud.retrieve("efs", "describe_file_systems", "FileSystems")
+        if _is_own(cloud, description) and description["LifeCycleState"] not in GONE
+    ]
+    if len(matches) > 1:
+        ids = " and ".join(item["FileSystemId"] for item in matches)
+        raise CloudError(
+            f"{ids} are all tagged as the file system of {cloud.cluster}. "
+            "Name the right one in file_system_id, or take the tags off the other."
+        )
+    return matches[0] if matches else None
+
+
+def _is_own(cloud: Cloud, description: Mapping[str, Any]) -> bool:
+    tags = tag_dict(description.get("Tags", []))
+    return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == COMPONENT
+
+
+def _behind(cloud: Cloud, group: Found) -> list[str]:
+    """The file systems that have a mount target behind the cluster's security group; its interface names them."""
+    interfaces = cloud.retrieve(
+        "ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=[{"Name": "group-id", "Values": [group.id]}]
+    )
+    names = [MOUNT_TARGET_INTERFACE.match(interface.get("Description", "")) for interface in interfaces]
+    return sorted({name.group(1) for name in names if name})
+
+
+def _left_over(cloud: Cloud, group: Found, file_system_id: str) -> list[Found]:
+    """The mount targets behind the cluster's security group of a file system that it does not use any more."""
+    targets = [_mount_target(cloud, target) for target in _targets(cloud, file_system_id)]
+    return [
+        replace(target, address=stale_mount_target(target.address.key, file_system_id))
+        for target in targets
+        if group.id in target.properties["security_groups"]
+    ]
+
+
+def _used(request: Request, description: Mapping[str, Any], network: Sequence[Found], group: Found | None) -> list[Found]:
+    """The file system, and its mount targets in the cluster's VPC."""
+    cloud = request.cloud
+    targets = _targets(cloud, description["FileSystemId"])
+    vpc = next((item.id for item in network if item.address == VPC), None)
+    same_vpc = all(target["VpcId"] == vpc for target in targets)
+    zones = request.options.get("zones") or sorted(
+        item.properties["zone"] for item in network if item.address.kind == "subnet" and item.address.key.startswith("private-")
+    )
+    addresses = {target["AvailabilityZoneName"]: target["IpAddress"] for target in targets if target.get("IpAddress")}
+    one_zone = description.get("AvailabilityZoneName")
+    file_system = _found(request, description)
+    attributes = {
+        "address": host_address(addresses, zones, same_vpc=same_vpc, one_zone=one_zone),
+        "addresses": addresses,
+        "vpc": targets[0]["VpcId"] if targets else None,
+        "one_zone": one_zone,
+    }
+    own = {group.id} if group and not (group.adopted and file_system.adopted) else set()
+    with ThreadPoolExecutor(8) as pool:
+        here = pool.map(partial(_mount_target, cloud), [target for target in targets if target["VpcId"] == vpc])
+        mount_targets = [replace(item, adopted=not own & item.properties["security_groups"]) for item in here]
+    policies = [] if file_system.adopted else _read_policy(cloud, file_system.id)
+    return [replace(file_system, attributes=attributes), *policies, *mount_targets]
+
+
+def _read_policy(cloud: Cloud, file_system_id: str) -> list[Found]:
+    """The policy of a file system, if it has one; with another Id than ours it is somebody else's."""
+    try:
+        document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
+    except ClientError as error:
+        if is_missing(error):
+            return []
+        raise
+    policy_id = document.get("Id")
+    properties = {"file_system": file_system_id, "policy": comparable_policy(document)}
+    return [Found(POLICY, f"{file_system_id}/policy", properties, {"policy_id": policy_id}, adopted=policy_id != POLICY_ID)]
+
+
+def _found(request: Request, description: Mapping[str, Any]) -> Found:
+    cloud, tags = request.cloud, description.get("Tags", [])
+    key, wanted_key = description.get("KmsKeyId"), request.options.get("kms_key_id")
+    return Found(
+        FILE_SYSTEM,
+        description["FileSystemId"],
+        {
+            "encrypted": description["Encrypted"],
+            "kms_key": wanted_key if same_key(wanted_key, key) else key,
+            "performance_mode": description["PerformanceMode"],
+            "throughput_mode": description["ThroughputMode"],
+            "provisioned_throughput": description.get("ProvisionedThroughputInMibps"),
+            "tags": cloud.comparable_tags(tags),
+        },
+        adopted=tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster,
+    )
+
+
+def same_key(wanted: str | None, arn: str | None) -> bool:
+    """Whether a KMS key that is named by its id or its ARN is the one of that ARN."""
+    return bool(wanted and arn) and str(arn).endswith(str(wanted).rpartition("/")[2])
+
+
+def _targets(cloud: Cloud, file_system_id: str) -> list[dict[str, Any]]:
+    targets = cloud.retrieve("efs", "describe_mount_targets", "MountTargets", FileSystemId=file_system_id)
+    return [target for target in targets if target["LifeCycleState"] not in GONE]
+
+
+def _mount_target(cloud: Cloud, target: Mapping[str, Any]) -> Found:
+    # A target that an earlier run has just made has no network interface yet
+    describe_groups = partial(cloud.once_visible, cloud.efs.describe_mount_target_security_groups, "IncorrectMountTargetState")
+    groups = describe_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"]
+    return Found(
+        mount_target(target["AvailabilityZoneName"]),
+        target["MountTargetId"],
+        {"file_system": target["FileSystemId"], "subnet": target["SubnetId"], "security_groups": frozenset(groups)},
+        {"vpc": target["VpcId"], "zone": target["AvailabilityZoneName"]},
+    )
+
+
+def _create_file_system(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    key = {"KmsKeyId": properties["kms_key"]} if "kms_key" in properties else {}
+    try:
+        created: Mapping[str, Any] = cloud.efs.create_file_system(
+            CreationToken=f"{cloud.cluster}-{address.key}",
+            Encrypted=properties["encrypted"],
+            PerformanceMode=properties["performance_mode"],
+            Tags=tag_list(properties["tags"]),
+            **_throughput(properties),
+            **key,
+        )
+    except ClientError as error:
+        if error_code(error) != "FileSystemAlreadyExists":
+            raise
+        file_system_id = error.response["FileSystemId"]
+        existing = describe(cloud, file_system_id)
+        if not existing or not _is_own(cloud, existing):
+            raise CloudError(
+                f"{file_system_id} was created for a cluster named {cloud.cluster} before, and its tags are gone. "
+                "Adopt it with file_system_id, or delete it."
+            ) from error
+        created = existing  # by this very call, whose first answer was lost
+    cloud.created.add(created["FileSystemId"])
+    return Found(address, created["FileSystemId"], properties)
+
+
+def _throughput(properties: Properties) -> dict[str, Any]:
+    provisioned = {"ProvisionedThroughputInMibps": properties["provisioned_throughput"]} if "provisioned_throughput" in properties else {}
+    return {"ThroughputMode": properties["throughput_mode"], **provisioned}
+
+
+def _settle_file_system(cloud: Cloud, found: Found) -> Found:
+    def available() -> Found | None:
+        state = cloud.once_visible(cloud.efs.describe_file_systems, FileSystemId=found.id)["FileSystems"][0]["LifeCycleState"]
+        return found if _is_available(f"File system {found.id}", state) else None
+
+    return cloud.wait_until(f"File system {found.id}", available)
+
+
+def _is_available(what: str, state: str) -> bool:
+    """Whether it can be used. Raises CloudError if it will never be."""
+    if state == "error":
+        raise CloudError(f"{what} is in the state 'error', which does not pass. Delete it, and run again.")
+    return state == "available"
+
+
+def _update_file_system(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    if changed & {"throughput_mode", "provisioned_throughput"}:
+        cloud.efs.update_file_system(FileSystemId=found.id, **_throughput(properties))
+    if "tags" in changed:
+        cloud.efs.tag_resource(ResourceId=found.id, Tags=tag_list(properties["tags"]))
+
+
+def _delete_file_system(cloud: Cloud, found: Found) -> None:
+    others = cloud.retrieve("efs", "describe_mount_targets", "MountTargets", FileSystemId=found.id)
+    if others:
+        raise CloudError(f"File system {found.id} is used in {others[0]['SubnetId']} too, so it stays. Delete that mount target first.")
+    cloud.once_unused(cloud.efs.delete_file_system, FileSystemId=found.id)
+
+    def gone() -> bool:
+        try:
+            return cloud.efs.describe_file_systems(FileSystemId=found.id)["FileSystems"][0]["LifeCycleState"] == "deleted"
+        except ClientError as error:
+            if is_missing(error):
+                return True
+            raise
+
+    cloud.wait_until(f"Deletion of file system {found.id}", gone)
+
+
+def _create_policy(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    return _put_policy(cloud, Found(address, f"{properties['file_system']}/policy", properties), properties, frozenset())
+
+
+def _put_policy(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> Found:
+    documents = [policy_document(tls_required=required) for required in (False, True)]
+    document = next(each for each in documents if comparable_policy(each) == properties["policy"])
+    cloud.once_visible(
+        cloud.efs.put_file_system_policy,
+        "FileSystemNotFound",
+        "IncorrectFileSystemLifeCycleState",
+        FileSystemId=properties["file_system"],
+        Policy=json.dumps(document),
+    )
+    return replace(found, properties=properties)
+
+
+def _settle_policy(cloud: Cloud, found: Found) -> Found:
+    """Waits until it is shown, so that the next run finds it."""
+
+    def shown() -> bool:
+        return [item.properties for item in _read_policy(cloud, found.properties["file_system"])] == [found.properties]
+
+    cloud.wait_until(f"Policy of {found.properties['file_system']}", shown)
+    return found
+
+
+def _delete_policy(cloud: Cloud, found: Found) -> None:
+    delete = cloud.efs.delete_file_system_policy
+    cloud.once_unused(delete, "IncorrectFileSystemLifeCycleState", FileSystemId=found.properties["file_system"])
+
+
+def _create_access_point(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    created = cloud.once_visible(
+        cloud.efs.create_access_point,
+        "IncorrectFileSystemLifeCycleState",
+        FileSystemId=properties["file_system"],
+        RootDirectory={"Path": address.key, "CreationInfo": OWNER},
+        Tags=tag_list(properties["tags"]),
+    )
+    return Found(address, created["AccessPointId"], properties)
+
+
+def _settle_access_point(cloud: Cloud, found: Found) -> Found:
+    def available() -> Found | None:
+        point = cloud.once_visible(cloud.efs.describe_access_points, "AccessPointNotFound", AccessPointId=found.id)["AccessPoints"][0]
+        return found if _is_available(f"Access point {found.id}", point["LifeCycleState"]) else None
+
+    return cloud.wait_until(f"Access point {found.id}", available)
+
+
+def _tag_access_point(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
+    cloud.efs.tag_resource(ResourceId=found.id, Tags=tag_list(properties["tags"]))
+
+
+def _delete_access_point(cloud: Cloud, found: Found) -> None:
+    cloud.once_unused(cloud.efs.delete_access_point, AccessPointId=found.id)
+
+    def gone() -> bool:
+        try:
+            points = cloud.efs.describe_access_points(AccessPointId=found.id)["AccessPoints"]
+        except ClientError as error:
+            if is_missing(error):
+                return True
+            raise
+        return all(point["LifeCycleState"] == "deleted" for point in points)
+
+    cloud.wait_until(f"Deletion of access point {found.id}", gone)
+
+
+def _create_mount_target(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    try:
+        created = cloud.once_visible(
+            cloud.efs.create_mount_target,
+            "IncorrectFileSystemLifeCycleState",
+            "SecurityGroupNotFound",
+            FileSystemId=properties["file_system"],
+            SubnetId=properties["subnet"],
+            SecurityGroups=sorted(properties["security_groups"]),
+        )
+    except ClientError as error:
+        if error_code(error) != "UnsupportedAvailabilityZone":
+            raise
+        raise CloudError(
+            f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Name other zones in zones, "
+            "or subnets of other zones in private_subnet_ids, or do without EFS (efs: false)."
+        ) from error
+    return Found(address, created["MountTargetId"], properties)
+
+
+def _settle_mount_target(cloud: Cloud, found: Found) -> Found:
+    def available() -> Found | None:
+        target = cloud.once_visible(cloud.efs.describe_mount_targets, "MountTargetNotFound", MountTargetId=found.id)["MountTargets"][0]
+        return found if _is_available(f"Mount target {found.id}", target["LifeCycleState"]) else None
+
+    return cloud.wait_until(f"Mount target {found.id}", available)
+
+
+def _update_mount_target(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
+    cloud.efs.modify_mount_target_security_groups(MountTargetId=found.id, SecurityGroups=sorted(properties["security_groups"]))
+
+
+def _delete_mount_target(cloud: Cloud, found: Found) -> None:
+    cloud.once_unused(cloud.efs.delete_mount_target, MountTargetId=found.id)
+
+    def gone() -> bool:
+        targets = cloud.retrieve("efs", "describe_mount_targets", "MountTargets", FileSystemId=found.properties["file_system"])
+        return found.id not in {target["MountTargetId"] for target in targets}
+
+    cloud.wait_until(f"Deletion of mount target {found.id}", gone)
+
+
+KINDS = (
+    Kind(
+        "file_system",
+        _create_file_system,
+        _delete_file_system,
+        update=_update_file_system,
+        settle=_settle_file_system,
+        updatable=frozenset({"throughput_mode", "provisioned_throughput", "tags"}),
+        deleted_after=("mount_target", "file_system_policy"),
+        advice="A file system keeps this setting for life. Put the old value back, or copy the data to a new file system and adopt that.",
+    ),
+    Kind(
+        "file_system_policy",
+        _create_policy,
+        _delete_policy,
+        update=_put_policy,
+        settle=_settle_policy,
+        updatable=frozenset({"policy"}),
+        deleted_after=("mount_target",),
+    ),
+    Kind(
+        ACCESS_POINT_KIND,
+        _create_access_point,
+        _delete_access_point,
+        update=_tag_access_point,
+        settle=_settle_access_point,
+        updatable=frozenset({"tags"}),
+        deleted_after=("auto_scaling_group",),
+    ),
+    Kind(
+        "mount_target",
+        _create_mount_target,
+        _delete_mount_target,
+        update=_update_mount_target,
+        settle=_settle_mount_target,
+        updatable=frozenset({"security_groups"}),
+        deleted_after=("auto_scaling_group",),
+    ),
+)

@@ -1,0 +1,84 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Shared storage on FSx for Lustre as one lifecycle unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import LUSTRE_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request, Unit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.users import others, refuse_in_use
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition, resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.iam_actions import CALLS
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+
+def _read(request: Request, network: Sequence[Found]) -> list[Found]:
+    try:
+        return resources.read(request, network)
+    except ClientError as error:
+        # An account that keeps people away from FSx is no obstacle to those who do without
+        if _is_wished(request) or error_code(error) not in ("AccessDenied", "AccessDeniedException"):
+            raise
+        return []
+
+
+def _is_wished(request: Request) -> bool:
+    return bool(request.options.get("lustre") or request.options.get("lustre_file_system_id"))
+
+
+def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
+    options, file_system = request.options, find(found)
+    if not options["lustre"] or options["lustre_file_system_id"]:
+        return []
+    subnet = file_system.properties["subnet"] if file_system else None
+    existing = next((item.properties["zone"] for item in found if item.address.kind == "subnet" and item.id == subnet), None)
+    return definition.wanted(options, existing or zones(request, found)[0], request.tags(resources.COMPONENT))
+
+
+def _keeps(request: Request, item: Found) -> bool:
+    """Data stays, and what it is linked to unless the definition has other links."""
+    if not request.present:
+        return not request.options["delete_data"]
+    described = request.options["lustre"] and not request.options["lustre_file_system_id"]
+    return item.address.kind == definition.LUSTRE.kind or not described
+
+
+def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
+    """A file system stays in its place, and reachable, as long as other clusters mount it."""
+    if not plan or request.present:
+        return
+    for item in found:
+        if item.address.kind == definition.LUSTRE.kind and not item.adopted:
+            refuse_in_use(item.id, others(request.cloud, LUSTRE_TAG, item.id))
+
+
+UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, _refuse)
+
+
+def find(found: Iterable[Found]) -> Found | None:
+    """The file system of the cluster, if there is one."""
+    return next((item for item in found if item.address == definition.LUSTRE), None)
+
+
+def is_adopted(found: Iterable[Found]) -> bool:
+    """Whether the file system belongs to somebody else."""
+    file_system = find(found)
+    return file_system is not None and file_system.adopted
+
+
+def is_mounted(request: Request, found: Sequence[Found]) -> bool:
+    """Whether the nodes mount a Lustre file system."""
+    if request.manages(resources.COMPONENT):
+        return _is_wished(request)
+    return find(found) is not None

@@ -1,0 +1,59 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a cluster's FSx for Lustre file system consists of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, subnet
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
+
+LUSTRE = Address("lustre_file_system", "main")
+FORMER = Address("lustre_file_system", "former")
+"""One of the cluster's own that it has left for an adopted one."""
+SCRATCH, PERSISTENT = "SCRATCH_2", "PERSISTENT_2"
+EVENTS = frozenset({"NEW", "CHANGED", "DELETED"})
+"""What a link to S3 carries over."""
+
+
+def data_repository(path: str) -> Address:
+    """The link of a directory of the file system to S3."""
+    return Address("data_repository_association", path)
+
+
+def wanted(options: Mapping[str, Any], zone: str, tags: Callable[[Address], dict[str, str]]) -> list[Wanted]:
+    """A file system in the private subnet of C(zone), and its links to S3."""
+    deployment = options["lustre_deployment"]
+    persistent = deployment == PERSISTENT
+    file_system = Wanted(
+        LUSTRE,
+        {
+            "capacity": options["lustre_capacity"],
+            "deployment": deployment,
+            # AWS fixes the throughput of a scratch file system, and its key
+            "throughput": options["lustre_throughput"] if persistent else None,
+            "kms_key": options["kms_key_id"] if persistent else None,
+            "compression": options["lustre_compression"],
+            "subnet": Ref(subnet("private", zone)),
+            "security_groups": frozenset({Ref(STORAGE_GROUP)}),
+            "tags": tags(LUSTRE),
+        },
+    )
+    return [file_system, *(_link(item, tags) for item in options["lustre_data_repositories"])]
+
+
+def _link(repository: Mapping[str, Any], tags: Callable[[Address], dict[str, str]]) -> Wanted:
+    address = data_repository(repository["path"])
+    return Wanted(
+        address,
+        {
+            "file_system": Ref(LUSTRE),
+            "s3": repository["s3"].rstrip("/"),
+            "imports": EVENTS if repository["import_changes"] else frozenset(),
+            "exports": EVENTS if repository["export_changes"] else frozenset(),
+            "tags": tags(address),
+        },
+    )

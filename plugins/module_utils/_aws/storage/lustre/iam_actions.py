@@ -1,0 +1,29 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The calls to AWS for an FSx for Lustre file system and its links to S3."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+
+CALLS = Calls(
+    reads=(
+        "ec2:DescribeNetworkInterfaces",
+        "fsx:DescribeDataRepositoryAssociations",
+        "fsx:DescribeFileSystems",
+    ),
+    present=(
+        "ec2:ModifyNetworkInterfaceAttribute",
+        "fsx:CreateDataRepositoryAssociation",
+        "fsx:CreateFileSystem",
+        "fsx:DeleteDataRepositoryAssociation",
+        "fsx:TagResource",
+        "fsx:UpdateDataRepositoryAssociation",
+        "fsx:UpdateFileSystem",
+    ),
+    absent=(
+        "fsx:DeleteDataRepositoryAssociation",
+        "fsx:DeleteFileSystem",
+    ),
+)

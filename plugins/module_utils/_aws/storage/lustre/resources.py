@@ -1,0 +1,338 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads and changes FSx for Lustre file systems and their links to S3."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    CLUSTER_TAG,
+    COMPONENT_TAG,
+    Cloud,
+    CloudError,
+    error_code,
+    is_missing,
+    tag_dict,
+    tag_list,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options import DEFAULT_WAIT_TIMEOUT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import same_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import FORMER, LUSTRE, data_repository
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+COMPONENT = "lustre"
+TIMEOUT = 3600  # seconds that a file system may take to come, to change or to go: AWS speaks of minutes, large ones of many
+VERSION = "2.15"  # the first types of deployment come as 2.10 otherwise, which cannot be linked to S3 by associations
+Properties = Mapping[str, Any]
+
+
+def read(request: Request, network: Iterable[Found]) -> list[Found]:
+    """The cluster's file system, or the one it adopts, and the cluster's own links of it to S3.
+
+    Its attributes tell what mount(8) calls it (C(source)), in which C(vpc) it is, and its C(address) there.
+    """
+    cloud = request.cloud
+    own, adopted_id = _owned(cloud), request.options.get("lustre_file_system_id")
+    main = describe(cloud, adopted_id) if adopted_id else own
+    vpc = next((item.id for item in network if item.address == VPC), None)
+    found = []
+    if main:
+        found.append(_found(request, main, vpc))
+    if own and (main is None or own["FileSystemId"] != main["FileSystemId"]):
+        found.append(replace(_found(request, own, vpc), address=FORMER))
+    return [*found, *(_links(cloud, own["FileSystemId"]) if own else [])]
+
+
+def describe(cloud: Cloud, file_system_id: str) -> dict[str, Any] | None:
+    """A Lustre file system as AWS describes it; none if there is no such one."""
+    try:
+        found = cloud.retrieve("fsx", "describe_file_systems", "FileSystems", FileSystemIds=[file_system_id])
+    except ClientError as error:
+        if is_missing(error) or error_code(error) in ("BadRequest", "ValidationException"):
+            return None
+        raise
+    return next((dict(item) for item in found if _usable(item)), None)
+
+
+def _usable(description: Mapping[str, Any]) -> bool:
+    return description["FileSystemType"] == "LUSTRE" and description["Lifecycle"] != "DELETING"
+
+
+def _owned(cloud: Cloud) -> dict[str, Any] | None:
+    matches = [
+        description
+        for description in cloud.retrieve("fsx", "describe_file_systems", "FileSystems")
+        for tags in [tag_dict(description.get("Tags", []))]
+        if tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == COMPONENT and _usable(description)
+    ]
+    if len(matches) > 1:
+        ids = " and ".join(item["FileSystemId"] for item in matches)
+        raise CloudError(
+            f"{ids} are all tagged as the Lustre file system of {cloud.cluster}. "
+            "Name the right one in lustre_file_system_id, or take the tags off the other."
+        )
+    return matches[0] if matches else None
+
+
+def _found(request: Request, description: Mapping[str, Any], vpc: str | None) -> Found:
+    """A file system in comparable form. Clients in another VPC mount the address of its first network interface."""
+    cloud, tags, target = request.cloud, description.get("Tags", []), _target(description)
+    lustre = {**description["LustreConfiguration"], **target.get("LustreConfiguration", {})}
+    ids = description.get("NetworkInterfaceIds", [])
+    # A file system that has failed may name interfaces that are gone, which a filter takes
+    filters = [{"Name": "network-interface-id", "Values": ids}]
+    described = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=filters) if ids else []
+    interfaces = {item["NetworkInterfaceId"]: item for item in described}
+    address = next((interfaces[id_]["PrivateIpAddress"] for id_ in ids if id_ in interfaces), None)
+    key, wanted_key = description.get("KmsKeyId"), request.options.get("kms_key_id")
+    return Found(
+        LUSTRE,
+        description["FileSystemId"],
+        {
+            "capacity": target.get("StorageCapacity", description["StorageCapacity"]),
+            "deployment": lustre["DeploymentType"],
+            "throughput": lustre.get("PerUnitStorageThroughput"),
+            "kms_key": wanted_key if same_key(wanted_key, key) else key,
+            "compression": lustre.get("DataCompressionType", "NONE"),
+            "subnet": description["SubnetIds"][0],
+            "security_groups": frozenset(group["GroupId"] for item in interfaces.values() for group in item["Groups"]),
+            "tags": cloud.comparable_tags(tags),
+        },
+        {
+            **_attributes(description, address if description["VpcId"] != vpc else None),
+            "address": address,
+            "state": description["Lifecycle"],
+        },
+        adopted=tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster,
+    )
+
+
+def _attributes(description: Mapping[str, Any], server: str | None = None) -> dict[str, Any]:
+    mount_name = description["LustreConfiguration"]["MountName"]
+    return {
+        "source": lustre_source(server or description["DNSName"], mount_name),
+        "vpc": description["VpcId"],
+        "arn": description["ResourceARN"],
+        "interfaces": description.get("NetworkInterfaceIds", []),
+    }
+
+
+def _links(cloud: Cloud, file_system_id: str) -> list[Found]:
+    described = cloud.retrieve(
+        "fsx",
+        "describe_data_repository_associations",
+        "Associations",
+        Filters=[{"Name": "file-system-id", "Values": [file_system_id]}],
+    )
+    return [
+        Found(
+            data_repository(item["FileSystemPath"]),
+            item["AssociationId"],
+            {
+                "file_system": item["FileSystemId"],
+                "s3": item["DataRepositoryPath"].rstrip("/"),
+                "imports": _events(item, "AutoImportPolicy"),
+                "exports": _events(item, "AutoExportPolicy"),
+                "tags": cloud.comparable_tags(item.get("Tags", [])),
+            },
+            {"arn": item["ResourceARN"]},
+        )
+        for item in described
+        if tag_dict(item.get("Tags", [])).get(CLUSTER_TAG) == cloud.cluster and item["Lifecycle"] != "DELETING"
+    ]
+
+
+def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:
+    return frozenset(association.get("S3", {}).get(policy, {}).get("Events", []))
+
+
+def _token(cloud: Cloud, request: Mapping[str, Any]) -> str:
+    """The same for the same request within one run, so that a call whose answer was lost makes nothing twice.
+
+    Another run looks first what there is by its tags. It has another token: with that of something deleted since, FSx could answer with the
+    thing that is gone.
+    """
+    return hashlib.sha256(json.dumps([cloud.cluster, cloud.run_id, request], sort_keys=True).encode()).hexdigest()[:40]
+
+
+# File system
+
+
+def _create_file_system(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    request: dict[str, Any] = {
+        "FileSystemType": "LUSTRE",
+        "FileSystemTypeVersion": VERSION,
+        "StorageCapacity": properties["capacity"],
+        "StorageType": "SSD",
+        "SubnetIds": [properties["subnet"]],
+        "SecurityGroupIds": sorted(properties["security_groups"]),
+        "LustreConfiguration": {"DeploymentType": properties["deployment"], **_configuration(properties)},
+        "Tags": tag_list(properties["tags"]),
+    }
+    if "kms_key" in properties:
+        request["KmsKeyId"] = properties["kms_key"]
+    created = cloud.once_visible(
+        cloud.client("fsx").create_file_system, "InvalidNetworkSettings", ClientRequestToken=_token(cloud, request), **request
+    )["FileSystem"]
+    return Found(address, created["FileSystemId"], properties, _attributes(created))
+
+
+def _configuration(properties: Properties) -> dict[str, Any]:
+    throughput = {"PerUnitStorageThroughput": properties["throughput"]} if "throughput" in properties else {}
+    compression = {"DataCompressionType": properties["compression"]} if "compression" in properties else {}
+    return {**compression, **throughput}
+
+
+def _settle_file_system(cloud: Cloud, found: Found) -> Found:
+    def available() -> Found | None:
+        description = cloud.once_visible(cloud.client("fsx").describe_file_systems, "FileSystemNotFound", FileSystemIds=[found.id])
+        return found if _is_available(description["FileSystems"][0]) and not _target(description["FileSystems"][0]) else None
+
+    return cloud.wait_until(f"Lustre file system {found.id}", available, timeout=_timeout(cloud))
+
+
+def _timeout(cloud: Cloud) -> float:
+    """Seconds to wait for a file system; who waits less than usual for all else means it for this, too."""
+    return TIMEOUT if cloud.wait_timeout >= DEFAULT_WAIT_TIMEOUT else cloud.wait_timeout
+
+
+def _is_available(description: Mapping[str, Any]) -> bool:
+    """Whether a file system or a link can be used. Raises CloudError if it will never be."""
+    if description["Lifecycle"] in ("FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE"):
+        reason = description.get("FailureDetails", {}).get("Message", "AWS gives no reason")
+        raise CloudError(f"{description.get('AssociationId') or description['FileSystemId']} is {description['Lifecycle']}: {reason}")
+    return bool(description["Lifecycle"] == "AVAILABLE")
+
+
+def _target(description: Mapping[str, Any]) -> dict[str, Any]:
+    """What updates that AWS still works on will make of a file system."""
+    target: dict[str, Any] = {}
+    for action in reversed(description.get("AdministrativeActions", [])):
+        if action["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE" and action["Status"] in ("PENDING", "IN_PROGRESS"):
+            values = action.get("TargetFileSystemValues", {})
+            lustre = {**target.get("LustreConfiguration", {}), **values.get("LustreConfiguration", {})}
+            target = {**target, **values, "LustreConfiguration": lustre}
+    return target
+
+
+def _update_file_system(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    request: dict[str, Any] = {"StorageCapacity": properties["capacity"]} if "capacity" in changed else {}
+    if changed & {"throughput", "compression"}:
+        request["LustreConfiguration"] = _configuration({name: properties[name] for name in changed & {"throughput", "compression"}})
+    if request:
+        _settle_file_system(cloud, found)  # one update at a time
+        cloud.client("fsx").update_file_system(FileSystemId=found.id, **request)
+    if "security_groups" in changed:
+        for interface in found.attributes["interfaces"]:
+            cloud.ec2.modify_network_interface_attribute(NetworkInterfaceId=interface, Groups=sorted(properties["security_groups"]))
+    if "tags" in changed:
+        _update_tags(cloud, found, properties)
+
+
+def _update_tags(cloud: Cloud, found: Found, properties: Properties) -> None:
+    cloud.client("fsx").tag_resource(ResourceARN=found.attributes["arn"], Tags=tag_list(properties["tags"]))
+
+
+def _delete_file_system(cloud: Cloud, found: Found) -> None:
+    cloud.once_unused(cloud.client("fsx").delete_file_system, FileSystemId=found.id)
+    gone = partial(_gone, cloud, "file_systems", FileSystemIds=[found.id])
+    cloud.wait_until(f"Deletion of Lustre file system {found.id}", gone, timeout=_timeout(cloud))
+
+
+def _gone(cloud: Cloud, what: str, **ids: Sequence[str]) -> bool:
+    try:
+        getattr(cloud.client("fsx"), f"describe_{what}")(**ids)
+    except ClientError as error:
+        if is_missing(error):
+            return True
+        raise
+    return False
+
+
+# Links to S3
+
+
+def _policies(properties: Properties) -> dict[str, Any]:
+    """What a link carries over. An empty list switches off what was on."""
+    return {"AutoImportPolicy": {"Events": sorted(properties["imports"])}, "AutoExportPolicy": {"Events": sorted(properties["exports"])}}
+
+
+def _created_policies(properties: Properties) -> dict[str, Any]:
+    """As the API has it for a new link: what it is not to carry over is left out."""
+    policies = {name: policy for name, policy in _policies(properties).items() if policy["Events"]}
+    return {"S3": policies} if policies else {}
+
+
+def _create_link(cloud: Cloud, address: Address, properties: Properties) -> Found:
+    request = {
+        "FileSystemId": properties["file_system"],
+        "FileSystemPath": address.key,
+        "DataRepositoryPath": properties["s3"],
+        # What the bucket holds already is to be seen, too
+        "BatchImportMetaDataOnCreate": bool(properties["imports"]),
+        **_created_policies(properties),
+        "Tags": tag_list(properties["tags"]),
+    }
+    created = cloud.client("fsx").create_data_repository_association(ClientRequestToken=_token(cloud, request), **request)["Association"]
+    return Found(address, created["AssociationId"], properties, {"arn": created["ResourceARN"]})
+
+
+def _settle_link(cloud: Cloud, found: Found) -> Found:
+    def available() -> Found | None:
+        described = cloud.once_visible(
+            cloud.client("fsx").describe_data_repository_associations, "DataRepositoryAssociationNotFound", AssociationIds=[found.id]
+        )
+        return found if _is_available(described["Associations"][0]) else None
+
+    return cloud.wait_until(f"Link {found.id} to {found.properties['s3']}", available)
+
+
+def _update_link(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    if changed & {"imports", "exports"}:
+        cloud.client("fsx").update_data_repository_association(AssociationId=found.id, S3=_policies(properties))
+    if "tags" in changed:
+        _update_tags(cloud, found, properties)
+
+
+def _delete_link(cloud: Cloud, found: Found) -> None:
+    cloud.once_unused(cloud.client("fsx").delete_data_repository_association, AssociationId=found.id, DeleteDataInFileSystem=False)
+    cloud.wait_until(f"Deletion of link {found.id}", lambda: _gone(cloud, "data_repository_associations", AssociationIds=[found.id]))
+
+
+KINDS = (
+    Kind(
+        "lustre_file_system",
+        _create_file_system,
+        _delete_file_system,
+        update=_update_file_system,
+        settle=_settle_file_system,
+        updatable=frozenset({"capacity", "throughput", "compression", "security_groups", "tags"}),
+        deleted_after=("data_repository_association", "auto_scaling_group"),
+        advice="A Lustre file system keeps this setting for life. Put the old value back, or copy the data to a new one and adopt that.",
+    ),
+    Kind(
+        "data_repository_association",
+        _create_link,
+        _delete_link,
+        update=_update_link,
+        settle=_settle_link,
+        updatable=frozenset({"imports", "exports", "tags"}),
+        advice="Take this path out of lustre_data_repositories, run, and put it in again with the other prefix.",
+    ),
+)

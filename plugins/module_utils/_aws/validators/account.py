@@ -1,0 +1,226 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether the account's quotas have room for what is not there yet. Nothing is asked for a cluster that is complete."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, CloudError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import UNIT as NETWORK_UNIT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import COMPONENT as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import UNIT as NODES_UNIT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT as NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, MASTER_ADDRESS, numbers
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import group_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
+
+try:
+    from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+ON_DEMAND = "on-demand"
+ADDRESSES = "L-0263D0A3"
+VPCS = "L-F678F1CE"
+# What the quotas for vCPUs are called; nodes in reservations and Capacity Blocks need none that is not counted already
+VCPU_QUOTAS = {
+    ON_DEMAND: re.compile(r"Running On-Demand (.+) instances"),
+    capacity.SPOT: re.compile(r"All (.+) Spot Instance Requests"),
+}
+
+
+class Quota(NamedTuple):
+    code: str
+    name: str
+    value: float
+
+
+def quotas(cloud: Cloud, service: str) -> list[Quota] | None:
+    """The account's quotas for a service; none if they may not be listed, or not from here, as in a VPC without a way out."""
+    try:
+        listed = cloud.facts("service-quotas", "list_service_quotas", "Quotas", ServiceCode=service)
+    except (EndpointConnectionError, ConnectTimeoutError):
+        return None
+    except ClientError as error:
+        if error_code(error) not in ("AccessDenied", "AccessDeniedException"):
+            raise
+        return None
+    return [Quota(item["QuotaCode"], item["QuotaName"], item["Value"]) for item in listed]
+
+
+def families(name: str, market: str) -> tuple[str, ...]:
+    """How the names of the instance types begin that a quota for vCPUs is about, from its own name; none for other quotas."""
+    match = VCPU_QUOTAS[market].fullmatch(name)
+    if not match:
+        return ()
+    listed = re.search(r"\((.+)\)", match[1])
+    return tuple(part.lower() for part in re.split(r", | and ", listed[1] if listed else match[1]))
+
+
+def vcpu_quota(instance_type: str, market: str, known: Iterable[Quota]) -> Quota | None:
+    """The quota that limits the vCPUs of a type: the one that names most of it, so that C(trn1) is of Trn and not of T."""
+    matching = [(len(family), quota) for quota in known for family in families(quota.name, market) if instance_type.startswith(family)]
+    return max(matching)[1] if matching else None
+
+
+def vcpu_shortfall(cloud: Cloud, instance_type: str, market: str, count: int) -> str | None:
+    """What is missing for C(count) instances in a cluster that has none yet; nothing if they fit, or no quota says otherwise."""
+    known = quotas(cloud, "ec2") or []
+    quota = vcpu_quota(instance_type, market, known) if market in VCPU_QUOTAS else None
+    each = _vcpus(cloud, [instance_type]).get(instance_type)
+    if not quota or not each:
+        return None
+    others = Counter(
+        instance["InstanceType"]
+        for instance in _others(cloud)
+        if instance.get("InstanceLifecycle", ON_DEMAND) == market and vcpu_quota(instance["InstanceType"], market, known) == quota
+    )
+    sizes = _vcpus(cloud, others) if others else {}
+    used = sum(sizes.get(name, 0) * number for name, number in others.items())
+    if used + count * each <= quota.value:
+        return None
+    free = max(quota.value - used, 0)
+    return (
+        f"instance_type: {count} nodes of {instance_type} ({market}) need {count * each} vCPUs, and {free:.0f} of the {quota.value:.0f} "
+        f"in the quota '{quota.name}' ({quota.code}) of {cloud.region} are free. "
+        "Ask for more in Service Quotas, or take fewer or smaller nodes."
+    )
+
+
+def _others(cloud: Cloud) -> Iterator[dict[str, Any]]:
+    """The account's instances that are not of this cluster."""
+    states = {"Name": "instance-state-name", "Values": list(ALIVE)}
+    for reservation in cloud.facts("ec2", "describe_instances", "Reservations", Filters=[states]):
+        for instance in reservation["Instances"]:
+            if group_of(cloud.cluster, instance) is None:
+                yield instance
+
+
+def _vcpus(cloud: Cloud, names: Iterable[str]) -> dict[str, int]:
+    filters = [{"Name": "instance-type", "Values": sorted(names)}]
+    described = cloud.facts("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)
+    return {item["InstanceType"]: item["VCpuInfo"]["DefaultVCpus"] for item in described}
+
+
+class QuotaValidator(Validator):
+    """A question about a quota of C(service)."""
+
+    service = "ec2"
+
+    def needed(self, request: Request, found: Sequence[Found]) -> int:
+        """How much of it the run will take up. None where the definition cannot be planned, of which other validators tell."""
+        try:
+            return self._needed(request, found)
+        except (CloudError, ValueError):
+            return 0
+
+    def _needed(self, request: Request, found: Sequence[Found]) -> int:
+        raise NotImplementedError
+
+    def _exceeded(self, cloud: Cloud, code: str, used: int, needed: int) -> str | None:
+        """How far the account is, as the middle of a sentence, if the quota does not suffice."""
+        quota = next((item for item in quotas(cloud, self.service) or [] if item.code == code), None)
+        if not quota or used + needed <= quota.value:
+            return None
+        return f"{used} of the {quota.value:.0f} that the quota '{quota.name}' ({code}) allows in {cloud.region} are there already"
+
+
+class VcpuQuota(QuotaValidator):
+    """One of the alternatives that fits is enough."""
+
+    name = "vcpu_quota"
+    components = frozenset({NODES})
+
+    def _needed(self, request: Request, found: Sequence[Found]) -> int:
+        options = request.options
+        if not options["instance_type"] or not options["worker_count"]:
+            return 0
+        wanted = len(numbers(MASTER, 0)) + capacity.least_workers(request)
+        existing = sum(len(item.properties["numbers"]) for item in found if item.address.kind == "nodes")
+        return wanted if existing < wanted or options["replace_nodes"] else 0
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        count = self.needed(request, found)
+        if not count:
+            return
+        ways = {(way.instance_type, way.market): None for way in capacity.choices(request, found)}
+        messages = [vcpu_shortfall(request.cloud, instance_type, market, count) for instance_type, market in ways]
+        if all(messages):
+            yield from filter(None, messages)
+
+
+class AddressQuota(QuotaValidator):
+    name = "address_quota"
+    components = frozenset({NETWORK, NODES})
+
+    def _needed(self, request: Request, found: Sequence[Found]) -> int:
+        wanted = list(NETWORK_UNIT.wanted(request, found)) if request.manages(NETWORK) else []
+        if request.manages(NODES):
+            wanted += NODES_UNIT.wanted(replace(request, chosen=capacity.choices(request, found)[0]), found)
+        known = {item.address for item in found}
+        return len([item for item in wanted if item.address.kind in ("elastic_ip", MASTER_ADDRESS.kind) and item.address not in known])
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        needed = self.needed(request, found)
+        if not needed:
+            return
+        # Addresses from a range that the account has brought along do not count
+        addresses = request.cloud.facts("ec2", "describe_addresses", "Addresses")
+        used = len([item for item in addresses if item.get("PublicIpv4Pool", "amazon") == "amazon"])
+        exceeded = self._exceeded(request.cloud, ADDRESSES, used, needed)
+        if exceeded:
+            noun = "address" if needed == 1 else "addresses"
+            yield (
+                f"nat: the cluster needs {needed} more elastic IP {noun}, and {exceeded}. "
+                "Release some that nobody uses, ask for more in Service Quotas, or do without: nat: none, master_public_address: false."
+            )
+
+
+class VpcQuota(QuotaValidator):
+    name = "vpc_quota"
+    components = frozenset({NETWORK})
+    service = "vpc"
+
+    def _needed(self, request: Request, found: Sequence[Found]) -> int:
+        return int(not request.options["vpc_id"] and not any(item.address.kind == "vpc" for item in found))
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        needed = self.needed(request, found)
+        if not needed:
+            return
+        # Those that other accounts share do not count
+        account = request.cloud.client("sts").get_caller_identity()["Account"]
+        own = [item for item in request.cloud.facts("ec2", "describe_vpcs", "Vpcs") if item["OwnerId"] == account]
+        exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)
+        if exceeded:
+            yield (
+                f"vpc_id: the cluster is to get a VPC of its own, and {exceeded}. "
+                "Name an existing one, delete one that nobody uses, or ask for more in Service Quotas."
+            )
+
+
+QUOTA_VALIDATORS = (VcpuQuota(), AddressQuota(), VpcQuota())
+
+
+class QuotasReadable(Validator):
+    name = "quotas_readable"
+    level = Level.WARNING
+    components = frozenset({NETWORK, NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        asked = [item for item in QUOTA_VALIDATORS if item.components & request.components and item.needed(request, found)]
+        if any(quotas(request.cloud, service) is None for service in {item.service for item in asked}):
+            yield (
+                f"The quotas of the account in {request.cloud.region} are not checked, because these credentials may not list them, or not "
+                "from here. Allow servicequotas:ListServiceQuotas."
+            )

@@ -1,0 +1,70 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a validator is, and how all of them are asked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+
+
+class Level(Enum):
+    """An error keeps the run from starting; a warning is shown, and the run goes on."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a definition, and how to put it right."""
+
+    validator: str
+    level: Level
+    message: str
+
+    def as_dict(self) -> dict[str, str]:
+        return {"validator": self.validator, "level": self.level.value, "message": self.message}
+
+
+class Validator:
+    """One question about a definition and the account that it is for.
+
+    C(check) yields one message for everything that is wrong. It only reads, and yields nothing where another validator
+    already speaks, for example about an option that does not parse or an id that does not exist. It raises CloudError where
+    it cannot tell, which counts if no other one finds the reason. It is asked when the module manages one of C(components).
+    """
+
+    name = ""
+    level = Level.ERROR
+    components: frozenset[str] = frozenset()
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        raise NotImplementedError
+
+
+def find_all(validators: Iterable[Validator], request: Request, found: Sequence[Found], *, suppressed: Iterable[str] = ()) -> list[Finding]:
+    """What all validators that this request concerns find, errors first; those whose names are suppressed are not asked."""
+    ignored = set(suppressed)
+    asked = [item for item in validators if item.name not in ignored and item.components & request.components]
+    unanswered: list[CloudError] = []
+
+    def answer(item: Validator) -> list[Finding]:
+        try:
+            return [Finding(item.name, item.level, message) for message in item.check(request, found)]
+        except CloudError as error:
+            unanswered.append(error)
+            return []
+
+    with ThreadPoolExecutor(8) as pool:
+        findings = [finding for findings in pool.map(answer, asked) for finding in findings]
+    if unanswered and not any(finding.level is Level.ERROR for finding in findings):
+        raise unanswered[0]
+    return sorted(findings, key=lambda finding: finding.level is not Level.ERROR)

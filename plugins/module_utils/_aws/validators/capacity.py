@@ -1,0 +1,156 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether the alternatives for getting nodes make sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import (
+    available,
+    described_reservation,
+    offering,
+    zones,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import BLOCK, RESERVATION, SPOT, alternatives
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT as NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import clustered
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
+
+COMING = ("assessing", "delayed", "payment-pending", "pending", "scheduled")
+NOTICE, ULTRASERVER_NOTICE = timedelta(minutes=30), timedelta(minutes=60)
+ULTRASERVERS = "p6e-"
+
+
+class WorkerMinimum(Validator):
+    name = "worker_minimum"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        least, count = request.options["worker_minimum"], request.options["worker_count"]
+        if least is not None and count and not 1 <= least <= count:
+            yield f"worker_minimum: {least} is not possible, give a number from 1 to {count}, which is worker_count."
+
+
+class AlternativesOffered(Validator):
+    """The first choice and its zones are questions of their own."""
+
+    name = "alternatives"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, options = request.cloud, request.options
+        places = set(zones(request, found)) if options["instance_type"] else set()
+        for number, item in enumerate(options["alternatives"], start=1):
+            instance_type, zone = item.get("instance_type") or options["instance_type"], item.get("zone")
+            if zone and places and zone not in places:
+                known = "Add it to zones." if zone in available(cloud) else f"{cloud.region} has {', '.join(sorted(available(cloud)))}."
+                yield f"alternatives: number {number} names the zone {zone}, which the cluster does not have. {known}"
+                continue
+            offered = offering(cloud, instance_type) if instance_type else set()
+            wanted = {zone} if zone else places
+            if item.get("instance_type") and not offered & wanted:
+                where = f"It is offered in {', '.join(sorted(offered))}." if offered else "Check the name."
+                yield f"alternatives: {instance_type} of number {number} is not offered in {', '.join(sorted(wanted))}. {where}"
+
+
+class Market(Validator):
+    """What each way of paying needs."""
+
+    name = "market"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        first = {name: request.options[name] for name in ("market", "spot_max_price", "capacity_reservation_id")}
+        for item in (
+            first,
+            *({**first, **{name: value for name, value in more.items() if value}} for more in request.options["alternatives"]),
+        ):
+            market, price, reservation = item["market"], item["spot_max_price"], item["capacity_reservation_id"]
+            if market == BLOCK and not reservation:
+                yield "capacity_reservation_id: missing. A Capacity Block is launched into by its id."
+            if market == BLOCK and clustered(request.options, reserved=True):
+                option = "placement_group" if request.options["placement_group"] else "placement"
+                yield f"{option}: {request.options[option]} is not possible in a Capacity Block, with nodes near each other. Leave it out."
+            if first["capacity_reservation_id"] and first["market"] not in (RESERVATION, BLOCK) and item is first:
+                yield f"market: {market} does not use capacity_reservation_id. Set market to {RESERVATION} or {BLOCK}."
+            if price and market == SPOT and not _is_price(price):
+                yield f"spot_max_price: '{price}' is not a price. Give US dollars per hour, for example 12.50."
+
+
+class Reservation(Validator):
+    """A type or a zone that there is not is a question of its own."""
+
+    name = "capacity_reservation"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if not request.options["instance_type"]:
+            return
+        for way in alternatives(request, found):
+            if not way.capacity_reservation:
+                continue
+            described = described_reservation(request.cloud, way.capacity_reservation)
+            name = f"capacity_reservation_id: {way.capacity_reservation}"
+            if described is None:
+                yield f"{name} does not exist in {request.cloud.region}. Give the id of a reservation or Capacity Block there."
+            elif described["State"] in COMING:
+                starts = _time(described.get("StartDate"))
+                yield f"{name} is {described['State']}, and starts at {starts}. Run again then, or give one that is active."
+            elif described["State"] != "active":
+                yield f"{name} is {described['State']}. Give one that is active."
+            elif _end_of_nodes(described) <= datetime.now(timezone.utc):
+                yield (
+                    f"{name} ends at {_time(described['EndDate'])}, and EC2 launches no more nodes in it so shortly before. "
+                    "Give one that lasts longer."
+                )
+            elif described["InstanceType"] != way.instance_type:
+                yield f"{name} is for {described['InstanceType']}, and the nodes are to be {way.instance_type}. Make them the same."
+            elif (described.get("ReservationType") == "capacity-block") != (way.market == BLOCK):
+                kind = BLOCK if way.market != BLOCK else RESERVATION
+                yield f"{name} is a {kind}, and market is {way.market}. Set market to {kind}."
+
+
+class BlockEnd(Validator):
+    """What is wrong with a block is a question of its own."""
+
+    name = "capacity_block_end"
+    level = Level.WARNING
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        blocks = {way.capacity_reservation for way in alternatives(request, found) if way.market == BLOCK and way.capacity_reservation}
+        for block in sorted(blocks):
+            described = described_reservation(request.cloud, block)
+            if described and described["State"] == "active" and described.get("EndDate"):
+                yield (
+                    f"capacity_reservation_id: Capacity Block {block} ends at {_time(described['EndDate'])}, and EC2 ends its nodes from "
+                    f"{_time(_end_of_nodes(described))} on. Let jobs end before that, and then delete the cluster, which keeps the data."
+                )
+
+
+def _end_of_nodes(reservation: Mapping[str, Any]) -> datetime:
+    """Return when EC2 begins to end the nodes in a reservation: before the end of a Capacity Block, and never in another one.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how.html
+    """
+    if reservation.get("ReservationType") != BLOCK or not reservation.get("EndDate"):
+        return datetime.max.replace(tzinfo=timezone.utc)
+    end: datetime = reservation["EndDate"]
+    return end - (ULTRASERVER_NOTICE if reservation["InstanceType"].startswith(ULTRASERVERS) else NOTICE)
+
+
+def _time(moment: datetime | None) -> str:
+    return f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC" if moment else "a time that EC2 does not tell"
+
+
+def _is_price(text: str) -> bool:
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False

@@ -1,0 +1,118 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether an adopted instance profile can be used, and whether its role can do too much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.resources import COMPONENT as INSTANCE_ROLE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT as NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+DENIED = ("AccessDenied", "AccessDeniedException")
+SERVICE_KEY = "alias/aws/ssm"
+#: Managed policies of AWS that allow reading all parameters.
+READING_POLICIES = (
+    "AdministratorAccess",
+    "AmazonEC2RoleforSSM",
+    "AmazonSSMFullAccess",
+    "AmazonSSMManagedInstanceCore",
+    "AmazonSSMReadOnlyAccess",
+)
+
+
+class InstanceProfile(Validator):
+    name = "instance_profile"
+    components = frozenset({INSTANCE_ROLE, NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        name = request.options["instance_profile"]
+        if not name:
+            return
+        profile = next((item for item in found if item.address == INSTANCE_PROFILE), None)
+        if not profile:
+            yield f"instance_profile: there is no instance profile '{name}'. Give the name of one, or none to have one created."
+        elif not profile.properties["role"]:
+            yield f"instance_profile: {name} holds no role, so nodes could do nothing. Add a role to it, or give another one."
+
+
+class IgnoredRights(Validator):
+    name = "ignored_rights"
+    level = Level.WARNING
+    components = frozenset({INSTANCE_ROLE})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        options = request.options
+        ignored = [name for name in ("read_buckets", "write_buckets", "session_manager") if options[name]]
+        if options["instance_profile"] and ignored:
+            yield (
+                f"instance_profile: {options['instance_profile']} is left as it is, so {', '.join(ignored)} "
+                "have no effect. See that its role allows them."
+            )
+
+
+class AuthorityReadable(Validator):
+    """Whether training scripts could read the authority's private key: the nodes' own role is denied it, an adopted one may not be.
+
+    IAM evaluates the role's policies, which service control policies and the policy of a KMS key may narrow. Where these credentials may
+    not ask for that, the names of the attached policies tell. Where they may not even list those, nothing is said.
+    """
+
+    name = "authority_readable"
+    level = Level.WARNING
+    components = frozenset({INSTANCE_ROLE, NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, name = request.cloud, request.options["instance_profile"]
+        profile = next((item for item in found if item.address == INSTANCE_PROFILE and item.adopted), None)
+        role = profile.attributes["role_arn"] if profile and name else None
+        if role and _reads_authority(cloud, role):
+            parameter = parameter_name(cloud.cluster)
+            yield (
+                f"instance_profile: the role of {name} may read {parameter}, so a training script could sign certificates for every node. "
+                f"Deny it ssm:GetParameter* on parameter/deeplearning/*, or set deeplearning_ssh_authority_create_kms_key: true."
+            )
+
+
+def _reads_authority(cloud: Cloud, role: str) -> bool:
+    partition, account, role_name = role.split(":")[1], role.split(":")[4], role.rpartition("/")[2]
+    parameter = f"arn:{partition}:ssm:{cloud.region}:{account}:parameter{parameter_name(cloud.cluster)}"
+    try:
+        if not _is_allowed(cloud, role, "ssm:GetParameter", parameter):
+            return False
+        key = _authority_key(cloud)
+        return key in ("", SERVICE_KEY) or _is_allowed(cloud, role, "kms:Decrypt", key if key.startswith("arn:") else "*")
+    except ClientError as error:
+        if error_code(error) not in DENIED:
+            raise
+    try:
+        attached = cloud.retrieve("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=role_name)
+        return any(item["PolicyName"] in READING_POLICIES for item in attached) and _authority_key(cloud) in ("", SERVICE_KEY)
+    except ClientError as error:
+        if error_code(error) not in DENIED:
+            raise
+        return False
+
+
+def _is_allowed(cloud: Cloud, role: str, action: str, resource: str) -> bool:
+    results = cloud.iam.simulate_principal_policy(PolicySourceArn=role, ActionNames=[action], ResourceArns=[resource])
+    return any(item["EvalDecision"] == "allowed" for item in results["EvaluationResults"])
+
+
+def _authority_key(cloud: Cloud) -> str:
+    """The KMS key of the authority's parameter; empty without a parameter, which will have the account's own."""
+    names = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
+    described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[names])
+    return next((str(item.get("KeyId", "")) for item in described), "")

@@ -1,0 +1,23 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The calls to AWS by which validators learn what no unit reads."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+
+CALLS = Calls(
+    definition=(
+        "ec2:DescribeAddresses",
+        "ec2:DescribeInstances",
+        "ec2:DescribeInstanceTypes",
+        "ec2:DescribeKeyPairs",
+        "ec2:DescribeVpcs",
+        "iam:SimulatePrincipalPolicy",
+        "kms:DescribeKey",
+        "servicequotas:ListServiceQuotas",
+        "ssm:DescribeParameters",
+        "sts:GetCallerIdentity",
+    ),
+)

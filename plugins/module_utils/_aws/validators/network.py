@@ -1,0 +1,415 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether the region, and a network that is adopted, have what the cluster needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import addresses, adopted, endpoint_services
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import own_subnets
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import (
+    NFS,
+    NODES_GROUP,
+    SELF,
+    SSH,
+    SSH_GROUP,
+    STORAGE_GROUP,
+    VPC,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import COMPONENT as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, zones
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import instance_types
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT as NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import COMPONENT as FILE_SYSTEM
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import COMPONENT as LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
+
+EVERY_NETWORK_USER = frozenset({NETWORK, FILE_SYSTEM, LUSTRE, NODES})
+ALL_TCP = ("tcp", 1, 65535)
+NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # what the nodes' role lets them use in any case
+SESSION_SERVICES = ("ssm", "ssmmessages")
+ADVICE = "delete the cluster, which keeps the data, and create it again"
+
+
+def _one(found: Iterable[Found], address: Address) -> Found | None:
+    return next((item for item in found if item.address == address), None)
+
+
+def _adopted_subnets(request: Request, found: Sequence[Found], side: str) -> list[Found]:
+    """Those that the cluster uses; none in a VPC of its own, or when their VPC is not known."""
+    network = _one(found, VPC)
+    if not network or not request.options["vpc_id"]:
+        return []
+    usable = [item for item in found if item.adopted and item.address.kind == "subnet" and item.properties["vpc"] == network.id]
+    return [item for item in usable if item.address.key.startswith(f"{side}-")]
+
+
+class Zones(Validator):
+    name = "zones"
+    components = frozenset({NETWORK})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, named = request.cloud, request.options["zones"]
+        known = available(cloud) if named else set()
+        unknown = [zone for zone in named if zone not in known]
+        if unknown:
+            yield f"zones: {', '.join(unknown)} not in {cloud.region}, which has {', '.join(sorted(known))}."
+
+
+class AdoptedNetwork(Validator):
+    """What is named exists, and what is needed is named."""
+
+    name = "adopted_network"
+    components = EVERY_NETWORK_USER
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, options, vpc_id = request.cloud, request.options, request.options["vpc_id"]
+        named = {f"{side}_subnet_ids": adopted.subnet_ids(request, side) for side in adopted.SIDES}
+        groups = adopted.group_ids(request)
+        if not vpc_id:
+            for option in [name for name, ids in {**named, "security_group_ids": groups}.items() if ids]:
+                yield f"{option}: what it names lies in a VPC. Give that in vpc_id."
+            return
+        if not adopted.vpcs(cloud, vpc_id):
+            yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Give the id of one, or none to have one created."
+        for option, ids in named.items():
+            missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
+            if missing:
+                yield f"{option}: there is no subnet {missing} in {cloud.region}. Give the ids of subnets of {vpc_id}."
+        missing = _missing(groups.values(), {item["GroupId"] for item in adopted.groups(cloud, groups.values())})
+        if missing:
+            yield f"security_group_ids: there is no security group {missing} in {cloud.region}. Give the ids of groups of {vpc_id}."
+        if not named["private_subnet_ids"]:
+            yield f"private_subnet_ids: missing. Give one subnet of {vpc_id} for every zone that the cluster is to lie in."
+        if not named["public_subnet_ids"] and options["master_public_address"]:
+            yield (
+                f"public_subnet_ids: missing, and the master is to have a public address. Give one subnet of {vpc_id} for every zone, "
+                "or set master_public_address: false."
+            )
+
+
+def _missing(ids: Iterable[str], known: set[str]) -> str:
+    return ", ".join(repr(item) for item in ids if item not in known)
+
+
+class AdoptedSubnets(Validator):
+    """Subnets lie where they should, one for each side and zone."""
+
+    name = "adopted_subnets"
+    components = EVERY_NETWORK_USER
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        options = request.options
+        if not options["vpc_id"]:
+            return
+        sides: dict[str, set[str]] = {}
+        for side in adopted.SIDES:
+            subnets = adopted.subnets(request.cloud, adopted.subnet_ids(request, side))
+            yield from self._places(f"{side}_subnet_ids", options["vpc_id"], subnets)
+            sides[side] = {item["AvailabilityZone"] for item in subnets}
+        named = set(options.get("zones") or sides["private"])
+        if not sides["private"]:
+            return
+        for zone in sorted(named - sides["private"]):
+            yield f"zones: {zone} has no subnet in private_subnet_ids. Give one there, or leave the zone out."
+        for zone in sorted(sides["private"] - named):
+            yield f"private_subnet_ids: a subnet lies in {zone}, which zones does not name. Name it there, or leave the subnet out."
+        if options["master_public_address"] and sides["public"]:
+            for zone in sorted(named & sides["private"] - sides["public"]):
+                yield f"public_subnet_ids: none lies in {zone}, where a private subnet is. Give one there, or leave out the private one."
+
+    @staticmethod
+    def _places(option: str, vpc_id: str, subnets: Sequence[dict[str, Any]]) -> Iterator[str]:
+        first: dict[str, str] = {}
+        for item in subnets:
+            subnet_id, zone = item["SubnetId"], item["AvailabilityZone"]
+            if item["VpcId"] != vpc_id:
+                yield f"{option}: {subnet_id} lies in {item['VpcId']} and not in {vpc_id}. Give subnets of {vpc_id}."
+            elif not item.get("CidrBlock"):
+                yield f"{option}: {subnet_id} has IPv6 addresses alone, and nodes use IPv4. Give a subnet with an IPv4 range."
+            elif zone in first:
+                yield f"{option}: {first[zone]} and {subnet_id} both lie in {zone}. Give one subnet for each zone."
+            else:
+                first[zone] = subnet_id
+
+
+class AdoptedDns(Validator):
+    """File systems and interface endpoints are found by their names."""
+
+    name = "adopted_dns"
+    components = EVERY_NETWORK_USER
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        network = _one(found, VPC)
+        if not network or not network.adopted:
+            return
+        attributes = {"dns_support": "enable-dns-support", "dns_hostnames": "enable-dns-hostnames"}
+        off = [option for name, option in attributes.items() if not network.properties[name]]
+        if off:
+            yield (
+                f"vpc_id: {network.id} has {' and '.join(off)} off, so nodes would not find file systems by name. "
+                f"Turn it on, for example with 'aws ec2 modify-vpc-attribute --vpc-id {network.id} --{off[0]}'."
+            )
+
+
+class PublicRoutes(Validator):
+    name = "public_routes"
+    components = frozenset({NETWORK, NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if not request.options["master_public_address"]:
+            return
+        for item in _adopted_subnets(request, found, "public"):
+            table = adopted.route_table(request.cloud, request.options["vpc_id"], item.id)
+            if not adopted.leads_to_the_internet(table):
+                yield (
+                    f"public_subnet_ids: {item.id} has no route to an internet gateway in {table['RouteTableId']}, so the master could "
+                    "not be reached. Add one, give another subnet, or set master_public_address: false."
+                )
+
+
+class PrivateRoutes(Validator):
+    """An adopted subnet may do with endpoints in place of a way out, if it has those."""
+
+    name = "private_routes"
+    level = Level.WARNING
+    components = frozenset({NETWORK})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        for item in _adopted_subnets(request, found, "private"):
+            missing = _unreachable(request, item, NEEDED_SERVICES)
+            if missing:
+                yield (
+                    f"private_subnet_ids: {item.id} has no default route to a NAT, transit or virtual private gateway, and "
+                    f"{item.properties['vpc']} has no endpoint for {', '.join(missing)}, which nodes there cannot reach."
+                )
+
+
+def _unreachable(request: Request, subnet: Found, services: Iterable[str]) -> list[str]:
+    """The services that neither a route nor an endpoint leads to from an adopted subnet."""
+    cloud, vpc_id = request.cloud, subnet.properties["vpc"]
+    table = adopted.route_table(cloud, vpc_id, subnet.id)
+    if adopted.leads_out(table):
+        return []
+    reached = set(request.options.get("interface_endpoints") or [])
+    for endpoint in adopted.endpoints(cloud, vpc_id):
+        if endpoint["VpcEndpointType"] != "Gateway" or table["RouteTableId"] in endpoint.get("RouteTableIds", []):
+            reached.add(endpoint_services.short_name(endpoint["ServiceName"], cloud.region))
+    return [name for name in services if name not in reached]
+
+
+class SessionManagerReach(Validator):
+    """Nodes without a way out need endpoints for Session Manager."""
+
+    name = "session_manager_reach"
+    components = frozenset({NETWORK})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        options = request.options
+        if not options.get("session_manager"):
+            return
+        missing: set[str] = set()
+        if options["vpc_id"]:
+            for item in _adopted_subnets(request, found, "private"):
+                missing.update(_unreachable(request, item, SESSION_SERVICES))
+        elif options["nat"] == "none":
+            missing = set(SESSION_SERVICES) - set(options["interface_endpoints"])
+        if missing:
+            yield (
+                f"session_manager: nodes in private subnets have no way to {', '.join(sorted(missing))}, which it needs. "
+                "Add them to interface_endpoints, or give the subnets a NAT gateway."
+            )
+
+
+class AdoptedGroups(Validator):
+    """Adopted security groups let through what the cluster needs. What a prefix list holds is not asked."""
+
+    name = "adopted_groups"
+    components = EVERY_NETWORK_USER
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        groups = {item.address: item for item in found if item.adopted and item.address.kind == "security_group"}
+        vpc_id = request.options["vpc_id"]
+        if not vpc_id:
+            return
+        for address, group in groups.items():
+            if group.properties["vpc"] != vpc_id:
+                yield f"security_group_ids: {group.id} ({address.key}) lies in {group.properties['vpc']} and not in {vpc_id}."
+        here = {address: group for address, group in groups.items() if group.properties["vpc"] == vpc_id}
+        sides = adopted.SIDES if request.options["master_public_address"] else ("private",)
+        subnets = [item.properties["cidr"] for side in sides for item in _adopted_subnets(request, found, side) if item.properties["cidr"]]
+        if NODES_GROUP in here:
+            yield from self._nodes(here[NODES_GROUP], subnets, efa=bool(request.options.get("efa")))
+        if SSH_GROUP in here and not any(adopted.covers(rule, SSH) for rule in here[SSH_GROUP].properties["ingress"]):
+            yield f"security_group_ids: {here[SSH_GROUP].id} (ssh) lets in no TCP port 22, so the master could not be reached. Add a rule."
+        if STORAGE_GROUP in here:
+            nodes = _one(found, NODES_GROUP)
+            sources = {nodes.id, SELF} if nodes and nodes.id == here[STORAGE_GROUP].id else {nodes.id} if nodes else set()
+            if not adopted.lets_in(here[STORAGE_GROUP].properties["ingress"], NFS, sources, subnets):
+                yield (
+                    f"security_group_ids: {here[STORAGE_GROUP].id} (storage) does not let in TCP port 2049 from the nodes. "
+                    "Add a rule for their security group or subnets."
+                )
+
+    @staticmethod
+    def _nodes(group: Found, subnets: Sequence[str], *, efa: bool) -> Iterator[str]:
+        if efa:
+            both = [("-1", -1, -1, SELF) in group.properties[direction] for direction in ("ingress", "egress")]
+            if not all(both):
+                yield (
+                    f"security_group_ids: {group.id} (nodes) does not let through all protocols from itself and to itself, "
+                    "which efa needs. Add those two rules."
+                )
+        elif not adopted.lets_in(group.properties["ingress"], ALL_TCP, {SELF}, subnets):
+            yield (f"security_group_ids: {group.id} (nodes) does not let in all TCP ports from itself, as nodes need it. Add a rule.")
+
+
+class NetworkKept(Validator):
+    """A cluster stays in its VPC and behind its security groups."""
+
+    name = "network_kept"
+    components = EVERY_NETWORK_USER
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        vpc_id, network = request.options["vpc_id"], _one(found, VPC)
+        if network and not network.adopted:
+            if vpc_id:
+                yield f"vpc_id: the cluster has {network.id} of its own and cannot move to {vpc_id}. Leave vpc_id out, or {ADVICE}."
+            return
+        before = self._lies_in(request, found)
+        if before and vpc_id != before:
+            wish = f"cannot move to {vpc_id}" if vpc_id else "cannot get a VPC of its own"
+            yield f"vpc_id: the cluster lies in {before} and {wish}. Give {before}, or {ADVICE}."
+            return
+        own = {item.address.key for item in found if item.address.kind == "security_group" and not item.adopted}
+        named = adopted.group_ids(request)
+        for name in sorted(own & named.keys()):
+            yield f"security_group_ids: {name} is a group of the cluster's own and cannot become {named[name]}. Leave it out, or {ADVICE}."
+        if before and NODES_GROUP.key not in {*own, *named} and _groups_of_nodes(found):
+            yield f"security_group_ids: the nodes are in a group that is not the cluster's own. Give it as nodes, or {ADVICE}."
+
+    @staticmethod
+    def _lies_in(request: Request, found: Sequence[Found]) -> str | None:
+        """The VPC that the cluster's own security groups, or else its groups of nodes, are in."""
+        own = [item.properties["vpc"] for item in found if item.address.kind == "security_group" and not item.adopted]
+        subnets = [subnet for item in _groups_of_nodes(found) for subnet in item.properties["subnets"]]
+        return next(iter([*own, *(item["VpcId"] for item in adopted.subnets(request.cloud, subnets))]), None)
+
+
+def _groups_of_nodes(found: Sequence[Found]) -> list[Found]:
+    return [item for item in found if item.address.kind == "auto_scaling_group"]
+
+
+class InterfaceEndpoints(Validator):
+    name = "interface_endpoints"
+    components = frozenset({NETWORK})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, names = request.cloud, request.options["interface_endpoints"]
+        if not names:
+            return
+        offered = endpoint_services.offered(cloud)
+        places = zones(request, found)
+        for name in dict.fromkeys(names):
+            if name == "s3":
+                yield "interface_endpoints: s3 has a gateway endpoint, which costs nothing. Leave it out."
+            elif name not in offered:
+                yield f"interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. Give the last part of a service's name."
+            else:
+                lacking = [zone for zone in places if zone not in offered[name]["AvailabilityZones"]]
+                if lacking:
+                    yield f"interface_endpoints: {name} has none in {', '.join(lacking)}. Leave it out, or choose other zones."
+        yield from self._taken(request, found)
+
+    @staticmethod
+    def _taken(request: Request, found: Sequence[Found]) -> Iterator[str]:
+        """A VPC takes one endpoint with private DNS names for each service."""
+        if not request.options["vpc_id"]:
+            return
+        own = {item.id for item in found if item.address.kind == "vpc_endpoint"}
+        for endpoint in adopted.endpoints(request.cloud, request.options["vpc_id"]):
+            name = endpoint_services.short_name(endpoint["ServiceName"], request.cloud.region)
+            foreign = endpoint.get("PrivateDnsEnabled") and endpoint["VpcEndpointId"] not in own
+            if foreign and name in request.options["interface_endpoints"]:
+                yield f"interface_endpoints: {endpoint['VpcId']} has {endpoint['VpcEndpointId']} for {name}. Leave it out."
+
+
+class EnoughAddresses(Validator):
+    """The subnets hold the nodes, and what else takes an address there."""
+
+    name = "enough_addresses"
+    components = frozenset({NETWORK})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if request.options["vpc_id"]:
+            return self._adopted(request, found)
+        return self._own(request, found)
+
+    @staticmethod
+    def _own(request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cidr = request.options["network_cidr"]
+        try:
+            prefix = addresses.network(cidr).prefixlen
+        except addresses.AddressPlanError:
+            return
+        try:
+            own_subnets(request, found)
+        except addresses.AddressPlanError as error:
+            yield f"network_{error}"
+            return
+        places = len(zones(request, found))
+        need, room = max(_demand(request, places).values()), addresses.room(prefix, places)
+        if need <= room:
+            return
+        fitting = [mask for mask in range(addresses.LARGEST_NETWORK, prefix) if addresses.room(mask, places) >= need]
+        advice = f"Take a mask of /{max(fitting)} or a shorter one" if fitting else "Take more zones or fewer workers"
+        yield f"network_cidr: {cidr} leaves {room} addresses for the subnets of one side, and {need} are needed. {advice}."
+
+    @staticmethod
+    def _adopted(request: Request, found: Sequence[Found]) -> Iterator[str]:
+        places = len(zones(request, found))
+        demand, taken = _demand(request, places), _taken(request, found, places)
+        for side in adopted.SIDES:
+            subnets = _adopted_subnets(request, found, side)
+            free, need = sum(item.attributes["free"] for item in subnets), demand[side] - taken[side]
+            if subnets and need > free:
+                names = ", ".join(sorted(item.id for item in subnets))
+                yield f"{side}_subnet_ids: {free} addresses are free in {names}, and {need} are needed. Give larger ones or fewer workers."
+
+
+def _demand(request: Request, zones_in_use: int) -> dict[str, int]:
+    """How many addresses the cluster takes on each side: nodes, a mount target and endpoints in each zone, NAT gateways."""
+    options, node = request.options, _addresses_of_a_node(request)
+    gateways = {"single": 1, "per_zone": zones_in_use, "none": 0}[options["nat"]]
+    master, workers = (node if "worker_count" in options else 0), node * (options.get("worker_count") or 0)
+    side_of_master = "public" if options["master_public_address"] else "private"
+    in_each_zone = int(options.get("efs", True)) + len(set(options["interface_endpoints"]))
+    demand = {"private": workers + zones_in_use * in_each_zone, "public": 0}
+    demand[side_of_master] += master
+    return demand if options["vpc_id"] else {**demand, "public": demand["public"] + gateways}
+
+
+def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[str, int]:
+    """How many of them it has already."""
+    node = _addresses_of_a_node(request)
+    nodes = {item.address.key: node * len(item.attributes["instances"]) for item in _groups_of_nodes(found)}
+    kinds = [item.address.kind for item in found]
+    taken = {"private": kinds.count("mount_target") + zones_in_use * kinds.count("vpc_endpoint") + nodes.get(WORKERS, 0), "public": 0}
+    taken["public" if request.options["master_public_address"] else "private"] += nodes.get(MASTER, 0)
+    return taken
+
+
+def _addresses_of_a_node(request: Request) -> int:
+    """One, and one for each further EFA interface that has an address."""
+    name = request.options.get("instance_type")
+    instance_type = instance_types.find(request.cloud, name) if name else None
+    if not instance_type:
+        return 1
+    interfaces = instance_types.interfaces(instance_type, efa=bool(request.options.get("efa")))
+    return sum(interface_type != instance_types.EFA_ONLY for _card, _device, interface_type in interfaces)

@@ -1,0 +1,226 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether the account has what the nodes are to be launched from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError, error_code, is_missing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, offering, zones
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, volumes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT as NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP, clustered
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.placement import STRATEGY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
+
+try:
+    from botocore.exceptions import ClientError
+except ImportError:
+    pass  # AnsibleAWSModule reports it
+
+
+class KeyPair(Validator):
+    name = "key_pair"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, name = request.cloud, request.options["key_name"]
+        if not name:
+            return
+        try:
+            cloud.facts("ec2", "describe_key_pairs", "KeyPairs", KeyNames=[name])
+        except ClientError as error:
+            if not is_missing(error):
+                raise
+            yield f"key_name: there is no key pair '{name}' in {cloud.region}. Create or import it, or give another name."
+
+
+class InstanceTypeOffered(Validator):
+    """Zones are a question of their own: only those that there are are asked."""
+
+    name = "instance_type_offered"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, instance_type = request.cloud, request.options["instance_type"]
+        if not instance_type:
+            return
+        offered = offering(cloud, instance_type)
+        if not offered:
+            yield f"instance_type: {instance_type} is not offered in {cloud.region}. No zone of it has that type; check the name."
+            return
+        missing = [zone for zone in zones(request, found) if zone not in offered and zone in available(cloud)]
+        if missing:
+            yield f"instance_type: {instance_type} is not offered in {', '.join(missing)}. It is offered in {', '.join(sorted(offered))}."
+
+
+class ImageFits(Validator):
+    """An instance type that does not exist is a question of its own."""
+
+    name = "image"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if not any(request.options[name] for name in ("image_id", "image_parameter", "image_framework")):
+            return
+        # An image is the same for all types of an architecture
+        for instance_type in {item.architecture: item for item in _instance_types(request)}.values():
+            yield from self._check(request, found, instance_type)
+
+    def _check(self, request: Request, found: Sequence[Found], instance_type: InstanceType) -> Iterator[str]:
+        options = request.options
+        try:
+            chosen = images.choose(request, found, instance_type.architecture)
+        except CloudError as error:
+            yield str(error)
+            return
+        image = images.find(request.cloud, chosen.image_id)
+        if image is None:
+            yield f"image_update: {chosen.image_id}, which {chosen.source} once led to, is gone. Set image_update: true to take a new one."
+            return
+        if image.get("Architecture", instance_type.architecture) not in instance_type.architectures:
+            yield (
+                f"{_image_option(options)}: {chosen.image_id} is for {image['Architecture']}, and {instance_type.name} is "
+                f"{instance_type.architecture}. Choose an image or an instance type of the other architecture."
+            )
+        system = images.unsupported_system(image)
+        if system:
+            yield (
+                f"{_image_option(options)}: {chosen.image_id} ({image['Name']}) is {system}, which Ansible and the clients of the storage "
+                "do not support. Choose an image of Ubuntu, Debian or Amazon Linux 2023."
+            )
+        smallest = images.root_volume_size(image)
+        if options["root_volume_size"] < smallest:
+            yield f"root_volume_size: {options['root_volume_size']} GiB cannot hold {image['ImageId']}, which needs {smallest}."
+
+
+def _image_option(options: Mapping[str, Any]) -> str:
+    return next(name for name in ("image_id", "image_framework", "image_parameter") if options[name])
+
+
+class RootVolume(Validator):
+    name = "root_volume"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        return volumes.findings(request.options)
+
+
+class RootVolumeKey(Validator):
+    name = "root_volume_key"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, key = request.cloud, request.options["root_volume_kms_key"]
+        if not key:
+            return
+        try:
+            state = cloud.client("kms").describe_key(KeyId=key)["KeyMetadata"]["KeyState"]
+        except ClientError as error:
+            if error_code(error) == "AccessDeniedException":
+                return  # who launches nodes need not be allowed to look at keys
+            if not is_missing(error) and error_code(error) != "InvalidArnException":
+                raise
+            yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Give the id, ARN or alias (alias/NAME) of one."
+            return
+        if state != "Enabled":
+            yield f"root_volume_kms_key: the key '{key}' is in state {state}. Enable it, or give another one."
+
+
+class Efa(Validator):
+    name = "efa"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if not request.options["efa"]:
+            return
+        for instance_type in _instance_types(request):
+            if not instance_type.most_adapters:
+                relatives = instance_types.with_efa(request.cloud, instance_type.name)
+                advice = f"In its family {', '.join(relatives)} have one" if relatives else "No type of its family has one"
+                yield f"efa: {instance_type.name} has no Elastic Fabric Adapter. {advice}. Choose another type, or set efa: false."
+                continue
+            try:
+                instance_types.interfaces(instance_type, efa=True)
+            except CloudError as error:
+                yield str(error)
+
+
+class EfaUnused(Validator):
+    """The master and one worker are two hosts already, which is enough for a network between them to count."""
+
+    name = "efa_unused"
+    level = Level.WARNING
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if request.options["efa"] or (request.options["worker_count"] or 0) < 1:
+            return
+        for instance_type in _instance_types(request):
+            if instance_type.most_adapters:
+                yield (
+                    f"efa: {instance_type.name} has an Elastic Fabric Adapter, which costs nothing and is not used. "
+                    "Set efa: true for the fast network between the nodes."
+                )
+
+
+class SuspendedProcesses(Validator):
+    name = "suspended_processes"
+    level = Level.WARNING
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        for group in found:
+            suspended = group.attributes["suspended_by_others"] if group.address.kind == "auto_scaling_group" else []
+            if suspended:
+                yield (
+                    f"Auto scaling group {group.id}: somebody has suspended {', '.join(suspended)}, which stays so. Resume it when the "
+                    f"reason has passed: aws autoscaling resume-processes --auto-scaling-group-name {group.id} "
+                    f"--scaling-processes {' '.join(suspended)}"
+                )
+
+
+class Placement(Validator):
+    name = "placement"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        options = request.options
+        if options["placement"] == "none" and options["placement_group"]:
+            yield f"placement_group: {options['placement_group']} is named, and placement is none. Leave one of them out."
+            return
+        if not clustered(options):
+            return
+        for instance_type in _instance_types(request):
+            if STRATEGY not in instance_type.placement_strategies:
+                yield (
+                    f"placement: {instance_type.name} cannot be in a placement group of the strategy {STRATEGY}. "
+                    "Choose another type, or set placement: none."
+                )
+
+
+class PlacementGroup(Validator):
+    name = "placement_group"
+    components = frozenset({NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        name = request.options["placement_group"]
+        if not name:
+            return
+        group = next((item for item in found if item.address == PLACEMENT_GROUP), None)
+        if group is None:
+            yield f"placement_group: there is no placement group '{name}' in {request.cloud.region}. Create it, or leave the option out."
+        elif group.properties["strategy"] != STRATEGY:
+            yield f"placement_group: {name} has the strategy {group.properties['strategy']}. Name one with the strategy {STRATEGY}."
+
+
+def _instance_types(request: Request) -> list[InstanceType]:
+    """The types that the definition names, without those that do not exist."""
+    named = [request.options["instance_type"], *(item["instance_type"] for item in request.options["alternatives"])]
+    return [found for name in dict.fromkeys(named) if name and (found := instance_types.find(request.cloud, name))]

@@ -1,0 +1,65 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""All validators."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import (
+    account,
+    capacity,
+    definition,
+    iam,
+    network,
+    nodes,
+    storage,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Validator
+
+VALIDATORS: tuple[Validator, ...] = (
+    account.QuotasReadable(),
+    *account.QUOTA_VALIDATORS,
+    definition.Tags(),
+    definition.NetworkCidr(),
+    definition.SshCidrs(),
+    definition.Buckets(),
+    definition.Nodes(),
+    network.Zones(),
+    network.NetworkKept(),
+    network.AdoptedNetwork(),
+    network.AdoptedSubnets(),
+    network.AdoptedDns(),
+    network.AdoptedGroups(),
+    network.PublicRoutes(),
+    network.PrivateRoutes(),
+    network.InterfaceEndpoints(),
+    network.SessionManagerReach(),
+    network.EnoughAddresses(),
+    iam.InstanceProfile(),
+    iam.IgnoredRights(),
+    iam.AuthorityReadable(),
+    nodes.KeyPair(),
+    nodes.InstanceTypeOffered(),
+    nodes.ImageFits(),
+    nodes.RootVolume(),
+    nodes.RootVolumeKey(),
+    nodes.Efa(),
+    nodes.EfaUnused(),
+    nodes.SuspendedProcesses(),
+    nodes.Placement(),
+    nodes.PlacementGroup(),
+    capacity.WorkerMinimum(),
+    capacity.AlternativesOffered(),
+    capacity.Market(),
+    capacity.Reservation(),
+    capacity.BlockEnd(),
+    storage.SharedStorage(),
+    storage.FileSystemOptions(),
+    storage.StorageKey(),
+    storage.LustreOptions(),
+    storage.AdoptedFileSystem(),
+    storage.FileSystemPolicy(),
+    storage.AdoptedLustre(),
+    storage.StoragePorts(),
+    storage.StorageKept(),
+)

@@ -1,0 +1,118 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Checks of what the user wrote, before AWS is asked to change anything. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.addresses import AddressPlanError, network
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import OWN_TAGS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+
+CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
+BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # what IAM, EFS and SSM take, EC2 takes more
+RESERVED_TAGS = ("aws:", "deeplearning:")
+MOST_TAGS = 50 - len(OWN_TAGS)  # AWS takes 50 on an instance
+SMALLEST_ROOT_VOLUME = 8  # GiB
+MOST_HOPS = 64  # that EC2 takes for the instance metadata service
+# More is no company's: registries give providers an IPv6 /32, and gave a few companies an IPv4 /8
+WIDEST_SSH_RANGE = {4: ipaddress.ip_network("0.0.0.0/8"), 6: ipaddress.ip_network("::/32")}
+PRIVATE: dict[int, list[Any]] = {
+    4: [ipaddress.ip_network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")],
+    6: [ipaddress.ip_network("fc00::/7")],
+}
+
+
+def cluster_name(name: str) -> Iterator[str]:
+    """The name stands in host names, IAM roles and templates; the names of security groups must not look like their ids."""
+    if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-"):
+        yield (
+            f"cluster: '{name}' must be 1 to 30 lower case letters, digits and dashes, start with a letter, "
+            "not with sg-, and not end with a dash."
+        )
+
+
+def tags(wanted: Mapping[str, str]) -> Iterator[str]:
+    """Tags that every service takes: they are put on resources of five."""
+    if len(wanted) > MOST_TAGS:
+        yield f"tags: {len(wanted)} are too many, {MOST_TAGS} are possible."
+    keys = ["name", "nodetype"]
+    for key, value in wanted.items():
+        if not 0 < len(key) <= 128 or len(value) > 256 or not TAG_TEXT.fullmatch(key + value):
+            yield f"tags: '{key}' must have 1 to 128 and its value at most 256 letters, digits, spaces and . : / = + - @ _."
+        if key.lower().startswith(RESERVED_TAGS):
+            yield f"tags: '{key}' must not start with {' or '.join(RESERVED_TAGS)}."
+        if key.lower() in keys:
+            yield f"tags: '{key}' is there already; capital letters make no difference to IAM."
+        keys.append(key.lower())
+
+
+def buckets(option: str, names: Sequence[str]) -> Iterator[str]:
+    """Names, which become ARNs, and not URLs or paths."""
+    for name in names:
+        if not BUCKET_NAME.fullmatch(name):
+            yield f"{option}: '{name}' is not the name of a bucket. Give it without s3:// and without a path."
+
+
+def network_cidr(cidr: str) -> Iterator[str]:
+    try:
+        network(cidr)
+    except AddressPlanError as error:
+        yield f"network_{error}"
+
+
+def ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True) -> Iterator[str]:
+    """Who may reach the master: named ranges, and everybody only when that is said outright."""
+    if needed and not cidrs:
+        yield "ssh_cidrs: name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
+    parsed: list[Any] = []
+    for cidr in cidrs:
+        try:
+            parsed.append(ipaddress.ip_network(cidr))
+        except ValueError as error:
+            yield f"ssh_cidrs: '{cidr}' is not an address range ({error}). Give one such as 203.0.113.0/24."
+    if allow_anywhere:
+        return
+    advice = "Name your own ranges, or set allow_ssh_from_anywhere: true if that is what you want."
+    for version, widest in WIDEST_SSH_RANGE.items():
+        public = [item for item in parsed if item.version == version and not any(item.subnet_of(own) for own in PRIVATE[version])]
+        together = list(ipaddress.collapse_addresses(public))
+        if any(item.prefixlen == 0 for item in together):
+            yield f"ssh_cidrs: {', '.join(map(str, public))} opens SSH to the whole internet. {advice}"
+        elif sum(item.num_addresses for item in together) > widest.num_addresses:
+            yield f"ssh_cidrs: {', '.join(map(str, public))} opens SSH to more than a /{widest.prefixlen} of the internet. {advice}"
+
+
+def normal_cidr(cidr: str) -> str:
+    """The range as AWS writes it, for example 203.0.113.7/32 for a single address."""
+    return str(ipaddress.ip_network(cidr))
+
+
+def nodes(options: Mapping[str, Any]) -> Iterator[str]:
+    """The options that a group of nodes cannot do without."""
+    for name, example in (("instance_type", "p4d.24xlarge"), ("key_name", "my-key")):
+        if not options.get(name):
+            yield f"{name}: missing. Give one, for example {example}."
+    if options.get("worker_count") is None:
+        yield "worker_count: missing. Give the number of workers beside the master, at least 1."
+    elif options["worker_count"] < 1:
+        yield f"worker_count: {options['worker_count']} is not possible, a cluster has at least 1 worker beside the master."
+    if not any(options.get(name) for name in ("image_id", "image_parameter", "image_framework")):
+        yield (
+            "image_id: missing. Give the id of an image, in image_framework that of a deep learning AMI such as pytorch, "
+            "or in image_parameter a public SSM parameter."
+        )
+    if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
+        yield f"root_volume_size: {options['root_volume_size']} GiB is too small, give at least {SMALLEST_ROOT_VOLUME}."
+    if not 1 <= options["metadata_hop_limit"] <= MOST_HOPS:
+        yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not possible, give a number from 1 to {MOST_HOPS}."
+    try:
+        mounts.check_mount_point(options["mount_point"])
+    except ValueError as error:
+        yield f"mount_point: {error}."

@@ -1,0 +1,440 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Stages one data set on a host: examines the source, fetches, checks, unpacks and publishes it.
+
+Everything happens in a folder beside the data set, whose name holds the version that is staged. The data set appears by one rename, with
+the marker inside that says what it is; what an interrupted run has brought is found again by the next one.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+import time
+from typing import Any, Dict, NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import shards
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
+    DESCRIBING,
+    PATH,
+    S3,
+    URL,
+    DataError,
+    File,
+    Source,
+    fingerprint,
+    human,
+    is_archive,
+    listed,
+    name_of,
+    parse,
+    parse_checksum,
+    parse_s3,
+)
+
+MARKER = f"{DESCRIBING}json"
+FILES = f"{DESCRIBING}files"
+SHARDS = f"{DESCRIBING}shards"
+WITHOUT_DESCRIPTION = ("--exclude", f"{DESCRIBING}*")
+SHARED, LOCAL, DIRECT = "shared", "local", "direct"
+DESTINATIONS = (SHARED, LOCAL, DIRECT)
+VERSION_PATTERN = "[0-9a-f]" * 12
+WRITE_EVERY = 1.0  # seconds
+
+Spec = Dict[str, Any]
+"""The options of the module C(dataset)."""
+
+
+class Plan(NamedTuple):
+    """What a source holds, and whether it is there already."""
+
+    source: Source
+    name: str
+    version: str
+    files: list[File]
+    """Of a source on S3."""
+    size: int | None
+    """Of all that is fetched; unknown where a server does not say."""
+    single: bool
+    current: bool
+
+
+class Places(NamedTuple):
+    """Where a data set and its parts are."""
+
+    final: str
+    partial: str
+
+    @property
+    def download(self) -> str:
+        return os.path.join(self.partial, "download")
+
+    @property
+    def data(self) -> str:
+        return os.path.join(self.partial, "data")
+
+    @property
+    def fetched(self) -> str:
+        """A file that is there as soon as everything was fetched and checked."""
+        return os.path.join(self.partial, "fetched")
+
+    @property
+    def replaced(self) -> str:
+        return os.path.join(self.partial, "replaced")
+
+
+class Progress:
+    """Writes how far it is into a file, for whoever looks."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._written = path, float("-inf")
+
+    def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
+        self._write({"stage": stage, "done": done, "total": total})
+
+    def moved(self, stage: str) -> tools.Report:
+        """Return what the tools report to."""
+
+        def report(done: int, total: int) -> None:
+            if time.monotonic() >= self._written + WRITE_EVERY:
+                self.stage(stage, done, total)
+
+        return report
+
+    def end(self, **result: Any) -> None:
+        self._write({"stage": "ended", **result})
+
+    def _write(self, state: dict[str, Any]) -> None:
+        self._written = time.monotonic()
+        with open(self._path + ".new", "w", encoding="utf-8") as file:
+            json.dump(state, file)
+        os.replace(self._path + ".new", self._path)
+
+
+def run(spec: Spec, progress: Progress) -> None:
+    """Fetch a share or stage the whole, as the spec says, and leave the outcome in the progress."""
+    try:
+        progress.end(result=fetch_share(spec, progress) if spec["share"] else stage(spec, progress))
+    except DataError as error:
+        progress.end(error=str(error))
+    except OSError as error:
+        progress.end(error=f"{error.filename or spec['directory']}: {error.strerror or error}.")
+
+
+# What is to be done
+
+
+def examine(spec: Spec) -> Plan:
+    """Ask the source what it holds, and look whether that is there already. Changes nothing. Raises DataError."""
+    source = parse(spec["source"])
+    _refuse(spec, source)
+    name = name_of(source, spec["name"])
+    files: list[File] = []
+    size, single, facts = None, source.kind == URL, [spec["checksum"], spec["unpack"]]
+    if source.kind == S3:
+        objects, single = listed(tools.list_objects(_access(spec), source), source)
+        if not objects:
+            raise DataError(f"dataset_source {source.text} holds no objects. Is it written correctly?")
+        files = [(path, bytes_) for path, bytes_, _tag in objects]
+        size = sum(bytes_ for _path, bytes_ in files)
+        facts += [source.text, *objects]
+    elif source.kind == PATH:
+        size, single = spec["upload"]["size"], spec["upload"]["single"]
+        facts += [spec["upload"]["version"]]
+    elif spec["checksum"]:
+        facts += [source.basename]  # whatever the server says: these are the contents that are wanted
+    else:
+        remote = tools.ask(source)
+        size, facts = remote.size, [*facts, source.shown, remote]
+    if spec["checksum"] and not single:
+        raise DataError(f"dataset_checksum is for a single file, and {source.shown} is a folder.")
+    version = fingerprint(*facts, spec["destination"] == DIRECT)
+    marker = _marker(spec, name)
+    plan = Plan(source, name, version, files, size, single, current=bool(marker) and marker["version"] == version)
+    if not marker and not spec["destination"].startswith("s3://") and os.path.lexists(places(spec, plan).final):
+        raise DataError(f"{places(spec, plan).final} was not staged by this role, and stays. Choose another dataset_name, or move it away.")
+    return plan
+
+
+def _refuse(spec: Spec, source: Source) -> None:
+    """Raise DataError for what cannot be asked for together."""
+    destination = spec["destination"]
+    if destination not in DESTINATIONS:
+        if not parse_s3("dataset_destination", destination).key.strip("/"):
+            example = f"{destination.rstrip('/')}/data"
+            raise DataError(f"dataset_destination is '{destination}': name a prefix in the bucket too, such as {example}.")
+        if source.kind == PATH and spec["unpack"]:
+            raise DataError("dataset_unpack: what goes from the controller to S3 goes as it is. Unpack it before, or stage it from S3.")
+    if destination == DIRECT and (source.kind != S3 or spec["unpack"] or spec["checksum"]):
+        raise DataError("dataset_destination direct is for a dataset_source on S3, without dataset_unpack and dataset_checksum.")
+    if spec["checksum"]:
+        parse_checksum(spec["checksum"])
+
+
+def places(spec: Spec, plan: Plan) -> Places:
+    """Return where the data set goes, and where it is made."""
+    directory = spec["directory"]
+    return Places(os.path.join(directory, plan.name), os.path.join(directory, f".{plan.name}.{plan.version}.partial"))
+
+
+def _access(spec: Spec) -> tools.Access:
+    return tools.Access(spec["region"] or "", spec["anonymous"])
+
+
+def _marker(spec: Spec, name: str) -> dict[str, Any]:
+    """Return what is staged, empty when nothing is."""
+    if spec["destination"].startswith("s3://"):
+        # A public source says nothing about the destination.
+        text = tools.read_object(tools.Access(spec["region"] or ""), f"{spec['destination'].rstrip('/')}/{MARKER}")
+    else:
+        text = _read(os.path.join(spec["directory"], name, MARKER))
+    try:
+        marker = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return marker if isinstance(marker, dict) and "version" in marker else {}
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+# Doing it
+
+
+def fetch_share(spec: Spec, progress: Progress) -> dict[str, Any]:
+    """Fetch those objects of a source on S3 that match patterns, into a folder that other hosts fill too. Raises DataError."""
+    source, share = parse(spec["source"]), spec["share"]
+    partial = os.path.join(spec["directory"], f".{name_of(source, spec['name'])}.{share['version']}.partial")
+    included = [option for pattern in share["patterns"] for option in ("--include", pattern)]
+    target = os.path.join(partial, "download")
+    if included and not os.path.exists(Places("", partial).fetched):
+        os.makedirs(target, exist_ok=True)
+        options = ("--exclude", "*", *included, *WITHOUT_DESCRIPTION)
+        tools.copy_s3(_access(spec), _folder(source), target, progress.moved("fetching"), *options)
+    return {"changed": True}
+
+
+def stage(spec: Spec, progress: Progress) -> dict[str, Any]:
+    """Bring the data set to its destination, if it is not there. Raises DataError."""
+    progress.stage("examining")
+    plan = examine(spec)
+    if plan.current:
+        return {"changed": write_shards(spec, plan), **_described(spec, plan)}
+    where = places(spec, plan)
+    if _goes_directly(spec, plan):
+        _check(spec, plan, plan.source.text)
+        options = () if plan.single else WITHOUT_DESCRIPTION
+        tools.copy_s3(_access(spec), *_between(spec, plan), progress.moved("copying"), *options, tree=not plan.single)
+        os.makedirs(where.data, exist_ok=True)
+        files = plan.files or local_files(plan.source.text)
+    elif spec["destination"] == DIRECT:
+        os.makedirs(where.data, exist_ok=True)
+        prefix = plan.source.text if plan.single else _folder(plan.source)
+        files = [(prefix if plan.single else prefix + path, size) for path, size in plan.files]
+    else:
+        _fetch(spec, plan, where, progress)
+        files = _prepare(spec, where, progress)
+    _describe(spec, plan, where.data, files)
+    progress.stage("publishing")
+    if spec["destination"].startswith("s3://"):
+        _upload(spec, where, progress)
+    else:
+        _publish(where)
+    for left in glob.glob(glob.escape(os.path.join(spec["directory"], f".{plan.name}.")) + VERSION_PATTERN + ".partial"):
+        shutil.rmtree(left, ignore_errors=True)
+    return {"changed": True, **_described(spec, plan)}
+
+
+def _goes_directly(spec: Spec, plan: Plan) -> bool:
+    """Return whether the AWS CLI brings the source to its destination as it is, without this host's disk."""
+    as_it_is = plan.source.kind == PATH or (plan.source.kind == S3 and not (spec["unpack"] or spec["checksum"]))
+    return as_it_is and spec["destination"].startswith("s3://")
+
+
+def _described(spec: Spec, plan: Plan) -> dict[str, Any]:
+    path = spec["destination"] if spec["destination"].startswith("s3://") else places(spec, plan).final
+    return {"name": plan.name, "path": path, "version": plan.version}
+
+
+def _folder(source: Source) -> str:
+    """Return a prefix on S3 as a folder."""
+    return source.text.rstrip("/") + "/"
+
+
+def _between(spec: Spec, plan: Plan) -> tuple[str, str]:
+    target = spec["destination"].rstrip("/") + "/"
+    return (plan.source.text, target) if plan.single else (_folder(plan.source), target)
+
+
+def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
+    """Bring everything into the folder for downloads, and check it. Raises DataError."""
+    if os.path.exists(where.fetched):
+        return
+    os.makedirs(where.download, exist_ok=True)
+    free, needed = shutil.disk_usage(where.download).free, (plan.size or 0) - _used(where.download)
+    if needed > free:
+        raise DataError(
+            f"{spec['directory']} has {human(free)} left, and {plan.source.shown} takes {human(needed)} more. Choose another place."
+        )
+    file = os.path.join(where.download, plan.source.basename)
+    if plan.source.kind == URL:
+        tools.download(plan.source, file, plan.size, progress.moved("fetching"))
+    elif plan.source.kind == S3:
+        source, target = (plan.source.text, file) if plan.single else (_folder(plan.source), where.download)
+        options = () if plan.single else WITHOUT_DESCRIPTION
+        tools.copy_s3(_access(spec), source, target, progress.moved("fetching"), *options, tree=not plan.single)
+        _compare(plan, where)
+    elif _used(where.download) != plan.size:
+        raise DataError(f"dataset_source {plan.source.text} has changed while it was copied. Run again when it is complete.")
+    progress.stage("checking")
+    try:
+        _check(spec, plan, file)
+    except DataError:
+        shutil.rmtree(where.partial)
+        raise
+    with open(where.fetched, "w", encoding="utf-8"):
+        pass
+
+
+def _check(spec: Spec, plan: Plan, path: str) -> None:
+    """Raise DataError for a file that is not what the checksum says."""
+    if not spec["checksum"]:
+        return
+    algorithm, wanted = parse_checksum(spec["checksum"])
+    found = tools.digest(path, algorithm)
+    if found != wanted:
+        raise DataError(
+            f"dataset_checksum is {algorithm}:{wanted}, and {plan.source.shown} has {algorithm}:{found}. Nothing of it was kept: "
+            "correct the checksum, or see what became of the file."
+        )
+
+
+def _used(folder: str) -> int:
+    return sum(size for _path, size in walk(folder))
+
+
+def _compare(plan: Plan, where: Places) -> None:
+    """See that exactly the objects that were listed are there: a killed AWS CLI leaves temporary files behind. Raises DataError."""
+    found, wanted = dict(walk(where.download)), dict(plan.files)
+    for path in found.keys() - wanted.keys():
+        os.unlink(os.path.join(where.download, path))
+    different = sorted(path for path, size in wanted.items() if found.get(path) != size)
+    if different:
+        raise DataError(f"{plan.source.text} has changed while it was fetched, for example {different[0]}. Run again when it is complete.")
+
+
+def walk(folder: str) -> list[File]:
+    """Return the files below a folder with their sizes, sorted by their paths in it; those that describe a data set are no part of it."""
+    found = []
+    for parent, folders, names in os.walk(folder):
+        if parent == folder:
+            folders[:] = [name for name in folders if not name.startswith(DESCRIBING)]
+            names = [name for name in names if not name.startswith(DESCRIBING)]
+        for name in names:
+            path = os.path.join(parent, name)
+            if os.path.isfile(path):
+                found.append((os.path.relpath(path, folder), os.path.getsize(path)))
+    return sorted(found)
+
+
+def local_files(path: str) -> list[File]:
+    """Return the files of a path: those of a folder, or the one that it is."""
+    return walk(path) if os.path.isdir(path) else [(os.path.basename(path), os.path.getsize(path))]
+
+
+def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
+    """Make the data set of what was fetched, and return its files. Carries on where it was interrupted. Raises DataError."""
+    left = walk(where.download) if os.path.isdir(where.download) else []
+    archives = [path for path, _size in left if spec["unpack"] and is_archive(path)]
+    if spec["unpack"] and not archives and not os.path.isdir(where.data):
+        raise DataError(
+            f"dataset_unpack: {spec['source'].partition('?')[0]} has no archive that could be unpacked: .tar, .tar.gz and the like, .zip."
+        )
+    for number, path in enumerate(archives):
+        progress.stage("unpacking", number, len(archives))
+        tools.unpack(os.path.join(where.download, path), os.path.join(where.data, os.path.dirname(path)))
+        os.unlink(os.path.join(where.download, path))
+    if spec["unpack"]:
+        for path in sorted({path for path, _size in left} - set(archives)):
+            target = os.path.join(where.data, path)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.replace(os.path.join(where.download, path), target)
+    elif not os.path.isdir(where.data):
+        os.rename(where.download, where.data)
+    return walk(where.data)
+
+
+def _describe(spec: Spec, plan: Plan, folder: str, files: list[File]) -> None:
+    """Write what the data set is, and which files it has, beside them."""
+    with open(os.path.join(folder, FILES), "w", encoding="utf-8") as file:
+        file.writelines(f"{size}\t{path}\n" for path, size in files)
+    _write_shards(folder, files, spec["shards"])
+    with open(os.path.join(folder, MARKER), "w", encoding="utf-8") as file:
+        facts = {"name": plan.name, "source": plan.source.shown, "version": plan.version, "checksum": spec["checksum"] or None}
+        json.dump({**facts, "files": len(files), "size": sum(size for _path, size in files), "unpacked": spec["unpack"]}, file, indent=1)
+
+
+def missing_shards(spec: Spec, plan: Plan) -> list[int]:
+    """Return the numbers of ranks for which a data set that is there has no lists yet."""
+    if spec["destination"].startswith("s3://"):
+        return []
+    folder = os.path.join(places(spec, plan).final, SHARDS)
+    return [count for count in spec["shards"] if not os.path.isdir(os.path.join(folder, str(count)))]
+
+
+def write_shards(spec: Spec, plan: Plan) -> bool:
+    """Write the lists that a data set lacks, and return whether there were any."""
+    missing = missing_shards(spec, plan)
+    if missing:
+        final = places(spec, plan).final
+        lines = (_read(os.path.join(final, FILES)) or "").splitlines()
+        files = [(path, int(size)) for size, _tab, path in (line.partition("\t") for line in lines)]
+        _write_shards(final, files, missing)
+    return bool(missing)
+
+
+def _write_shards(folder: str, files: list[File], counts: list[int]) -> None:
+    for count in counts:
+        target = os.path.join(folder, SHARDS, str(count))
+        shutil.rmtree(target + ".new", ignore_errors=True)
+        os.makedirs(target + ".new")
+        for rank, shard in enumerate(shards(files, count)):
+            with open(os.path.join(target + ".new", str(rank)), "w", encoding="utf-8") as file:
+                file.writelines(path + "\n" for path, _size in shard)
+        shutil.rmtree(target, ignore_errors=True)
+        os.rename(target + ".new", target)
+
+
+def _publish(where: Places) -> None:
+    """Put the data set in its place, of another version too."""
+    if os.path.isdir(where.final):
+        shutil.rmtree(where.replaced, ignore_errors=True)
+        os.rename(where.final, where.replaced)
+    os.rename(where.data, where.final)
+
+
+def upload_facts(path: str) -> dict[str, Any]:
+    """Return what tells one version of a path of the controller from another. Raises DataError."""
+    path = path.rstrip("/")
+    if not os.path.exists(path):
+        raise DataError(f"dataset_source {path} does not exist on the controller.")
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    files = local_files(path)
+    times = [os.stat(os.path.join(folder, name)).st_mtime_ns for name, _size in files]
+    return {"version": fingerprint(*zip(files, times)), "size": sum(size for _name, size in files), "single": folder != path}
+
+
+def _upload(spec: Spec, where: Places, progress: Progress) -> None:
+    """Bring the data set to S3, its marker last. Raises DataError."""
+    access, target = tools.Access(spec["region"] or ""), spec["destination"].rstrip("/") + "/"
+    tools.copy_s3(access, where.data, target, progress.moved("uploading"), "--exclude", MARKER)
+    tools.copy_s3(access, os.path.join(where.data, MARKER), target + MARKER, progress.moved("uploading"), tree=False)

@@ -1,0 +1,373 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs one process of a job, keeps its record and log, and ends it when the job is over; the program inside every unit of a job.
+
+``run SPEC`` starts the process that the JSON file SPEC describes and exits as it does. ``finish SPEC`` is for systemd, which
+calls it when the unit is over: it completes the record where the supervisor itself was killed and could not. The other actions
+are those of remote.py. It is copied to the hosts as it stands, with its neighbours, and needs the standard library only.
+
+The job's processes watch each other through their records, without the controller: the first one, the lead, reads all of them
+and writes the verdict when the job is over; the others look for the verdict, and at whether the lead is still there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any, Dict, NamedTuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import remote
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+    FAILED,
+    LOST,
+    PENDING,
+    RUNNING,
+    STOPPED,
+    SUCCEEDED,
+    Paths,
+    Record,
+    delete,
+    describe_end,
+    first_failure,
+    job_state,
+    outcome,
+    read_record,
+    read_records,
+    read_verdict,
+    runtime_directories,
+    shared_memory,
+    title,
+    write_json,
+)
+
+# Seconds. A client of NFS may show the names in a directory as they were half a minute ago, unless it has itself written there:
+# each heartbeat of a host brings what it sees of the others up to date.
+HEARTBEAT_INTERVAL = 5.0
+LOOK_INTERVAL = 2.0
+
+# How often a failure is seen before the verdict: the first of several that fail together need not be the first whose record is seen.
+LOOKS_AT_FAILURE = 2
+
+# In the directory that a process has on its host: its unit is about to be gone.
+ENDED = "ended"
+
+PROFILE = "/etc/profile"
+
+Spec = Dict[str, Any]
+
+
+class End(NamedTuple):
+    """How a process that was made to end is recorded."""
+
+    state: str
+    reason: str
+
+
+FROM_OUTSIDE = End(STOPPED, "was stopped from outside, as by the stop playbook")
+
+
+class Watch:
+    """Writes this process's record, and finds out when the job is over.
+
+    Shared storage may hang for as long as a network does. So this goes on in a thread, and the supervisor remains able to end its process.
+    """
+
+    def __init__(self, spec: Spec, record: Record) -> None:
+        self.record = record
+        self.verdict: Record | None = None
+        self._paths = Paths(spec["directory"])
+        self._lead = spec["lead"]
+        self._timeout = spec["heartbeat_timeout"]
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._heard: dict[str, tuple[float, float]] = {}
+        self._looked_at = time.monotonic()
+        self._watched = 0.0
+        self._failures_seen = 0
+        self._progress_size = 0
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def write(self, **changes: Any) -> None:
+        """Write the record with the present time. A full storage must not end the training: the next beat tries again."""
+        with self._lock:
+            self.record.update(changes, heartbeat=time.time())
+            path = self._paths.record(self.record["name"])
+            try:
+                write_json(path, self.record)
+            except OSError as error:
+                sys.stderr.write(f"cannot write {path}: {error}\n")
+                _touch(path)
+            if self.record["name"] == self._lead:
+                self._note_progress()
+
+    def look(self) -> Record | None:
+        """Return the verdict, if there is one by now."""
+        now = time.monotonic()
+        # While storage hung nobody could be heard of, and the first to be served again must not take the others for lost.
+        self._watched += min(now - self._looked_at, 2 * LOOK_INTERVAL)
+        self._looked_at = now
+        try:
+            return self._decide() if self.record["name"] == self._lead else self._obey()
+        except OSError as error:
+            sys.stderr.write(f"cannot read the job's records: {error}\n")
+            return None
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            if time.time() - self.record["heartbeat"] >= HEARTBEAT_INTERVAL:
+                self.write()
+            self.verdict = self.verdict or self.look()
+            self._stopped.wait(LOOK_INTERVAL)
+
+    def _note_progress(self) -> None:
+        """Note how much the script has reported by now, because its lines need not tell their time."""
+        try:
+            size = os.path.getsize(self._paths.progress)
+            if size > self._progress_size:
+                with open(self._paths.progress_times, "a", encoding="utf-8") as file:
+                    file.write(f"{time.time():.3f} {size}\n")
+                self._progress_size = size
+        except OSError:
+            pass  # none yet, or no space left: reports can do without
+
+    def _decide(self) -> Record | None:
+        processes = read_records(self._paths)
+        for process in processes:
+            if process["state"] == RUNNING and process["name"] != self._lead and self._is_silent(process):
+                process["state"] = LOST
+        state = job_state(processes)
+        if state in (PENDING, RUNNING):
+            return None
+        self._failures_seen += 1
+        if state != SUCCEEDED and self._failures_seen < LOOKS_AT_FAILURE:
+            return None
+        verdict = {"state": state, "failure": first_failure(processes)}
+        write_json(self._paths.verdict, verdict)
+        return verdict
+
+    def _obey(self) -> Record | None:
+        verdict = read_verdict(self._paths)
+        lead = read_record(self._paths.record(self._lead))
+        if not verdict and lead and self._is_silent(lead):
+            return {"state": LOST, "failure": {**lead, "state": LOST}}
+        return verdict
+
+    def _is_silent(self, record: Record) -> bool:
+        """Return whether a heartbeat has not changed for too long. Hosts' clocks are not compared: this one measures the time."""
+        heartbeat, since = self._heard.get(record["name"], (0.0, 0.0))
+        if heartbeat != record["heartbeat"]:
+            self._heard[record["name"]] = (record["heartbeat"], self._watched)
+            return False
+        return bool(self._watched - since > self._timeout)
+
+
+class Supervisor:
+    """One process, from its start to its final record.
+
+    A spec holds what a launcher says of the process, C(name), C(rank), C(ranks), C(tagged), C(part), C(host) and C(argv) (without
+    argv it serves the commands that remote.py brings),
+    C(environment), C(cwd), the directory with the C(programs) of its Python's environment, the C(directory) of the job, its number of
+    C(processes) and the name of the C(lead) among them, whether the user's C(own_profile) is read,
+    C(time_limit) (seconds or null), C(stop_timeout) (seconds between SIGTERM and SIGKILL) and C(heartbeat_timeout) (seconds).
+    """
+
+    def __init__(self, spec: Spec, path: str) -> None:
+        self.spec = spec
+        self.argv = spec["argv"] or [sys.executable, sys.argv[0], "serve", path]
+        self.child: subprocess.Popen[bytes] | None = None
+        self.ended: End | None = None
+        self.kill_at: float | None = None
+        self.watch = Watch(spec, {**first_record(spec), "pid": os.getpid(), "state": RUNNING, "started": time.time()})
+
+    def run(self) -> int:
+        """Run the process to its end, and the lead to the job's, and return the exit status for the unit."""
+        paths = Paths(self.spec["directory"])
+        for directory in (paths.logs, paths.status):
+            os.makedirs(directory, exist_ok=True)
+        signal.signal(signal.SIGTERM, lambda *_: self.stop(FROM_OUTSIDE))
+        self.watch.write()
+        with open(paths.log(self.spec["name"]), "ab", buffering=0) as log:
+            try:
+                self.child = subprocess.Popen(
+                    self.argv,
+                    cwd=self.spec["cwd"],
+                    env=self.environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+            except OSError as error:
+                status = self.finish(FAILED, exit_code=127, reason=f"could not be started: {error}")
+            else:
+                if self.ended:
+                    self.stop(self.ended)
+                self.watch.start()
+                status = self.finished(self.wait(self.child))
+        if self.spec["name"] == self.spec["lead"]:
+            self.attend()
+        self.watch.stop()
+        return status
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the process. Programs beside its Python go first, as where a virtual environment is active."""
+        login = login_environment(self.spec["own_profile"])
+        path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
+        return {**login, "PATH": path, **self.spec["environment"]}
+
+    def stop(self, end: End) -> None:
+        """Ask the process to end; wait() kills it if it has not after the stop timeout."""
+        self.ended = self.ended or end
+        if self.child is not None and self.kill_at is None:
+            self.kill_at = time.monotonic() + self.spec["stop_timeout"]
+            self.child.terminate()
+
+    def wait(self, child: subprocess.Popen[bytes]) -> int:
+        """Return the process's return code (negative: the signal that ended it)."""
+        limit = self.spec["time_limit"]
+        end = time.monotonic() + limit if limit else float("inf")
+        while True:
+            now = time.monotonic()
+            if now >= end:
+                self.stop(End(FAILED, f"reached its time limit of {limit} s"))
+            if self.watch.verdict:
+                self.stop(end_for(self.watch.verdict))
+            if self.kill_at is not None and now >= self.kill_at:
+                child.kill()
+            try:
+                # Short, so that what sets kill_at in the meantime is soon noticed.
+                return child.wait(timeout=min(0.5, max(0.0, end - now) or 0.5))
+            except subprocess.TimeoutExpired:
+                pass
+
+    def finished(self, code: int) -> int:
+        """Record how the process ended."""
+        if self.ended:
+            return self.finish(self.ended.state, reason=self.reason(self.ended), **outcome(code))
+        return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
+
+    def reason(self, ended: End) -> str:
+        """Return why the process was made to end. Whoever stops the rest of a failed job does so because of the failure."""
+        if ended == FROM_OUTSIDE:
+            with contextlib.suppress(OSError):
+                failure = first_failure(read_records(Paths(self.spec["directory"])))
+                if failure and failure["state"] == FAILED:
+                    return end_for({"state": FAILED, "failure": failure}).reason
+        return ended.reason
+
+    def finish(self, state: str, **how: Any) -> int:
+        """Write the final record and return the exit status for the unit."""
+        self.watch.write(state=state, finished=time.time(), **how)
+        if state in (SUCCEEDED, STOPPED):
+            return 0
+        return how.get("exit_code") or 1
+
+    def attend(self) -> None:
+        """Stay, as the lead, until the job is over; whoever stops the lead need not wait for that."""
+        looks = 0
+        while not self.watch.verdict:
+            stopped = self.ended is not None and self.ended.state == STOPPED
+            if stopped and looks >= LOOKS_AT_FAILURE:
+                return
+            self.watch.verdict = self.watch.look()
+            looks += 1
+            if not (self.watch.verdict or stopped):
+                time.sleep(LOOK_INTERVAL / 2)
+
+
+def _touch(path: str) -> None:
+    """Be heard of where the record cannot be written, because the storage is full."""
+    try:
+        os.utime(path)
+    except OSError:
+        pass
+
+
+def first_record(spec: Spec) -> Record:
+    """Return what is known of a process before it starts."""
+    return {key: spec[key] for key in ("name", "rank", "ranks", "tagged", "part", "host", "processes")}
+
+
+def end_for(verdict: Record) -> End:
+    """Return how a process ends that was running when the job was over."""
+    if verdict["state"] == SUCCEEDED:
+        return End(SUCCEEDED, "ended with the job")
+    failure = verdict["failure"]
+    return End(STOPPED, "was ended because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
+
+
+def login_environment(own_profile: bool) -> dict[str, str]:
+    """Return the environment of the user's login shell, as a script run by hand would have it (/etc/profile and the like).
+
+    The user's own profile counts for people only: that of a job's user has been written by an earlier job.
+    """
+    # Whatever the profile itself prints comes before the first NUL.
+    show = "printf '\\0'; exec env -0"
+    command = ["/bin/bash", "--login", "-c", show]
+    if not own_profile:
+        command = ["/bin/bash", "--login", "--noprofile", "-c", f"[ ! -r {PROFILE} ] || . {PROFILE}; {show}"]
+    try:
+        result = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return dict(os.environ)
+    variables = dict(item.split("=", 1) for item in os.fsdecode(result.stdout).split("\0")[1:] if "=" in item)
+    return {name: value for name, value in variables.items() if name not in ("_", "SHLVL", "PWD", "OLDPWD")}
+
+
+def finish(spec: Spec, result: str, status: str) -> None:
+    """Complete the record of a unit whose supervisor could not. C(result) and C(status) are systemd's SERVICE_RESULT and EXIT_STATUS."""
+    paths = Paths(spec["directory"])
+    record = read_record(paths.record(spec["name"]))
+    if record is None:
+        record = {**first_record(spec), "state": RUNNING, "started": time.time()}
+    if record["state"] != RUNNING:
+        return
+    now = time.time()
+    record.update(state=FAILED, finished=now, heartbeat=now, reason=f"was ended by the system: {result} ({status})")
+    write_json(paths.record(spec["name"]), record)
+    if spec["name"] == spec["lead"]:
+        write_json(paths.verdict, {"state": FAILED, "failure": record})
+
+
+def empty_shared_memory(spec: Spec, path: str) -> None:
+    """Delete what processes have left in the job's shared memory on this host, if this unit is the last of them to end."""
+    with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
+        pass
+    if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):
+        memory = shared_memory(spec["job"])
+        delete([os.path.join(memory, name) for name in os.listdir(memory)])
+
+
+def main(arguments: list[str]) -> int:
+    action, path, rest = arguments[0], arguments[1], arguments[2:]
+    with open(path, encoding="utf-8") as file:
+        spec = json.load(file)
+    if action == "run":
+        return Supervisor(spec, path).run()
+    if action == "finish":
+        try:
+            finish(spec, os.environ.get("SERVICE_RESULT", ""), os.environ.get("EXIT_STATUS", ""))
+        finally:
+            try:
+                empty_shared_memory(spec, path)
+            except OSError as error:
+                sys.stderr.write(f"cannot empty the job's shared memory, which the next job here will do: {error}\n")
+        return 0
+    return remote.main(action, spec, rest)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,260 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a job's script has reported, as curves of a size that can be drawn, however long the job was."""
+
+from __future__ import annotations
+
+import math
+import os
+from bisect import bisect_left
+from typing import Any, BinaryIO, Dict, Iterator, NamedTuple, Sequence, Tuple
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.messages import progress_entry
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import DIGITS, TIME_LIMIT, open_regular
+
+Entry = Dict[str, Any]
+
+# A curve has at most twice so many points: more than a chart has pixels.
+POINTS = 500
+
+# A script that reports each layer's norm is not to make a report of hundreds of charts.
+CURVES = 24
+RESTARTS = 20
+RATES = 60
+LEFT_OUT = 100
+
+# Bytes of the progress file that are read, from its end, and of one of its lines; characters of a curve's name.
+FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
+
+# What a script says about the others, and not for its own sake.
+STEP, STEPS, TIME = "step", "steps", "time"
+
+# Larger than any time that has passed since the job began, less than any time since 1970.
+SINCE_1970 = 1e9
+
+Notes = Sequence[Tuple[float, int]]
+"""What was seen of a growing file: (seconds since 1970, bytes), both rising."""
+
+
+class Point(NamedTuple):
+    """Neighbouring values of a curve taken together: where the last of them stands, and their range, sum and number."""
+
+    step: float
+    time: float
+    low: float
+    high: float
+    total: float
+    number: int
+
+    def joined(self, later: Point) -> Point:
+        return Point(
+            later.step,
+            later.time,
+            min(self.low, later.low),
+            max(self.high, later.high),
+            self.total + later.total,
+            self.number + later.number,
+        )
+
+
+class Curve:
+    """Values in the order in which they come. As they get more, each point stands for more of them; none is left out of its range."""
+
+    def __init__(self) -> None:
+        self.points: list[Point] = []
+        self.notable: dict[str, dict[str, float]] = {}
+        self.missing = 0
+        self._width = 1
+
+    def add(self, step: float, time: float, value: float) -> None:
+        """Take the next value; one that is not finite is counted only."""
+        if math.isfinite(value):
+            self._note({"value": value, STEP: step, TIME: time})
+            self._append(Point(step, time, value, value, value, 1))
+        else:
+            self.missing += 1
+            self.notable.setdefault("first_missing", {STEP: step, TIME: time})
+
+    def _note(self, here: dict[str, float]) -> None:
+        self.notable.setdefault("first", here)
+        self.notable["last"] = here
+        if here["value"] <= self.notable.setdefault("lowest", here)["value"]:
+            self.notable["lowest"] = here
+        if here["value"] >= self.notable.setdefault("highest", here)["value"]:
+            self.notable["highest"] = here
+
+    def _append(self, point: Point) -> None:
+        if self.points and self.points[-1].number < self._width:
+            self.points[-1] = self.points[-1].joined(point)
+            return
+        self.points.append(point)
+        if len(self.points) == 2 * POINTS:
+            self.points = [self.points[index].joined(self.points[index + 1]) for index in range(0, 2 * POINTS, 2)]
+            self._width *= 2
+
+    def result(self, name: str) -> dict[str, Any]:
+        """Return the curve as JSON has it."""
+        return {
+            "name": name,
+            "steps": [point.step for point in self.points],
+            "times": [point.time for point in self.points],
+            "lows": [point.low for point in self.points],
+            "means": [point.total / point.number for point in self.points],
+            "highs": [point.high for point in self.points],
+            "missing": self.missing,
+            **self.notable,
+        }
+
+
+class Clock:
+    """Tells when the progress file was how long, from what the job's lead has noted, between the start and the end of the job."""
+
+    def __init__(self, start: float, end: float, notes: Notes) -> None:
+        self._times = [start, *(time for time, _size in notes)]
+        self._sizes = [0, *(size for _time, size in notes)]
+        self._end = max(end, self._times[-1])
+
+    def time(self, size: int) -> float:
+        """Return seconds since 1970: between two notes as if the file had grown evenly, after the last one the end."""
+        index = bisect_left(self._sizes, size)
+        if index == len(self._sizes):
+            return self._end
+        after, longer = self._times[index], self._sizes[index]
+        before, shorter = self._times[max(index - 1, 0)], self._sizes[max(index - 1, 0)]
+        return before + (after - before) * (size - shorter) / max(longer - shorter, 1)
+
+
+class Progress:
+    """All that is to be told of a job's progress. C(add) its entries in their order."""
+
+    def __init__(self, start: float) -> None:
+        self._start = start
+        self._curves: dict[str, Curve] = {}
+        self._left_out: dict[str, None] = {}
+        self._done = Curve()
+        self._step: float | None = None
+        self._steps: float | None = None
+        self._stepped = 0.0
+        self._count = 0
+        self._restarts: list[dict[str, float]] = []
+
+    def add(self, time: float, entry: Entry) -> None:
+        """Take one entry, reported at a time (seconds since 1970) unless it tells its own."""
+        told = number(entry.get(TIME))
+        time = (told if told is not None and SINCE_1970 <= told < math.inf else time) - self._start
+        self._count += 1
+        step = self._advance(number(entry.get(STEP)), time)
+        total = number(entry.get(STEPS))
+        self._steps = total if total is not None and math.isfinite(total) else self._steps
+        for name, found in entry.items():
+            value = number(found)
+            if value is None or name in (STEP, STEPS, TIME):
+                continue
+            if name in self._curves or len(self._curves) < CURVES:
+                self._curves.setdefault(name, Curve()).add(step, time, value)
+            elif len(self._left_out) < LEFT_OUT:
+                self._left_out[name] = None
+
+    def _advance(self, step: float | None, time: float) -> float:
+        """Return where the entry stands: its step, or else how many there were."""
+        if step is None or not math.isfinite(step):
+            return float(self._count) if self._step is None else self._step
+        if self._step is not None and step < self._step and len(self._restarts) < RESTARTS:
+            self._restarts.append({TIME: time, "from": self._step, "to": step})
+        if self._step is not None:
+            self._stepped += max(0.0, step - self._step)
+        self._step = step
+        self._done.add(step, time, self._stepped)
+        return step
+
+    def result(self) -> dict[str, Any]:
+        """Return all of it as JSON has it, with times in seconds since the job began."""
+        return {
+            "entries": self._count,
+            STEP: self._step,
+            STEPS: self._steps,
+            "curves": [curve.result(name) for name, curve in self._curves.items()],
+            "left_out": list(self._left_out),
+            "restarts": self._restarts,
+            "throughput": throughput([(point.time, point.high) for point in self._done.points]),
+        }
+
+
+def number(value: Any) -> float | None:
+    """Return a JSON value as a number, if it is one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def throughput(done: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
+    """Return steps per second from (seconds, steps so far), over all and in at most RATES parts; nothing when there is no telling."""
+    if len(done) < 2 or done[-1][0] <= done[0][0] or done[-1][1] <= done[0][1]:
+        return None
+    (began, zero), (ended, last) = done[0], done[-1]
+    times, rates = [], []
+    time, steps = began, zero
+    for then, so_far in done[1:]:
+        if then - time >= (ended - began) / RATES:
+            times.append(then)
+            rates.append((so_far - steps) / (then - time))
+            time, steps = then, so_far
+    return {"mean": (last - zero) / (ended - began), "times": times, "rates": rates}
+
+
+def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
+    """Return what the progress file of a job that lasted from start to end (or still does) holds."""
+    progress, clock = Progress(start), Clock(start, end, notes)
+    for offset, entry in entries(path):
+        progress.add(clock.time(offset), entry)
+    return progress.result()
+
+
+def entries(path: str) -> Iterator[tuple[int, Entry]]:
+    """Yield each complete line that is a JSON object, with the offset of its end; the others are the script's mistakes."""
+    for offset, line in _lines(path):
+        entry = progress_entry(line)
+        if entry is not None:
+            yield offset, {name[:NAME_LIMIT]: value for name, value in entry.items()}
+
+
+def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the complete lines of a file with the offsets of their ends. What is too long for a line is left out."""
+    try:
+        with open_regular(path) as file:
+            offset = max(0, file.seek(0, os.SEEK_END) - FILE_LIMIT)
+            file.seek(offset)
+            yield from _lines_from(file, offset)
+    except OSError:
+        return
+
+
+def _lines_from(file: BinaryIO, offset: int) -> Iterator[tuple[int, bytes]]:
+    begins = not offset
+    while True:
+        part = file.readline(LINE_LIMIT)
+        if not part:
+            return
+        offset += len(part)
+        ends = part.endswith(b"\n")
+        if begins and ends:
+            yield offset, part
+        begins = ends
+
+
+def read_notes(path: str) -> list[tuple[float, int]]:
+    """Return what the supervisor has noted of the progress file; lines that are not complete, or not in order, are left out."""
+    notes = [(0.0, 0)]
+    for _offset, line in _lines(path):
+        words = line.split()
+        try:
+            time, size = float(words[0]), int(words[1][:DIGITS])
+        except (IndexError, ValueError):
+            continue
+        if notes[-1][0] <= time < TIME_LIMIT and notes[-1][1] <= size:
+            notes.append((time, size))
+    return notes[1:]
