@@ -114,7 +114,7 @@ end-to-end: test-setup ## From nothing to a trained model, and back
 	$(PYTEST) tests/end_to_end
 
 .PHONY: exhaustive
-exhaustive: test-setup ## Tests that take too long for every change: each call interrupted, every unit's options, shortages and more on real hosts
+exhaustive: test-setup ## Tests that take too long for every change: each call interrupted, every component's options, shortages and more on real hosts
 	pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/security tests/hosts tests/end_to_end
 
 .PHONY: frameworks

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import CALLS as INVENTORY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket.iam_actions import CALLS as BUCKET
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import IAM_ACTIONS as INVENTORY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import PATH
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.provisioning import ALL_UNITS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import CALLS as AUTHORITY_KEY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.provisioning import ALL_COMPONENTS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import IAM_ACTIONS as AUTHORITY_KEY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.key import alias
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.iam_actions import CALLS as VALIDATORS
-from ansible_collections.deeplearning.cluster.plugins.modules.former_nodes_info import CALLS as FORMER_NODES
-from ansible_collections.deeplearning.cluster.plugins.modules.host_keys_info import CALLS as HOST_KEYS
-from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority import CALLS as AUTHORITY
-from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority_info import CALLS as AUTHORITY_INFO
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.iam_actions import IAM_ACTIONS as VALIDATORS
+from ansible_collections.deeplearning.cluster.plugins.modules.former_nodes_info import IAM_ACTIONS as FORMER_NODES
+from ansible_collections.deeplearning.cluster.plugins.modules.host_keys_info import IAM_ACTIONS as HOST_KEYS
+from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority import IAM_ACTIONS as AUTHORITY
+from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority_info import IAM_ACTIONS as AUTHORITY_INFO
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "policies"
 EXAMPLE = "example-*"
@@ -37,7 +37,7 @@ UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 WITHOUT_REGION = ("iam:", "route53:", "sts:")
 WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
 LONGEST = 6144  # characters of a managed policy, white space not counted
-UNITS = [unit.calls for unit in ALL_UNITS]
+COMPONENT_ACTIONS = [component.iam_actions for component in ALL_COMPONENTS]
 
 # Actions for which AWS asks on the caller's behalf, by those of the calls that lead to them. Sources: the "dependent actions" of the
 # Service Authorization Reference; Amazon EC2 Auto Scaling User Guide, "Launch template support"; Amazon EFS API Reference, the permissions
@@ -217,7 +217,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
     created = [action.split(":")[1] for action in (*CREATES, run)]
     via = [f"{service}.*.amazonaws.com*" for service in ("elasticfilesystem", "fsx", "ssm")]
-    roles = {action for action in _all(UNITS) if action.startswith("iam:")}
+    roles = {action for action in _all(COMPONENT_ACTIONS) if action.startswith("iam:")}
     return (
         Scope(
             "Create",
@@ -429,14 +429,14 @@ def with_implied(actions: Iterable[str]) -> set[str]:
 
 def playbooks() -> dict[str, set[str]]:
     """The IAM actions by playbook; C(session_manager) is what all that connect need besides, where that is the way to the nodes."""
-    reads = {action for calls in UNITS for action in calls.reads}
-    validate = reads | {action for calls in (*UNITS, VALIDATORS) for action in calls.definition}
+    reads = {action for calls in COMPONENT_ACTIONS for action in calls.reads}
+    validate = reads | {action for calls in (*COMPONENT_ACTIONS, VALIDATORS) for action in calls.definition}
     inventory = set(INVENTORY.reads)
-    provision = inventory | validate | {action for calls in UNITS for action in calls.present} | set(AUTHORITY_INFO.reads)
+    provision = inventory | validate | {action for calls in COMPONENT_ACTIONS for action in calls.present} | set(AUTHORITY_INFO.reads)
     configure = (
         inventory | _all((HOST_KEYS, FORMER_NODES)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
     )
-    absent = {action for calls in (*UNITS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
+    absent = {action for calls in (*COMPONENT_ACTIONS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
     result = {
         "validate": inventory | validate,
         "provision": provision,
@@ -451,7 +451,7 @@ def playbooks() -> dict[str, set[str]]:
     return {name: with_implied(actions) - WITHOUT_PERMISSION for name, actions in result.items()}
 
 
-def _all(declared: Iterable[Calls]) -> set[str]:
+def _all(declared: Iterable[IamActions]) -> set[str]:
     return {action for calls in declared for action in (*calls.reads, *calls.definition, *calls.present, *calls.absent)}
 
 

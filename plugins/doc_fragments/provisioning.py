@@ -75,7 +75,7 @@ options:
     description:
       - An existing VPC to lie in, with subnets that exist. It is checked for what the cluster needs, and never changed or deleted.
       - By default the cluster gets a VPC of its own. It cannot be changed; delete the cluster, which keeps the data, and create it again.
-      - Modules of one unit need this and the other options of the network as well, since nothing in AWS says that it was adopted.
+      - Modules of one component need this and the other options of the network as well, since nothing in AWS says that it was adopted.
     type: str
   public_subnet_ids:
     description:

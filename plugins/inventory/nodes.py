@@ -87,7 +87,7 @@ from typing import Any
 from ansible.errors import AnsibleParserError
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import sdk_problem
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, TLS, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
@@ -99,7 +99,7 @@ try:
 except ImportError:
     pass  # AWSInventoryBase reports it
 
-CALLS = Calls(reads=("ec2:DescribeInstances",))
+IAM_ACTIONS = IamActions(reads=("ec2:DescribeInstances",))
 TRAINERS = "trainers"
 JUMP = "jump"
 DIRECT = "direct"

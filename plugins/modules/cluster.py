@@ -122,7 +122,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 
 
 def main() -> None:
-    provisioning.run(options.CLUSTER, provisioning.ALL_UNITS)
+    provisioning.run(options.CLUSTER, provisioning.ALL_COMPONENTS)
 
 
 if __name__ == "__main__":

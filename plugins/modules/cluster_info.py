@@ -137,7 +137,7 @@ nodes:
       type: bool
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, Cloud, CloudError, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, AwsClient, ClusterError, fail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import live_instances
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
@@ -154,13 +154,13 @@ except ImportError:
 def main() -> None:
     module = AnsibleAWSModule(argument_spec={"cluster": {"type": "str", "required": True}}, supports_check_mode=True)
     try:
-        cloud = Cloud(module, module.params["cluster"])
+        cloud = AwsClient(module, module.params["cluster"])
         resources = [
             {"kind": item.address.kind, "key": item.address.key, "id": item.id, "properties": printable(item.properties)}
             for item in sorted(provisioning.read_all(Request(cloud, {})), key=lambda item: item.address)
         ]
         live = [node.as_dict() for node in nodes(cloud.cluster, live_instances(cloud, "running"))]
-    except (CloudError, MembershipError, BotoCoreError, ClientError) as error:
+    except (ClusterError, MembershipError, BotoCoreError, ClientError) as error:
         fail(module, error)
     module.exit_json(changed=False, resources=resources, nodes=live)
 

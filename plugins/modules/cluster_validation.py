@@ -69,7 +69,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 
 
 def main() -> None:
-    provisioning.run(options.CLUSTER, provisioning.ALL_UNITS, only_validate=True)
+    provisioning.run(options.CLUSTER, provisioning.ALL_COMPONENTS, only_validate=True)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ adopted:
   type: bool
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, Cloud, CloudError, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, AwsClient, ClusterError, fail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket import bucket
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import ApplyError, apply_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import ForbiddenChange, make_plan
@@ -98,14 +98,14 @@ def main() -> None:
     try:
         findings = [*rules.cluster_name(module.params["cluster"]), *rules.buckets("bucket", [name])]
         if findings:
-            raise CloudError(" ".join(findings))
-        cloud = Cloud(module, module.params["cluster"], tags={key: str(value) for key, value in module.params["tags"].items()})
+            raise ClusterError(" ".join(findings))
+        cloud = AwsClient(module, module.params["cluster"], tags={key: str(value) for key, value in module.params["tags"].items()})
         found = bucket.read(cloud, name)
-        tags = cloud.tags(bucket.COMPONENT, bucket.BUCKET.key, name)
+        tags = cloud.tags(bucket.NAME, bucket.BUCKET.key, name)
         plan = make_plan([bucket.wanted(name, cloud.region, module.params["kms_key_id"], tags)], found, bucket.KINDS)
         if not module.check_mode:
             apply_plan(cloud, plan, found, bucket.KINDS)
-    except (ApplyError, BotoCoreError, ClientError, CloudError, ForbiddenChange) as error:
+    except (ApplyError, BotoCoreError, ClientError, ClusterError, ForbiddenChange) as error:
         fail(module, error)
     module.exit_json(
         changed=bool(plan),

@@ -80,7 +80,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 
 
 def main() -> None:
-    provisioning.run({**options.COMMON, **options.ADOPTED_NETWORK, **options.FILE_SYSTEM}, [provisioning.FILE_SYSTEM])
+    provisioning.run({**options.COMMON, **options.ADOPTED_NETWORK, **options.FILE_SYSTEM}, [provisioning.EFS])
 
 
 if __name__ == "__main__":

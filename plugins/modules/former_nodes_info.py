@@ -71,8 +71,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, Cloud, CloudError, error_code, fail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    AnsibleAWSModule,
+    AwsClient,
+    ClusterError,
+    error_code,
+    fail,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
@@ -82,14 +88,14 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-CALLS = Calls(reads=("autoscaling:DescribeScalingActivities", "ec2:DescribeInstances"))
+IAM_ACTIONS = IamActions(reads=("autoscaling:DescribeScalingActivities", "ec2:DescribeInstances"))
 
 # Amazon EC2 Auto Scaling User Guide, "Verify a scaling activity": descriptions begin so
 LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")
 LEAVES = re.compile(r"(?:Terminating|Detaching) EC2 instance: (i-[0-9a-f]{8,17})\b")
 
 
-def activities(cloud: Cloud, group: str) -> Iterator[Mapping[str, Any]]:
+def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
     """Yield the group's activities; none if there is no such group."""
     try:
         for page in cloud.autoscaling.get_paginator("describe_scaling_activities").paginate(
@@ -101,7 +107,7 @@ def activities(cloud: Cloud, group: str) -> Iterator[Mapping[str, Any]]:
             raise
 
 
-def running_instances(cloud: Cloud) -> set[str]:
+def running_instances(cloud: AwsClient) -> set[str]:
     """Return the instances of the cluster's groups that run, or soon will."""
     alive = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
@@ -135,7 +141,7 @@ def main() -> None:
     # A termination takes a while, and certificates are signed until it begins
     since = datetime.now(timezone.utc) - timedelta(days=module.params["days"] + 1)
     try:
-        cloud = Cloud(module, module.params["cluster"])
+        cloud = AwsClient(module, module.params["cluster"])
         cloud.client("autoscaling")
         groups = [f"{cloud.cluster}-{group}" for group in (MASTER, WORKERS)]
         with ThreadPoolExecutor(len(groups)) as pool:
@@ -143,7 +149,7 @@ def main() -> None:
             # After the activities, so that no launch among them is missed here
             running = running_instances(cloud)
             former = set().union(*(former_instances(each, since, running) for each in found))
-    except (CloudError, BotoCoreError, ClientError) as error:
+    except (ClusterError, BotoCoreError, ClientError) as error:
         fail(module, error)
     module.exit_json(changed=False, instance_ids=sorted(former - set(module.params["instance_ids"])))
 

@@ -88,14 +88,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     AnsibleAWSModule,
-    Cloud,
-    CloudError,
+    AwsClient,
+    ClusterError,
     WaitTimeout,
     error_code,
     fail,
     is_missing,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import BLOCK, host_keys
 
 try:
@@ -103,25 +103,25 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-CALLS = Calls(reads=("ec2:GetConsoleOutput",))
+IAM_ACTIONS = IamActions(reads=("ec2:GetConsoleOutput",))
 QUIET_SECONDS = 2
 PAUSE = 1  # seconds between the first two looks at the console of an instance
 KEPT = 60 * 1024  # bytes, of the 64 KB that EC2 keeps of an output
 
 
-def console_output(cloud: Cloud, instance_id: str, *, latest: bool) -> str:
+def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
     """The console output of the present moment if C(latest), which only Nitro instances have, or what EC2 kept of the boot."""
     try:
         return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
     except ClientError as error:
         if is_missing(error):
-            raise CloudError(f"instance_ids: there is no instance {instance_id} in {cloud.region}.") from error
+            raise ClusterError(f"instance_ids: there is no instance {instance_id} in {cloud.region}.") from error
         if error_code(error) != "UnsupportedOperation":
             raise
         return ""
 
 
-def find_host_keys(cloud: Cloud, instance_id: str) -> list[str]:
+def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
     """The keys on the console. Either output ends 64 KB back, so that they may be in one only; what both show has to agree."""
     latest = console_output(cloud, instance_id, latest=True)
     if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
@@ -132,7 +132,7 @@ def find_host_keys(cloud: Cloud, instance_id: str) -> list[str]:
         if any(keys != shown[0] for keys in shown):
             raise ValueError("the console shows different SSH host keys")
     except ValueError as error:
-        raise CloudError(
+        raise ClusterError(
             f"{instance_id}: {error}. Something on the instance has printed others than its first boot. Replace the instance, or give its "
             "host keys in ssh_trust_host_keys."
         ) from error
@@ -142,7 +142,7 @@ def find_host_keys(cloud: Cloud, instance_id: str) -> list[str]:
 class Progress:
     """Tells how many of the instances have printed their keys."""
 
-    def __init__(self, cloud: Cloud, count: int) -> None:
+    def __init__(self, cloud: AwsClient, count: int) -> None:
         self._cloud, self._count, self._ready = cloud, count, 0
         self._lock, self._start = threading.Lock(), time.monotonic()
 
@@ -158,8 +158,8 @@ class Progress:
                 self._cloud.progress(f"{self._ready} of {self._count} new nodes have printed their SSH host keys", elapsed)
 
 
-def wait_for_host_keys(cloud: Cloud, instance_id: str, progress: Progress) -> list[str]:
-    """The instance's host keys. Raises CloudError when the console does not show them in time."""
+def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -> list[str]:
+    """The instance's host keys. Raises ClusterError when the console does not show them in time."""
 
     def probe() -> list[str]:
         keys = find_host_keys(cloud, instance_id)
@@ -172,7 +172,7 @@ def wait_for_host_keys(cloud: Cloud, instance_id: str, progress: Progress) -> li
     try:
         return cloud.wait_until(f"Console output of {instance_id}", probe, pause=PAUSE)
     except WaitTimeout as error:
-        raise CloudError(
+        raise ClusterError(
             f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. See whether it boots: "
             f"aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
             "The image has to run cloud-init with ssh.emit_keys_to_console, which is the default. "
@@ -192,7 +192,7 @@ def main() -> None:
     )
     instance_ids = module.params["instance_ids"]
     try:
-        cloud = Cloud(module, "", wait_timeout=module.params["wait_timeout"])
+        cloud = AwsClient(module, "", wait_timeout=module.params["wait_timeout"])
         cloud.client("ec2")
         progress = Progress(cloud, len(instance_ids))
 
@@ -203,7 +203,7 @@ def main() -> None:
 
         with ThreadPoolExecutor(16) as pool:
             keys = list(pool.map(read, instance_ids))
-    except (CloudError, BotoCoreError, ClientError) as error:
+    except (ClusterError, BotoCoreError, ClientError) as error:
         fail(module, error)
     shown = [{"instance_id": name, "keys": found} for name, found in zip(instance_ids, keys) if found]
     module.exit_json(changed=False, host_keys=shown)

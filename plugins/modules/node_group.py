@@ -131,7 +131,7 @@ def main() -> None:
             **options.NODES,
             "group": {"type": "str", "choices": ["master", "workers"], "required": True},
         },
-        [provisioning.NODES],
+        [provisioning.NODE_GROUP],
     )
 
 

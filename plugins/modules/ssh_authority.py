@@ -99,14 +99,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     COMPONENT_TAG,
     DENIED,
     AnsibleAWSModule,
-    Cloud,
-    CloudError,
+    AwsClient,
+    ClusterError,
     error_code,
     fail,
     is_missing,
     tag_list,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key as authority_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
@@ -118,7 +118,9 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports boto3; cryptography comes with ansible-core
 
-CALLS = Calls(reads=("ssm:DescribeParameters",), present=("ssm:GetParameter", "ssm:PutParameter"), absent=("ssm:DeleteParameter",))
+IAM_ACTIONS = IamActions(
+    reads=("ssm:DescribeParameters",), present=("ssm:GetParameter", "ssm:PutParameter"), absent=("ssm:DeleteParameter",)
+)
 
 
 class Stored(NamedTuple):
@@ -141,7 +143,7 @@ def public_key(private_key: str, comment: str) -> str:
     return f"{line} {comment}"
 
 
-def read(cloud: Cloud, version: int | None = None) -> Stored | None:
+def read(cloud: AwsClient, version: int | None = None) -> Stored | None:
     name = parameter_name(cloud.cluster)
     try:
         parameter = cloud.ssm.get_parameter(Name=name if version is None else f"{name}:{version}", WithDecryption=True)["Parameter"]
@@ -152,7 +154,7 @@ def read(cloud: Cloud, version: int | None = None) -> Stored | None:
     return Stored(str(parameter["Value"]), parameter["Version"])
 
 
-def create(cloud: Cloud, kms_key: str | None) -> str:
+def create(cloud: AwsClient, kms_key: str | None) -> str:
     """Stores a new private key and returns it, or the one that somebody else stored in the same moment."""
     private_key = generate()
     try:
@@ -175,14 +177,14 @@ def create(cloud: Cloud, kms_key: str | None) -> str:
     return private_key
 
 
-def replace(cloud: Cloud, kms_key: str | None, tier: str) -> str:
+def replace(cloud: AwsClient, kms_key: str | None, tier: str) -> str:
     """Stores a new private key in the place of the old one, tags and all, and returns it."""
     private_key = generate()
     overwrite(cloud, private_key, kms_key, tier)
     return private_key
 
 
-def encrypt_again(cloud: Cloud, stored: Stored, kms_key: str, tier: str) -> str:
+def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> str:
     """Store the private key under another KMS key and return it. Who has stored another private key in the same moment wins."""
     while True:
         version = overwrite(cloud, stored.private_key, kms_key, tier)
@@ -192,12 +194,12 @@ def encrypt_again(cloud: Cloud, stored: Stored, kms_key: str, tier: str) -> str:
         stored = other._replace(version=version)
 
 
-def overwrite(cloud: Cloud, private_key: str, kms_key: str | None, tier: str) -> int:
+def overwrite(cloud: AwsClient, private_key: str, kms_key: str | None, tier: str) -> int:
     """Stores a private key in the place of another one and returns the parameter's version. Its tier cannot become a lower one."""
     return _put(cloud, kms_key, Type="SecureString", Tier=tier, Value=private_key, Overwrite=True)
 
 
-def _put(cloud: Cloud, kms_key: str | None, **arguments: Any) -> int:
+def _put(cloud: AwsClient, kms_key: str | None, **arguments: Any) -> int:
     """Store the parameter and return its version."""
     encryption = {"KeyId": kms_key} if kms_key else {}
     put = partial(cloud.ssm.put_parameter, Name=parameter_name(cloud.cluster), **arguments, **encryption)
@@ -206,14 +208,14 @@ def _put(cloud: Cloud, kms_key: str | None, **arguments: Any) -> int:
     return int(put()["Version"])
 
 
-def describe(cloud: Cloud) -> dict[str, str]:
+def describe(cloud: AwsClient) -> dict[str, str]:
     """The parameter without its value; C(KeyId) names the KMS key that encrypts it as whoever stored it did. Empty without a parameter."""
     name = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[name])
     return dict(described[0]) if described else {}
 
 
-def wanted_key(module: AnsibleAWSModule, cloud: Cloud) -> str | None:
+def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
     """The ARN of the KMS key that is asked for, or the alias of the account's own; none when none is asked for.
 
     In check mode one that would be created is not known.
@@ -227,7 +229,7 @@ def wanted_key(module: AnsibleAWSModule, cloud: Cloud) -> str | None:
     return authority_key.find(cloud) or (KNOWN_AFTER_APPLY if module.check_mode else authority_key.create(cloud))
 
 
-def ensure_present(module: AnsibleAWSModule, cloud: Cloud) -> NoReturn:
+def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
     stored, key = read(cloud), wanted_key(module, cloud)
     described = describe(cloud) if stored else {}
     before, tier = described.get("KeyId", ""), described.get("Tier", "Standard")
@@ -257,7 +259,7 @@ def ensure_present(module: AnsibleAWSModule, cloud: Cloud) -> NoReturn:
     raise AssertionError("exit_json returned")
 
 
-def ensure_absent(module: AnsibleAWSModule, cloud: Cloud) -> NoReturn:
+def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
     key = own_key(module, cloud)
     deleted = bool(describe(cloud)) if module.check_mode else delete(cloud)
     if key and not module.check_mode:
@@ -266,7 +268,7 @@ def ensure_absent(module: AnsibleAWSModule, cloud: Cloud) -> NoReturn:
     raise AssertionError("exit_json returned")
 
 
-def delete(cloud: Cloud) -> bool:
+def delete(cloud: AwsClient) -> bool:
     """Deletes the parameter, which takes no right to decrypt it, and returns whether there was one."""
     try:
         cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
@@ -277,7 +279,7 @@ def delete(cloud: Cloud) -> bool:
     return True
 
 
-def own_key(module: AnsibleAWSModule, cloud: Cloud) -> str | None:
+def own_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
     """The KMS key that was created for the cluster. Most clusters have none, so who may not look for one is not stopped."""
     try:
         return authority_key.find_own(cloud)
@@ -304,10 +306,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        cloud = Cloud(module, module.params["cluster"])
+        cloud = AwsClient(module, module.params["cluster"])
         ensure = ensure_present if module.params["state"] == "present" else ensure_absent
         ensure(module, cloud)
-    except (CloudError, BotoCoreError, ClientError) as error:
+    except (ClusterError, BotoCoreError, ClientError) as error:
         fail(module, error)
 
 

@@ -52,8 +52,14 @@ exists:
   sample: true
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, Cloud, CloudError, error_code, fail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    AnsibleAWSModule,
+    AwsClient,
+    ClusterError,
+    error_code,
+    fail,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 
 try:
@@ -61,10 +67,10 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-CALLS = Calls(reads=("ssm:ListTagsForResource",))
+IAM_ACTIONS = IamActions(reads=("ssm:ListTagsForResource",))
 
 
-def exists(cloud: Cloud) -> bool:
+def exists(cloud: AwsClient) -> bool:
     """Whether there is the parameter. Its tags are asked for: whoever may read them may not read the key."""
     try:
         cloud.ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=parameter_name(cloud.cluster))
@@ -78,8 +84,8 @@ def exists(cloud: Cloud) -> bool:
 def main() -> None:
     module = AnsibleAWSModule(argument_spec={"cluster": {"type": "str", "required": True}}, supports_check_mode=True)
     try:
-        found = exists(Cloud(module, module.params["cluster"]))
-    except (CloudError, BotoCoreError, ClientError) as error:
+        found = exists(AwsClient(module, module.params["cluster"]))
+    except (ClusterError, BotoCoreError, ClientError) as error:
         fail(module, error)
     module.exit_json(changed=False, exists=found)
 

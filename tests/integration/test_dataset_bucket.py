@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from botocore.exceptions import ClientError
 
 from .conftest import ModuleFailed
@@ -81,7 +81,7 @@ def test_what_was_changed_by_hand_is_put_right_and_what_was_added_stays(run, s3,
 
 
 def test_a_run_that_was_killed_in_the_middle_is_finished_by_the_next(cloud, run, s3, options, monkeypatch):
-    monkeypatch.setattr(Cloud, "once_allowed", lambda _self, call: call())
+    monkeypatch.setattr(AwsClient, "once_allowed", lambda _self, call: call())
     cloud.control.set_faults([{"action": "PutPublicAccessBlock", "code": "AccessDenied", "status": 403}])
     with pytest.raises(ModuleFailed):
         run("dataset_bucket", **options)

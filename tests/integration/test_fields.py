@@ -37,7 +37,7 @@ WORDING = {
     NOT_STORED: "It counts for one run and is not stored",
     SUBJECT: "",
 }
-UNITS = ("network", "file_system", "lustre_file_system", "instance_role", "node_group")
+COMPONENTS = ("network", "file_system", "lustre_file_system", "instance_role", "node_group")
 GROUPS = ("workers", "master")
 BASE_IMAGE = IMAGE_PARAMETER.replace("oss-nvidia-driver-gpu-pytorch-2.7", "base-oss-nvidia-driver-gpu")
 ELSEWHERE = r"elete the cluster, which keeps the data, and create it again"
@@ -317,13 +317,16 @@ def spec(module: str) -> dict[str, Any]:
     """The options of a module, as it hands them over."""
     handed_over: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(provisioning, "run", lambda argument_spec, _units: handed_over.append(argument_spec))
+        patch.setattr(provisioning, "run", lambda argument_spec, _components: handed_over.append(argument_spec))
         importlib.import_module(f"{MODULES}.{module}").main()
     return handed_over[0]
 
 
-SPECS = {module: spec(module) for module in ("cluster", *UNITS)}
-VIA = {"cluster": [("cluster", {})], "units": [(unit, {}) for unit in UNITS[:-1]] + [("node_group", {"group": group}) for group in GROUPS]}
+SPECS = {module: spec(module) for module in ("cluster", *COMPONENTS)}
+VIA = {
+    "cluster": [("cluster", {})],
+    "components": [(component, {}) for component in COMPONENTS[:-1]] + [("node_group", {"group": group}) for group in GROUPS],
+}
 
 
 def test_every_option_is_in_the_table():
@@ -386,7 +389,7 @@ def properties(lines: str) -> set[str]:
 
 
 class Tour:
-    """The modules that one test goes by: that of the whole cluster, or those of one unit, one after the other."""
+    """The modules that one test goes by: that of the whole cluster, or those of one component, one after the other."""
 
     def __init__(self, cloud: Any, run: Callable[..., Any], modules: list[tuple[str, dict[str, str]]]) -> None:
         self._cloud, self._run, self._modules = cloud, run, modules

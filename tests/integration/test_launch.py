@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 from . import test_networks
 from .conftest import IMAGE_PARAMETER, ModuleFailed
 from .test_cluster import EXPECTED, steps
-from .test_units import inventory
+from .test_components import inventory
 
 landlord = test_networks.landlord
 

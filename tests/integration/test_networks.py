@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files imp
 
 from .conftest import KEY_NAME, ModuleFailed
 from .test_cluster import instances, steps
-from .test_units import inventory
+from .test_components import inventory
 
 ZONES = ["us-east-1a", "us-east-1b", "us-east-1c"]
 
@@ -248,7 +248,7 @@ def test_lustre_is_let_in_where_there_is_one_and_from_its_subnets(cloud, run, de
     assert let_in() == set()
 
 
-def test_units_one_by_one_in_a_network_of_somebody_else(run, definition, landlord, name):
+def test_components_one_by_one_in_a_network_of_somebody_else(run, definition, landlord, name):
     owner = landlord()
     common = {"cluster": name, **owner.options()}
     run("network", **common, ssh_cidrs=definition["ssh_cidrs"])

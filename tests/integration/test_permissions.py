@@ -83,10 +83,10 @@ def sources(*folders):
 def declared(tool, path):
     """What the unit or module that a file belongs to declares."""
     if path.parent.name == "validators":
-        calls = [tool.VALIDATORS] if path.name == "iam_actions.py" else [tool.VALIDATORS, *tool.UNITS]
+        calls = [tool.VALIDATORS] if path.name == "iam_actions.py" else [tool.VALIDATORS, *tool.COMPONENT_ACTIONS]
     elif path.with_name("iam_actions.py").exists() and path.parent.name != "_aws":
         package = ".".join(path.parent.relative_to(ROOT).parts)
-        calls = [importlib.import_module(f"ansible_collections.deeplearning.cluster.{package}.iam_actions").CALLS]
+        calls = [importlib.import_module(f"ansible_collections.deeplearning.cluster.{package}.iam_actions").IAM_ACTIONS]
     else:
         calls = {
             "former_nodes_info": [tool.FORMER_NODES],

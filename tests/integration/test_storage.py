@@ -111,7 +111,7 @@ def test_a_file_system_that_is_still_growing(cloud, run, definition):
     assert steps(run("cluster", **{**more, "lustre_compression": "NONE"})) == {("update", "lustre_file_system main")}
 
 
-def test_units_one_by_one(run, definition, name):
+def test_components_one_by_one(run, definition, name):
     own = {"cluster": name, "wait_timeout": 30}
     run("network", **own, ssh_cidrs=definition["ssh_cidrs"], lustre=True)
     run("file_system", **own)

@@ -93,11 +93,11 @@ LEAST_SDK = "1.44.0"
 T = TypeVar("T")
 
 
-class CloudError(Exception):
+class ClusterError(Exception):
     """Something that the user can put right, said in one sentence."""
 
 
-class WaitTimeout(CloudError):
+class WaitTimeout(ClusterError):
     """A resource did not get ready in time."""
 
 
@@ -121,11 +121,11 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
             self.fail_json(msg=problem)
 
 
-class Interrupted(CloudError):
+class Interrupted(ClusterError):
     """Ansible is to end before AWS is as described."""
 
 
-class Cloud:
+class AwsClient:
     """One cluster in one region: its clients, its tags, its patience.
 
     Clients are made on first use and shared by all threads; botocore retries throttled and failed calls. All come from one
@@ -148,7 +148,7 @@ class Cloud:
         try:
             self.region = valid_region(region)
         except ValueError as error:
-            raise CloudError(str(error)) from error
+            raise ClusterError(str(error)) from error
         self._session = boto3.session.Session(profile_name=self._connection.pop("profile_name", None))
         own = Config(user_agent_extra="deeplearning.cluster", retries={"mode": "standard", "max_attempts": 10}, max_pool_connections=32)
         self._config = own.merge(self._connection.pop("aws_config", Config()))
@@ -167,7 +167,7 @@ class Cloud:
         try:
             return self._session.client(service, region_name=self.region, endpoint_url=self._endpoint, config=config, **self._connection)
         except ValueError as error:
-            raise CloudError(f"Cannot connect to {service}: {error}. Is endpoint_url right?") from error
+            raise ClusterError(f"Cannot connect to {service}: {error}. Is endpoint_url right?") from error
 
     @property
     def ec2(self) -> Any:
@@ -313,7 +313,7 @@ class Cloud:
             raise
 
     def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None, *, pause: float = 0.1) -> T:
-        """Calls C(probe) at growing intervals until it returns something; raises WaitTimeout after C(timeout) seconds.
+        """IamActions C(probe) at growing intervals until it returns something; raises WaitTimeout after C(timeout) seconds.
 
         C(pause) is the first interval in seconds, longer for what takes minutes and asks AWS a lot each time.
         """
@@ -376,14 +376,14 @@ def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def together(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
-    """Calls all functions at once and returns everything they found; refuses two resources that claim to be the same one."""
+    """IamActions all functions at once and returns everything they found; refuses two resources that claim to be the same one."""
     calls = list(functions)
     with ThreadPoolExecutor(max_workers=max(len(calls), 1)) as pool:
         found = [item for result in pool.map(lambda call: list(call()), calls) for item in result]
     seen: dict[Address, Found] = {}
     for item in found:
         if item.address in seen:
-            raise CloudError(
+            raise ClusterError(
                 f"Both {seen[item.address].id} and {item.id} are tagged as {item.address} of this cluster. "
                 f"Delete the one that is not used, or take the tag {KEY_TAG} off it."
             )

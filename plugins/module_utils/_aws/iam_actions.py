@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a unit or a module declares about its calls to AWS. Policies for operators are made from it. Pure."""
+"""What a component or a module declares about its calls to AWS. Policies for operators are made from it. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Actions = Tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Calls:
+class IamActions:
     """IAM actions by when they are needed.
 
     C(reads) always; C(definition) to validate what is to be and to plan it; C(present) to create and to change, which may take something

@@ -13,8 +13,8 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     CLUSTER_TAG,
-    Cloud,
-    CloudError,
+    AwsClient,
+    ClusterError,
     error_code,
     tag_dict,
     tag_list,
@@ -28,7 +28,7 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-COMPONENT = "data"
+NAME = "data"
 BUCKET = Address("bucket", "data")
 BLOCKED = dict.fromkeys(("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"), True)
 TLS_ONLY = "DenyInsecureTransport"
@@ -54,7 +54,7 @@ def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str])
     return Wanted(BUCKET, {key: value for key, value in properties.items() if value is not None})
 
 
-def read(cloud: Cloud, name: str) -> list[Found]:
+def read(cloud: AwsClient, name: str) -> list[Found]:
     """The bucket, if it exists: adopted, which means that nothing about it is changed, if it is not this cluster's."""
     try:
         head = cloud.s3.head_bucket(Bucket=name)
@@ -62,7 +62,7 @@ def read(cloud: Cloud, name: str) -> list[Found]:
         if error_code(error) == "404":
             return []
         if error_code(error) == "403":
-            raise CloudError(f"bucket: {name} exists and does not let you in. Choose another name.") from error
+            raise ClusterError(f"bucket: {name} exists and does not let you in. Choose another name.") from error
         raise
     questions: list[Callable[[], Any]] = [
         lambda: _answer(cloud.s3.get_bucket_tagging, "TagSet", Bucket=name) or [],
@@ -96,7 +96,7 @@ def _answer(call: Callable[..., Mapping[str, Any]], key: str, **arguments: Any) 
         raise
 
 
-def _statements(cloud: Cloud, name: str) -> list[dict[str, Any]]:
+def _statements(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
     policy = json.loads(_answer(cloud.s3.get_bucket_policy, "Policy", Bucket=name) or "{}")
     found = policy.get("Statement", [])
     return [found] if isinstance(found, dict) else list(found)
@@ -114,7 +114,7 @@ def _tls_only(name: str, region: str) -> dict[str, Any]:
     }
 
 
-def _create(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     place = {} if properties["region"] == DEFAULT_REGION else {"LocationConstraint": properties["region"]}
     cloud.create(
         "s3",
@@ -129,7 +129,7 @@ def _create(cloud: Cloud, address: Address, properties: Properties) -> Found:
     return found
 
 
-def _update(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     name = found.id
     if "public_access" in changed:
         cloud.once_visible(cloud.s3.put_public_access_block, *NOT_YET, Bucket=name, PublicAccessBlockConfiguration=BLOCKED)
@@ -153,8 +153,8 @@ def _others(statements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [statement for statement in statements if statement.get("Sid") != TLS_ONLY]
 
 
-def _delete(_cloud: Cloud, found: Found) -> None:
-    raise CloudError(f"The bucket {found.id} holds data and is never deleted.")
+def _delete(_cloud: AwsClient, found: Found) -> None:
+    raise ClusterError(f"The bucket {found.id} holds data and is never deleted.")
 
 
 KINDS = {

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 
-CALLS = Calls(
+IAM_ACTIONS = IamActions(
     reads=(
         "s3:GetBucketOwnershipControls",
         "s3:GetBucketPolicy",

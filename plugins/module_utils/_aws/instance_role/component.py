@@ -1,16 +1,16 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The nodes' role and instance profile as one lifecycle unit."""
+"""The nodes' role and instance profile as one component."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.iam_actions import CALLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request, Unit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Component, Request
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
@@ -24,7 +24,7 @@ def _wanted(request: Request, _found: Sequence[Found]) -> Iterable[Wanted]:
     if options["instance_profile"]:
         return []
     policy = definition.policy(cloud.region, options["read_buckets"], options["write_buckets"], session_manager=options["session_manager"])
-    return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(resources.COMPONENT), options["permissions_boundary"])
+    return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(resources.NAME), options["permissions_boundary"])
 
 
-UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted)
+INSTANCE_ROLE = Component(resources.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted)

@@ -13,8 +13,8 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     CLUSTER_TAG,
-    Cloud,
-    CloudError,
+    AwsClient,
+    ClusterError,
     error_code,
     is_missing,
     tag_dict,
@@ -30,17 +30,17 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-COMPONENT = "instance_role"
+NAME = "instance_role"
 POLICY_NAME = "nodes"
 Properties = Mapping[str, Any]
 
 
-def read(cloud: Cloud) -> list[Found]:
-    """The role and profile that carry this cluster's name. Raises CloudError if something else owns that name."""
+def read(cloud: AwsClient) -> list[Found]:
+    """The role and profile that carry this cluster's name. Raises ClusterError if something else owns that name."""
     return together([lambda: _role(cloud), lambda: _profile(cloud)])
 
 
-def _role(cloud: Cloud) -> Iterator[Found]:
+def _role(cloud: AwsClient) -> Iterator[Found]:
     role_name = name(cloud.cluster, cloud.region)
     try:
         role = cloud.iam.get_role(RoleName=role_name)["Role"]
@@ -62,7 +62,7 @@ def _role(cloud: Cloud) -> Iterator[Found]:
     )
 
 
-def _policy(cloud: Cloud, role_name: str) -> dict[str, Any] | None:
+def _policy(cloud: AwsClient, role_name: str) -> dict[str, Any] | None:
     try:
         return dict(cloud.iam.get_role_policy(RoleName=role_name, PolicyName=POLICY_NAME)["PolicyDocument"])
     except ClientError as error:
@@ -71,18 +71,18 @@ def _policy(cloud: Cloud, role_name: str) -> dict[str, Any] | None:
         raise
 
 
-def _profile(cloud: Cloud) -> Iterator[Found]:
+def _profile(cloud: AwsClient) -> Iterator[Found]:
     for profile in _described_profile(cloud, name(cloud.cluster, cloud.region)):
         _refuse_foreign(cloud, f"instance profile {profile['InstanceProfileName']}", profile.get("Tags", []))
         yield _found_profile(cloud, profile)
 
 
-def read_adopted(cloud: Cloud, profile_name: str) -> list[Found]:
+def read_adopted(cloud: AwsClient, profile_name: str) -> list[Found]:
     """The instance profile that a definition names, if there is one."""
     return [replace(_found_profile(cloud, profile), adopted=True) for profile in _described_profile(cloud, profile_name)]
 
 
-def _described_profile(cloud: Cloud, profile_name: str) -> list[dict[str, Any]]:
+def _described_profile(cloud: AwsClient, profile_name: str) -> list[dict[str, Any]]:
     try:
         return [cloud.iam.get_instance_profile(InstanceProfileName=profile_name)["InstanceProfile"]]
     except ClientError as error:
@@ -91,7 +91,7 @@ def _described_profile(cloud: Cloud, profile_name: str) -> list[dict[str, Any]]:
         raise
 
 
-def _found_profile(cloud: Cloud, profile: Mapping[str, Any]) -> Found:
+def _found_profile(cloud: AwsClient, profile: Mapping[str, Any]) -> Found:
     return Found(
         INSTANCE_PROFILE,
         profile["InstanceProfileName"],
@@ -104,14 +104,14 @@ def _found_profile(cloud: Cloud, profile: Mapping[str, Any]) -> Found:
     )
 
 
-def _refuse_foreign(cloud: Cloud, what: str, tags: list[dict[str, str]]) -> None:
+def _refuse_foreign(cloud: AwsClient, what: str, tags: list[dict[str, str]]) -> None:
     if tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster:
-        raise CloudError(
+        raise ClusterError(
             f"The {what} exists and is not tagged {CLUSTER_TAG}={cloud.cluster}. Rename or delete it, or choose another cluster name."
         )
 
 
-def _create_role(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_role(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     cloud.create(
         "iam",
         "create_role",
@@ -127,7 +127,7 @@ def _create_role(cloud: Cloud, address: Address, properties: Properties) -> Foun
     return found
 
 
-def _update_role(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_role(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     if "permissions_boundary" in changed:
         cloud.iam.put_role_permissions_boundary(RoleName=found.id, PermissionsBoundary=properties["permissions_boundary"])
     if "policy" in changed:
@@ -138,7 +138,7 @@ def _update_role(cloud: Cloud, found: Found, properties: Properties, changed: fr
         cloud.iam.tag_role(RoleName=found.id, Tags=tag_list(properties["tags"]))
 
 
-def _delete_role(cloud: Cloud, found: Found) -> None:
+def _delete_role(cloud: AwsClient, found: Found) -> None:
     # Others attach policies to roles of instances, Systems Manager's quick setup for one
     for attached in cloud.retrieve("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=found.id):
         cloud.iam.detach_role_policy(RoleName=found.id, PolicyArn=attached["PolicyArn"])
@@ -147,7 +147,7 @@ def _delete_role(cloud: Cloud, found: Found) -> None:
     cloud.once_unused(cloud.iam.delete_role, RoleName=found.id)
 
 
-def _create_profile(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_profile(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     created = cloud.create(
         "iam", "create_instance_profile", Path=PATH, InstanceProfileName=properties["name"], Tags=tag_list(properties["tags"])
     )["InstanceProfile"]
@@ -156,7 +156,7 @@ def _create_profile(cloud: Cloud, address: Address, properties: Properties) -> F
     return found
 
 
-def _update_profile(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_profile(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     if "role" in changed:
         if found.properties["role"]:
             cloud.iam.remove_role_from_instance_profile(InstanceProfileName=found.id, RoleName=found.properties["role"])
@@ -165,7 +165,7 @@ def _update_profile(cloud: Cloud, found: Found, properties: Properties, changed:
         cloud.iam.tag_instance_profile(InstanceProfileName=found.id, Tags=tag_list(properties["tags"]))
 
 
-def _delete_profile(cloud: Cloud, found: Found) -> None:
+def _delete_profile(cloud: AwsClient, found: Found) -> None:
     if found.properties["role"]:
         cloud.once_unused(cloud.iam.remove_role_from_instance_profile, InstanceProfileName=found.id, RoleName=found.properties["role"])
     cloud.once_unused(cloud.iam.delete_instance_profile, InstanceProfileName=found.id)

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import ANYWHERE, VPC, Rule, subnet
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import (
     endpoint_is_gone,
@@ -68,25 +68,25 @@ def group_ids(request: Request) -> dict[str, str]:
 # What AWS says of it. Filters take ids that do not exist, or cannot.
 
 
-def vpcs(cloud: Cloud, vpc_id: str | None) -> list[dict[str, Any]]:
+def vpcs(cloud: AwsClient, vpc_id: str | None) -> list[dict[str, Any]]:
     return _described(cloud, "describe_vpcs", "Vpcs", "vpc-id", [vpc_id] if vpc_id else [])
 
 
-def subnets(cloud: Cloud, ids: Iterable[str]) -> list[dict[str, Any]]:
+def subnets(cloud: AwsClient, ids: Iterable[str]) -> list[dict[str, Any]]:
     return _described(cloud, "describe_subnets", "Subnets", "subnet-id", ids)
 
 
-def groups(cloud: Cloud, ids: Iterable[str]) -> list[dict[str, Any]]:
+def groups(cloud: AwsClient, ids: Iterable[str]) -> list[dict[str, Any]]:
     return _described(cloud, "describe_security_groups", "SecurityGroups", "group-id", ids)
 
 
-def endpoints(cloud: Cloud, vpc_id: str) -> list[dict[str, Any]]:
+def endpoints(cloud: AwsClient, vpc_id: str) -> list[dict[str, Any]]:
     """The endpoints of a VPC that work, if only in some of their subnets, or soon will."""
     found = _described(cloud, "describe_vpc_endpoints", "VpcEndpoints", "vpc-id", [vpc_id])
     return [item for item in found if not endpoint_is_gone(item)]
 
 
-def route_table(cloud: Cloud, vpc_id: str, subnet_id: str) -> dict[str, Any]:
+def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]:
     """The table that routes a subnet: the one it is tied to, else the VPC's main one.
 
     Without routes it is one that this account does not see, as of a VPC that another one shares: every table has the local route.
@@ -97,7 +97,7 @@ def route_table(cloud: Cloud, vpc_id: str, subnet_id: str) -> dict[str, Any]:
     return next(iter([*tied, *main]), {"RouteTableId": "", "Routes": []})
 
 
-def _described(cloud: Cloud, operation: str, key: str, name: str, values: Iterable[str]) -> list[dict[str, Any]]:
+def _described(cloud: AwsClient, operation: str, key: str, name: str, values: Iterable[str]) -> list[dict[str, Any]]:
     ids = sorted(set(values))
     return cloud.facts("ec2", operation, key, Filters=[{"Name": name, "Values": ids}]) if ids else []
 

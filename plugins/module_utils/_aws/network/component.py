@@ -1,13 +1,13 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The network as one lifecycle unit."""
+"""The network as one component."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import (
     addresses,
     adopted,
@@ -15,11 +15,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network 
     endpoint_services,
     resources,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.iam_actions import CALLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request, Unit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.rules import normal_cidr
 
 
@@ -32,7 +32,7 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
-    options, tags, places = request.options, request.tags(resources.COMPONENT), zones(request, found)
+    options, tags, places = request.options, request.tags(resources.NAME), zones(request, found)
     ssh_cidrs = [normal_cidr(cidr) for cidr in options["ssh_cidrs"]]
     offered = endpoint_services.offered(request.cloud) if options["interface_endpoints"] else {}
     endpoints = {name: offered[name]["ServiceName"] for name in options["interface_endpoints"] if name in offered}
@@ -91,7 +91,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
         return
     option = "zones" if any(key.startswith("private-") for key in subnets) else "master_public_address"
     kept = "Keep their zones" if option == "zones" else "Keep it true, or keep a NAT gateway"
-    raise CloudError(
+    raise ClusterError(
         f"{option}: nodes run in {', '.join(subnets)}. {kept}, or delete the cluster, which keeps the data, and create it again."
     )
 
@@ -103,7 +103,7 @@ def _refuse_lost_zones(request: Request, found: Sequence[Found]) -> None:
     inhabited = {item["AvailabilityZone"] for item in adopted.subnets(request.cloud, _inhabited(found))}
     lost = inhabited - set(zones(request, found))
     if lost:
-        raise CloudError(
+        raise ClusterError(
             f"private_subnet_ids: nodes run in {', '.join(sorted(lost))}. Keep a subnet there, "
             "or delete the cluster, which keeps the data, and create it again."
         )
@@ -113,4 +113,4 @@ def _inhabited(found: Sequence[Found]) -> set[str]:
     return {subnet for item in found if item.address.kind == "nodes" for subnet in item.attributes["subnets"]}
 
 
-UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted, refuse=_refuse)
+NETWORK = Component(resources.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, refuse=_refuse)

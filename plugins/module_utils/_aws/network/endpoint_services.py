@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 
 
-def offered(cloud: Cloud) -> dict[str, dict[str, Any]]:
+def offered(cloud: AwsClient) -> dict[str, dict[str, Any]]:
     """Descriptions by short name, such as C(ssm) for C(com.amazonaws.us-east-1.ssm) and C(cn.com.amazonaws.cn-north-1.ssm)."""
     services = cloud.facts("ec2", "describe_vpc_endpoint_services", "ServiceDetails")
     interfaces = [item for item in services if any(kind["ServiceType"] == "Interface" for kind in item["ServiceType"])]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 
 # A definition may lose zones, NAT gateways, endpoints and its public side, so these go by either way
 REMOVALS = (
@@ -20,7 +20,7 @@ REMOVALS = (
     "ec2:ReleaseAddress",
 )
 
-CALLS = Calls(
+IAM_ACTIONS = IamActions(
     reads=(
         "ec2:DescribeAddresses",
         "ec2:DescribeInternetGateways",

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, tag_dict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, tag_dict
 
 
-def in_vpc(cloud: Cloud, vpc_id: str) -> list[str]:
+def in_vpc(cloud: AwsClient, vpc_id: str) -> list[str]:
     """Everything in a VPC that does not go with it, in words."""
     inside = [{"Name": "vpc-id", "Values": [vpc_id]}]
 
@@ -47,7 +47,7 @@ def in_vpc(cloud: Cloud, vpc_id: str) -> list[str]:
     return result
 
 
-def tagged(cloud: Cloud) -> list[str]:
+def tagged(cloud: AwsClient) -> list[str]:
     """Volumes and network interfaces that carry the cluster's tag and belong to no instance any more: they cost, or block a subnet."""
     unused = {"Name": "status", "Values": ["available"]}
     volumes = cloud.retrieve("ec2", "describe_volumes", "Volumes", Filters=cloud.filters(unused))

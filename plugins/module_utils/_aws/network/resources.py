@@ -14,8 +14,8 @@ from uuid import uuid4
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     COMPONENT_TAG,
     KEY_TAG,
-    Cloud,
-    CloudError,
+    AwsClient,
+    ClusterError,
     error_code,
     tag_dict,
     tag_list,
@@ -30,11 +30,11 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-COMPONENT = "network"
+NAME = "network"
 Properties = Mapping[str, Any]
 
 
-def read(cloud: Cloud) -> list[Found]:
+def read(cloud: AwsClient) -> list[Found]:
     """Everything that is tagged as this cluster's network."""
     readers = (
         _vpcs,
@@ -50,12 +50,12 @@ def read(cloud: Cloud) -> list[Found]:
 
 
 def _described(
-    cloud: Cloud, operation: str, key: str, *filters: Mapping[str, Any], filter_argument: str = "Filters"
+    cloud: AwsClient, operation: str, key: str, *filters: Mapping[str, Any], filter_argument: str = "Filters"
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The items of a describe call that belong to this cluster's network, each with its key."""
     for item in cloud.retrieve("ec2", operation, key, **{filter_argument: cloud.filters(*filters)}):
         tags = tag_dict(item.get("Tags", []))
-        if tags.get(COMPONENT_TAG) == COMPONENT and KEY_TAG in tags:
+        if tags.get(COMPONENT_TAG) == NAME and KEY_TAG in tags:
             yield tags[KEY_TAG], item
 
 
@@ -63,23 +63,23 @@ def _specification(resource_type: str, tags: Mapping[str, str]) -> list[dict[str
     return [{"ResourceType": resource_type, "Tags": tag_list(tags)}]
 
 
-def _update_tags(cloud: Cloud, found: Found, properties: Properties) -> None:
+def _update_tags(cloud: AwsClient, found: Found, properties: Properties) -> None:
     cloud.ec2.create_tags(Resources=[found.id], Tags=tag_list(properties["tags"]))
 
 
-def _update_tags_only(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
+def _update_tags_only(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
     _update_tags(cloud, found, properties)
 
 
 # VPC
 
 
-def _vpcs(cloud: Cloud) -> Iterator[Found]:
+def _vpcs(cloud: AwsClient) -> Iterator[Found]:
     for key, vpc in _described(cloud, "describe_vpcs", "Vpcs"):
         yield Found(Address("vpc", key), vpc["VpcId"], vpc_properties(cloud, vpc))
 
 
-def vpc_properties(cloud: Cloud, vpc: Mapping[str, Any]) -> Properties:
+def vpc_properties(cloud: AwsClient, vpc: Mapping[str, Any]) -> Properties:
     """A VPC as AWS describes it, in comparable form."""
 
     def attribute(name: str) -> bool:
@@ -92,7 +92,7 @@ def vpc_properties(cloud: Cloud, vpc: Mapping[str, Any]) -> Properties:
     return {"cidr": vpc["CidrBlock"], "dns_support": support, "dns_hostnames": hostnames, "tags": tags}
 
 
-def _create_vpc(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_vpc(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     vpc = cloud.create("ec2", "create_vpc", CidrBlock=properties["cidr"], TagSpecifications=_specification("vpc", properties["tags"]))[
         "Vpc"
     ]
@@ -101,7 +101,7 @@ def _create_vpc(cloud: Cloud, address: Address, properties: Properties) -> Found
     return found
 
 
-def _update_vpc(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_vpc(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     # AWS takes one attribute a call
     for name, field in (("dns_support", "EnableDnsSupport"), ("dns_hostnames", "EnableDnsHostnames")):
         if name in changed:
@@ -110,14 +110,14 @@ def _update_vpc(cloud: Cloud, found: Found, properties: Properties, changed: fro
         _update_tags(cloud, found, properties)
 
 
-def _delete_vpc(cloud: Cloud, found: Found) -> None:
+def _delete_vpc(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.ec2.delete_vpc, VpcId=found.id)
 
 
 # Internet gateway
 
 
-def _internet_gateways(cloud: Cloud) -> Iterator[Found]:
+def _internet_gateways(cloud: AwsClient) -> Iterator[Found]:
     for key, gateway in _described(cloud, "describe_internet_gateways", "InternetGateways"):
         vpc = next((item["VpcId"] for item in gateway.get("Attachments", [])), None)
         yield Found(
@@ -125,7 +125,7 @@ def _internet_gateways(cloud: Cloud) -> Iterator[Found]:
         )
 
 
-def _create_internet_gateway(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_internet_gateway(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     gateway = cloud.create("ec2", "create_internet_gateway", TagSpecifications=_specification("internet-gateway", properties["tags"]))[
         "InternetGateway"
     ]
@@ -134,7 +134,7 @@ def _create_internet_gateway(cloud: Cloud, address: Address, properties: Propert
     return found
 
 
-def _update_internet_gateway(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_internet_gateway(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     if "vpc" in changed:
         if found.properties["vpc"]:
             cloud.ec2.detach_internet_gateway(InternetGatewayId=found.id, VpcId=found.properties["vpc"])
@@ -143,7 +143,7 @@ def _update_internet_gateway(cloud: Cloud, found: Found, properties: Properties,
         _update_tags(cloud, found, properties)
 
 
-def _delete_internet_gateway(cloud: Cloud, found: Found) -> None:
+def _delete_internet_gateway(cloud: AwsClient, found: Found) -> None:
     if found.properties["vpc"]:
         cloud.once_unused(cloud.ec2.detach_internet_gateway, InternetGatewayId=found.id, VpcId=found.properties["vpc"])
     cloud.once_unused(cloud.ec2.delete_internet_gateway, InternetGatewayId=found.id)
@@ -152,12 +152,12 @@ def _delete_internet_gateway(cloud: Cloud, found: Found) -> None:
 # Subnets
 
 
-def _subnets(cloud: Cloud) -> Iterator[Found]:
+def _subnets(cloud: AwsClient) -> Iterator[Found]:
     for key, subnet in _described(cloud, "describe_subnets", "Subnets"):
         yield Found(Address("subnet", key), subnet["SubnetId"], subnet_properties(cloud, subnet))
 
 
-def subnet_properties(cloud: Cloud, subnet: Mapping[str, Any]) -> Properties:
+def subnet_properties(cloud: AwsClient, subnet: Mapping[str, Any]) -> Properties:
     """A subnet as AWS describes it, in comparable form."""
     return {
         "vpc": subnet["VpcId"],
@@ -167,7 +167,7 @@ def subnet_properties(cloud: Cloud, subnet: Mapping[str, Any]) -> Properties:
     }
 
 
-def _create_subnet(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_subnet(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     subnet = cloud.create(
         "ec2",
         "create_subnet",
@@ -179,14 +179,14 @@ def _create_subnet(cloud: Cloud, address: Address, properties: Properties) -> Fo
     return Found(address, subnet["SubnetId"], properties)
 
 
-def _delete_subnet(cloud: Cloud, found: Found) -> None:
+def _delete_subnet(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.ec2.delete_subnet, SubnetId=found.id)
 
 
 # Elastic IP address and NAT gateway
 
 
-def _elastic_ips(cloud: Cloud) -> Iterator[Found]:
+def _elastic_ips(cloud: AwsClient) -> Iterator[Found]:
     for key, address in _described(cloud, "describe_addresses", "Addresses"):
         yield Found(
             Address("elastic_ip", key),
@@ -196,17 +196,17 @@ def _elastic_ips(cloud: Cloud) -> Iterator[Found]:
         )
 
 
-def _create_elastic_ip(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_elastic_ip(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     allocated = cloud.create("ec2", "allocate_address", Domain="vpc", TagSpecifications=_specification("elastic-ip", properties["tags"]))
     return Found(address, allocated["AllocationId"], properties, {"address": allocated["PublicIp"]})
 
 
-def _delete_elastic_ip(cloud: Cloud, found: Found) -> None:
+def _delete_elastic_ip(cloud: AwsClient, found: Found) -> None:
     # What AWS answers while the address is still associated
     cloud.once_unused(cloud.ec2.release_address, "AuthFailure", AllocationId=found.id)
 
 
-def _nat_gateways(cloud: Cloud) -> Iterator[Found]:
+def _nat_gateways(cloud: AwsClient) -> Iterator[Found]:
     alive = {"Name": "state", "Values": ["pending", "available"]}
     for key, gateway in _described(cloud, "describe_nat_gateways", "NatGateways", alive, filter_argument="Filter"):
         allocation = next((item.get("AllocationId") for item in gateway.get("NatGatewayAddresses", [])), None)
@@ -222,7 +222,7 @@ def _nat_gateways(cloud: Cloud) -> Iterator[Found]:
         )
 
 
-def _create_nat_gateway(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_nat_gateway(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     try:
         gateway = cloud.once_visible(
             cloud.ec2.create_nat_gateway,
@@ -235,30 +235,30 @@ def _create_nat_gateway(cloud: Cloud, address: Address, properties: Properties) 
         if error_code(error) != "NotAvailableInZone":
             raise
         (subnet,) = cloud.ec2.describe_subnets(SubnetIds=[properties["subnet"]])["Subnets"]
-        raise CloudError(
+        raise ClusterError(
             f"NAT gateways are not available in {subnet['AvailabilityZone']}, the zone of {subnet['SubnetId']}. Name other zones in zones, "
             "in another order where nat is single, or set nat: none where nodes need no way out."
         ) from error
     return Found(address, gateway["NatGatewayId"], properties)
 
 
-def _update_nat_gateway(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_nat_gateway(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     """A gateway that an earlier run left pending needs no call: it is waited for."""
     if "tags" in changed:
         _update_tags(cloud, found, properties)
 
 
-def _settle_nat_gateway(cloud: Cloud, found: Found) -> Found:
+def _settle_nat_gateway(cloud: AwsClient, found: Found) -> Found:
     def available() -> Found | None:
         gateway = cloud.once_visible(cloud.ec2.describe_nat_gateways, NatGatewayIds=[found.id])["NatGateways"][0]
         if gateway["State"] == "failed":
-            raise CloudError(f"The NAT gateway {found.id} failed: {gateway.get('FailureMessage', 'AWS gives no reason')}")
+            raise ClusterError(f"The NAT gateway {found.id} failed: {gateway.get('FailureMessage', 'AWS gives no reason')}")
         return found if gateway["State"] == "available" else None
 
     return cloud.wait_until(f"NAT gateway {found.id}", available)
 
 
-def _delete_nat_gateway(cloud: Cloud, found: Found) -> None:
+def _delete_nat_gateway(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.ec2.delete_nat_gateway, NatGatewayId=found.id)
 
     def gone() -> bool:
@@ -271,7 +271,7 @@ def _delete_nat_gateway(cloud: Cloud, found: Found) -> None:
 # Route tables
 
 
-def _route_tables(cloud: Cloud) -> Iterator[Found]:
+def _route_tables(cloud: AwsClient) -> Iterator[Found]:
     for key, table in _described(cloud, "describe_route_tables", "RouteTables"):
         associations = {item["SubnetId"]: item["RouteTableAssociationId"] for item in table["Associations"] if "SubnetId" in item}
         yield Found(
@@ -299,7 +299,7 @@ def _route_target(target: str) -> dict[str, str]:
     return {"NatGatewayId" if target.startswith("nat-") else "GatewayId": target}
 
 
-def _create_route_table(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_route_table(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     table = cloud.once_visible(
         cloud.ec2.create_route_table,
         VpcId=properties["vpc"],
@@ -312,7 +312,7 @@ def _create_route_table(cloud: Cloud, address: Address, properties: Properties) 
     return found
 
 
-def _update_route_table(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_route_table(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     table = {"RouteTableId": found.id}
     if "routes" in changed:
         before, after = dict(found.properties["routes"]), dict(properties["routes"])
@@ -331,7 +331,7 @@ def _update_route_table(cloud: Cloud, found: Found, properties: Properties, chan
         _update_tags(cloud, found, properties)
 
 
-def _associate(cloud: Cloud, subnet: str, table: str) -> None:
+def _associate(cloud: AwsClient, subnet: str, table: str) -> None:
     """Moves a subnet that another table routes in one step, so that it is never without a way out."""
     routed = [{"Name": "association.subnet-id", "Values": [subnet]}]
     tables = cloud.retrieve("ec2", "describe_route_tables", "RouteTables", Filters=routed)
@@ -343,7 +343,7 @@ def _associate(cloud: Cloud, subnet: str, table: str) -> None:
         cloud.once_visible(cloud.ec2.associate_route_table, SubnetId=subnet, RouteTableId=table)
 
 
-def _delete_route_table(cloud: Cloud, found: Found) -> None:
+def _delete_route_table(cloud: AwsClient, found: Found) -> None:
     for association in found.attributes["associations"].values():
         cloud.once_unused(cloud.ec2.disassociate_route_table, AssociationId=association)
     cloud.once_unused(cloud.ec2.delete_route_table, RouteTableId=found.id)
@@ -352,12 +352,12 @@ def _delete_route_table(cloud: Cloud, found: Found) -> None:
 # Security groups
 
 
-def _security_groups(cloud: Cloud) -> Iterator[Found]:
+def _security_groups(cloud: AwsClient) -> Iterator[Found]:
     for key, group in _described(cloud, "describe_security_groups", "SecurityGroups"):
         yield Found(Address("security_group", key), group["GroupId"], security_group_properties(cloud, group))
 
 
-def security_group_properties(cloud: Cloud, group: Mapping[str, Any]) -> Properties:
+def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Properties:
     """A security group as AWS describes it, in comparable form."""
     return {
         "vpc": group["VpcId"],
@@ -396,7 +396,7 @@ def _permission(group_id: str, rule: Rule) -> dict[str, Any]:
     return {**permission, "IpRanges": [{"CidrIp": source}]}
 
 
-def _create_security_group(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_security_group(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     group_id = cloud.create(
         "ec2",
         "create_security_group",
@@ -411,7 +411,7 @@ def _create_security_group(cloud: Cloud, address: Address, properties: Propertie
     return found
 
 
-def _update_security_group(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_security_group(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     for direction in ("ingress", "egress"):
         if direction in changed:
             before, after = found.properties[direction], properties[direction]
@@ -421,13 +421,13 @@ def _update_security_group(cloud: Cloud, found: Found, properties: Properties, c
         _update_tags(cloud, found, properties)
 
 
-def _change_rules(cloud: Cloud, operation: str, group_id: str, rules: frozenset[Rule]) -> None:
+def _change_rules(cloud: AwsClient, operation: str, group_id: str, rules: frozenset[Rule]) -> None:
     if rules:
         permissions = [_permission(group_id, rule) for rule in sorted(rules)]
         cloud.once_visible(getattr(cloud.ec2, operation), GroupId=group_id, IpPermissions=permissions)
 
 
-def _delete_security_group(cloud: Cloud, found: Found) -> None:
+def _delete_security_group(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.ec2.delete_security_group, GroupId=found.id)
 
 
@@ -437,7 +437,7 @@ def _delete_security_group(cloud: Cloud, found: Found) -> None:
 ENDPOINTS_GONE = ("deleted", "deleting", "expired", "failed", "rejected")
 
 
-def _vpc_endpoints(cloud: Cloud) -> Iterator[Found]:
+def _vpc_endpoints(cloud: AwsClient) -> Iterator[Found]:
     for key, endpoint in _described(cloud, "describe_vpc_endpoints", "VpcEndpoints"):
         if endpoint_is_gone(endpoint):
             continue
@@ -458,7 +458,7 @@ def _vpc_endpoints(cloud: Cloud) -> Iterator[Found]:
         )
 
 
-def _create_vpc_endpoint(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_vpc_endpoint(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     arguments: dict[str, Any]
     if properties["type"] == "Gateway":
         arguments = {"RouteTableIds": sorted(properties["route_tables"])}
@@ -480,7 +480,7 @@ def _create_vpc_endpoint(cloud: Cloud, address: Address, properties: Properties)
     return Found(address, endpoint["VpcEndpointId"], properties)
 
 
-def _update_vpc_endpoint(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_vpc_endpoint(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     """An endpoint that an earlier run left pending needs no call: it is waited for."""
     change: dict[str, Any] = {}
     for name, field in (("route_tables", "RouteTableIds"), ("subnets", "SubnetIds"), ("security_groups", "SecurityGroupIds")):
@@ -497,12 +497,12 @@ def _update_vpc_endpoint(cloud: Cloud, found: Found, properties: Properties, cha
         _update_tags(cloud, found, properties)
 
 
-def _settle_vpc_endpoint(cloud: Cloud, found: Found) -> Found:
+def _settle_vpc_endpoint(cloud: AwsClient, found: Found) -> Found:
     def available() -> Found | None:
         endpoint = cloud.once_visible(cloud.ec2.describe_vpc_endpoints, VpcEndpointIds=[found.id])["VpcEndpoints"][0]
         state = _endpoint_state(endpoint)
         if state not in ("pending", "available"):
-            raise CloudError(f"The endpoint {found.id} is {state}: {endpoint.get('LastError', {}).get('Message', 'AWS gives no reason')}")
+            raise ClusterError(f"The endpoint {found.id} is {state}: {endpoint.get('LastError', {}).get('Message', 'AWS gives no reason')}")
         return found if state == "available" else None
 
     return cloud.wait_until(f"Endpoint {found.id}", available)
@@ -519,11 +519,11 @@ def _endpoint_state(endpoint: Mapping[str, Any]) -> str:
     return "available" if state == "partial" else str(state)
 
 
-def _delete_vpc_endpoint(cloud: Cloud, found: Found) -> None:
+def _delete_vpc_endpoint(cloud: AwsClient, found: Found) -> None:
     failed = cloud.ec2.delete_vpc_endpoints(VpcEndpointIds=[found.id]).get("Unsuccessful", [])
     errors = [item["Error"] for item in failed if not item["Error"]["Code"].endswith("NotFound")]
     if errors:
-        raise CloudError(f"{found.address}: {errors[0]['Message']}")
+        raise ClusterError(f"{found.address}: {errors[0]['Message']}")
 
     def gone() -> bool:
         filters = [{"Name": "vpc-endpoint-id", "Values": [found.id]}]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, CloudError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 
@@ -36,7 +36,7 @@ def zones(request: Request, found: Sequence[Found]) -> list[str]:
     if instance_type:
         offered &= offering(cloud, instance_type)
     if not offered:
-        raise CloudError(f"instance_type: {instance_type} is not offered in {cloud.region}.")
+        raise ClusterError(f"instance_type: {instance_type} is not offered in {cloud.region}.")
     return sorted({min(offered)} | asked)
 
 
@@ -49,7 +49,7 @@ def _of_alternatives(request: Request) -> set[str]:
     return {way["zone"] for way in ways if way.get("zone")} | {item["AvailabilityZone"] for item in reserved if item}
 
 
-def described_reservation(cloud: Cloud, reservation: str) -> dict[str, Any] | None:
+def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] | None:
     """A capacity reservation or block as EC2 describes it, if there is one."""
     try:
         # There is no filter for the id
@@ -61,13 +61,13 @@ def described_reservation(cloud: Cloud, reservation: str) -> dict[str, Any] | No
     return next(iter(found), None)
 
 
-def available(cloud: Cloud) -> set[str]:
+def available(cloud: AwsClient) -> set[str]:
     """The zones of the region; local and wavelength zones lack half of what a cluster needs."""
     filters = [{"Name": "zone-type", "Values": ["availability-zone"]}]
     return {zone["ZoneName"] for zone in cloud.facts("ec2", "describe_availability_zones", "AvailabilityZones", Filters=filters)}
 
 
-def offering(cloud: Cloud, instance_type: str) -> set[str]:
+def offering(cloud: AwsClient, instance_type: str) -> set[str]:
     """The zones that offer an instance type; none if there is no such type."""
     filters = [{"Name": "instance-type", "Values": [instance_type]}]
     offerings = cloud.facts(

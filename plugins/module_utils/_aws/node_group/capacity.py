@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import described_reservation, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
@@ -89,13 +89,13 @@ def is_moving(request: Request, found: Sequence[Found]) -> bool:
     return not has_nodes(found) or bool(request.options["replace_nodes"])
 
 
-def zone_of_reservation(cloud: Cloud, reservation: str | None) -> str | None:
+def zone_of_reservation(cloud: AwsClient, reservation: str | None) -> str | None:
     """The zone of a capacity reservation or block; none if there is no such reservation."""
     described = described_reservation(cloud, reservation) if reservation else None
     return described["AvailabilityZone"] if described else None
 
 
-def activity_ids(cloud: Cloud) -> frozenset[str]:
+def activity_ids(cloud: AwsClient) -> frozenset[str]:
     """The newest scaling activities of the cluster's groups: none of them belongs to what is tried next."""
     return frozenset(activity["ActivityId"] for group in groups.read(cloud) for activity in activities(cloud, group.id))
 

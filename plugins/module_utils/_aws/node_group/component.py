@@ -1,14 +1,14 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Master and workers as one lifecycle unit."""
+"""Master and workers as one component."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import IMAGE_TAG, CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import IMAGE_TAG, ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
     capacity,
     definition,
@@ -18,11 +18,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     placement,
     resources,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import CALLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.settings import node_settings
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request, Unit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Component, Request
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
@@ -42,7 +42,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     known, moving = {item.address: item for item in found}, capacity.is_moving(request, found)
 
     def tags(address: Address) -> dict[str, str]:
-        own = request.tags(definition.COMPONENT)(address)
+        own = request.tags(definition.NAME)(address)
         return {**own, IMAGE_TAG: _image_source(settings.image, known.get(address), moving)} if address.kind == "launch_template" else own
 
     stays = not moving and not capacity.is_in_use(alternative, found)
@@ -121,7 +121,7 @@ def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -
     """Numbers, addresses and replacements are for known nodes only. What is deleted goes by the groups."""
     problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
     if request.present and problems:
-        raise CloudError("\n".join(dict.fromkeys(problems)))
+        raise ClusterError("\n".join(dict.fromkeys(problems)))
 
 
-UNIT = Unit(definition.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, refuse=_refuse, foresee=_foresee)
+NODE_GROUP = Component(definition.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, refuse=_refuse, foresee=_foresee)

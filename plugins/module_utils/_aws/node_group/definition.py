@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
-COMPONENT = "nodes"
+NAME = "nodes"
 MASTER = "master"
 WORKERS = "workers"
 NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
@@ -172,7 +172,7 @@ def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable
 
 
 def user_data(config: Mapping[str, Any]) -> str:
-    """Cloud-init user data. JSON is YAML too, and its text is the same every time."""
+    """AwsClient-init user data. JSON is YAML too, and its text is the same every time."""
     return "#cloud-config\n" + json.dumps(config, indent=1, sort_keys=True) + "\n"
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, Cloud, tag_dict, tag_list
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, AwsClient, tag_dict, tag_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    COMPONENT,
     MASTER,
     MASTER_ADDRESS,
+    NAME,
     nodes,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import in_group, live_instances
@@ -28,15 +28,15 @@ def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
     return Wanted(MASTER_ADDRESS, {**associated, "tags": tags(MASTER_ADDRESS)}, after=(nodes(MASTER),) if wait else ())
 
 
-def read(cloud: Cloud) -> Iterator[Found]:
+def read(cloud: AwsClient) -> Iterator[Found]:
     """The address by its tags; whether the master has it, or another one, is told by the instances."""
     for address in cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters()):
-        if tag_dict(address["Tags"]).get(COMPONENT_TAG) == COMPONENT:
+        if tag_dict(address["Tags"]).get(COMPONENT_TAG) == NAME:
             tags = cloud.comparable_tags(address["Tags"])
             yield Found(MASTER_ADDRESS, address["AllocationId"], {"tags": tags}, {"address": address["PublicIp"]})
 
 
-def _create(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     allocated = cloud.create(
         "ec2", "allocate_address", Domain="vpc", TagSpecifications=[{"ResourceType": "elastic-ip", "Tags": tag_list(properties["tags"])}]
     )
@@ -46,14 +46,14 @@ def _create(cloud: Cloud, address: Address, properties: Properties) -> Found:
     return found
 
 
-def _update(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     if "tags" in changed:
         cloud.ec2.create_tags(Resources=[found.id], Tags=tag_list(properties["tags"]))
     if "master_is_public" in changed:
         _associate(cloud, found.id)
 
 
-def _associate(cloud: Cloud, allocation_id: str) -> None:
+def _associate(cloud: AwsClient, allocation_id: str) -> None:
     """Gives the address to the master, unless that one was launched with one."""
     for instance in in_group(cloud, live_instances(cloud), MASTER):
         if not instance.get("PublicIpAddress"):
@@ -66,7 +66,7 @@ def _associate(cloud: Cloud, allocation_id: str) -> None:
             )
 
 
-def _delete(cloud: Cloud, found: Found) -> None:
+def _delete(cloud: AwsClient, found: Found) -> None:
     # What AWS answers while the address is still associated
     cloud.once_unused(cloud.ec2.release_address, "AuthFailure", AllocationId=found.id)
 

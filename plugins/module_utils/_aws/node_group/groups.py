@@ -12,14 +12,14 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     COMPONENT_TAG,
     KEY_TAG,
-    Cloud,
+    AwsClient,
     WaitTimeout,
     error_code,
     tag_dict,
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    COMPONENT,
+    NAME,
     NODE_TYPE_TAG,
     STORAGE_TAGS,
     SUSPENDED,
@@ -47,11 +47,11 @@ NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds; a new instance profile takes some to 
 Properties = Mapping[str, Any]
 
 
-def read(cloud: Cloud) -> Iterator[Found]:
+def read(cloud: AwsClient) -> Iterator[Found]:
     """The cluster's groups, without those that are being deleted."""
     for group in cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters()):
         tags = tag_dict(group["Tags"])
-        if tags.get(COMPONENT_TAG) != COMPONENT or group.get("Status"):
+        if tags.get(COMPONENT_TAG) != NAME or group.get("Status"):
             continue  # a status means that the group is being deleted
         if group["AutoScalingGroupName"] != group_name(cloud.cluster, tags.get(KEY_TAG, "")):
             continue  # somebody else's, whatever its tags say
@@ -86,7 +86,7 @@ def _is_foreign(process: Mapping[str, str]) -> bool:
     return process["ProcessName"] not in SUSPENDED and process.get("SuspensionReason", "").startswith("User suspended")
 
 
-def _comparable_group_tags(cloud: Cloud, tags: Mapping[str, str]) -> dict[str, str]:
+def _comparable_group_tags(cloud: AwsClient, tags: Mapping[str, str]) -> dict[str, str]:
     own = {name: tags[name] for name in (*STORAGE_TAGS, NODE_TYPE_TAG, WANTED_TAG) if name in tags}
     return {**cloud.comparable_tags(tag_list(tags)), **own}
 
@@ -103,7 +103,7 @@ def _group_tags(name: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def _create_group(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_group(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     name = properties["name"]
     create = partial(
         cloud.create,
@@ -131,7 +131,7 @@ def _template(properties: Properties) -> dict[str, str]:
     return {"LaunchTemplateId": properties["launch_template"], "Version": properties["template_version"]}
 
 
-def _once_accepted(cloud: Cloud, name: str, call: Callable[[], object]) -> None:
+def _once_accepted(cloud: AwsClient, name: str, call: Callable[[], object]) -> None:
     """Makes a call again while AWS has not seen what the group is made of."""
     refusals: list[Exception] = []
 
@@ -161,7 +161,7 @@ def _not_yet_accepted(error: Exception) -> bool:
     return error_code(error) == "AlreadyExists" and "pending delete" in message
 
 
-def _update_group(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_group(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     settings: dict[str, Any] = {}
     if "tags" in changed:
         _change_tags(cloud, found, properties["tags"], inherited=True)
@@ -185,7 +185,7 @@ def _update_group(cloud: Cloud, found: Found, properties: Properties, changed: f
         _change_tags(cloud, found, properties["tags"], inherited=False)
 
 
-def _change_tags(cloud: Cloud, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
+def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
     """Changes those tags that new nodes inherit, or the others."""
     before, after = (
         {name: value for name, value in each.items() if (name != WANTED_TAG) is inherited} for each in (found.properties["tags"], tags)
@@ -197,14 +197,14 @@ def _change_tags(cloud: Cloud, found: Found, tags: Mapping[str, str], *, inherit
             call(Tags=_group_tags(found.id, changed))
 
 
-def _suspend(cloud: Cloud, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
+def _suspend(cloud: AwsClient, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
     """Suspends what is to be; resumes what AWS itself has suspended."""
     for call, processes in ((cloud.autoscaling.suspend_processes, after - before), (cloud.autoscaling.resume_processes, before - after)):
         if processes:
             call(AutoScalingGroupName=name, ScalingProcesses=sorted(processes))
 
 
-def _remove_highest_numbers(cloud: Cloud, found: Found, properties: Properties) -> None:
+def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properties) -> None:
     """Ends the surplus nodes with the highest numbers; left to itself AWS would choose by age and zone."""
     in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
     surplus = max(len(in_group) - properties["size"], 0)
@@ -220,7 +220,7 @@ def _remove_highest_numbers(cloud: Cloud, found: Found, properties: Properties) 
         end(cloud, instance_id, replaced=False)
 
 
-def _delete_group(cloud: Cloud, found: Found) -> None:
+def _delete_group(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.autoscaling.delete_auto_scaling_group, AutoScalingGroupName=found.id, ForceDelete=True)
 
     def gone() -> bool:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 
 # Of what is launched for an alternative that AWS has no nodes for nothing stays
 REMOVALS = (
@@ -15,7 +15,7 @@ REMOVALS = (
     "ec2:ReleaseAddress",
 )
 
-CALLS = Calls(
+IAM_ACTIONS = IamActions(
     reads=(
         "autoscaling:DescribeAutoScalingGroups",
         "ec2:DescribeAddresses",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, CloudError, error_code, is_missing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, error_code, is_missing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import Image
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
@@ -31,7 +31,7 @@ USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
 def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
     """The image that the user names; one that was once looked up stays, so that a new release does not roll the cluster.
 
-    Raises CloudError if there is none.
+    Raises ClusterError if there is none.
     """
     options = request.options
     if not options["image_id"] and not options["image_update"]:
@@ -41,7 +41,7 @@ def choose(request: Request, found: Iterable[Found], architecture: str) -> Image
     image_id, source = _look_up(request.cloud, options, architecture)
     image = find(request.cloud, image_id)
     if not image:
-        raise CloudError(f"image_id: there is no image {image_id} in {request.cloud.region} that this account may use.")
+        raise ClusterError(f"image_id: there is no image {image_id} in {request.cloud.region} that this account may use.")
     return Image(image["ImageId"], image["RootDeviceName"], source)
 
 
@@ -55,7 +55,7 @@ def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str)
     return words[1] == options["image_os"] if options["image_os"] else words[1].startswith(UBUNTU)
 
 
-def _look_up(cloud: Cloud, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
+def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
     """The id of the image, and what it is remembered by: the words that name it, with the system that was found."""
     framework = options["image_framework"]
     if framework:
@@ -66,8 +66,8 @@ def _look_up(cloud: Cloud, options: Mapping[str, Any], architecture: str) -> tup
     return options["image_id"], options["image_id"]
 
 
-def image_of(cloud: Cloud, parameter: str) -> str:
-    """The image that a public parameter names. Raises CloudError if there is none."""
+def image_of(cloud: AwsClient, parameter: str) -> str:
+    """The image that a public parameter names. Raises ClusterError if there is none."""
     try:
         found = cloud.facts("ssm", "get_parameters", "Parameters", Names=[parameter])
     except ClientError as error:
@@ -75,14 +75,14 @@ def image_of(cloud: Cloud, parameter: str) -> str:
             raise
         found = []
     if not found:
-        raise CloudError(f"image_parameter: there is no SSM parameter {parameter} in {cloud.region}.")
+        raise ClusterError(f"image_parameter: there is no SSM parameter {parameter} in {cloud.region}.")
     return str(found[0]["Value"])
 
 
-def newest(cloud: Cloud, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
+def newest(cloud: AwsClient, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
     """The deep learning AMI with the newest version of a framework, and its operating system.
 
-    Without C(system) that of the newest Ubuntu which has this version. Raises CloudError, listing what there is, if there is none.
+    Without C(system) that of the newest Ubuntu which has this version. Raises ClusterError, listing what there is, if there is none.
     """
     path = f"{DEEP_LEARNING_IMAGES}/{architecture}"
     images = catalog(cloud.facts("ssm", "get_parameters_by_path", "Parameters", Path=path, Recursive=True))
@@ -100,7 +100,7 @@ def newest(cloud: Cloud, framework: str, system: str | None, architecture: str) 
         known.setdefault(name, []).append(os)
     listing = "; ".join(f"{name} for {', '.join(systems)}" for name, systems in known.items()) or "none"
     place = f"image_os '{system}'" if system else "Ubuntu"
-    raise CloudError(
+    raise ClusterError(
         f"image_framework: there is no deep learning AMI '{framework}' for {place} on {architecture} in {cloud.region}. There is {listing}."
     )
 
@@ -128,7 +128,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text))
 
 
-def find(cloud: Cloud, image_id: str) -> dict[str, Any] | None:
+def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
     """The image as EC2 describes it, if there is one."""
     try:
         images = cloud.facts("ec2", "describe_images", "Images", ImageIds=[image_id])

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import EFA, EFA_ONLY, PLAIN, Interface
 
 
@@ -60,13 +60,13 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
     )
 
 
-def find(cloud: Cloud, name: str) -> InstanceType | None:
+def find(cloud: AwsClient, name: str) -> InstanceType | None:
     """The instance type of that name, if the region has it."""
     filters = [{"Name": "instance-type", "Values": [name]}]
     return next((parse(item) for item in cloud.facts("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)), None)
 
 
-def with_efa(cloud: Cloud, name: str) -> list[str]:
+def with_efa(cloud: AwsClient, name: str) -> list[str]:
     """The names of the types in the family of C(name) that have an Elastic Fabric Adapter, smaller ones first."""
     filters = [
         {"Name": "instance-type", "Values": [name.split(".")[0] + ".*"]},
@@ -83,13 +83,13 @@ def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ..
     interface. Where it takes several, they are of the type without address, so that a node takes one address of its subnet and not one for
     each card: device 1 of card 0, if that card takes an adapter, and device 0 of the others, as in
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html.
-    Raises CloudError for a type of several cards whose types of interfaces EC2 does not tell.
+    Raises ClusterError for a type of several cards whose types of interfaces EC2 does not tell.
     """
     if not efa:
         return ONE_INTERFACE
     first, *others = instance_type.network_cards
     if not all(card.types for card in instance_type.network_cards):
-        raise CloudError(
+        raise ClusterError(
             f"efa: EC2 does not say which of the {len(instance_type.network_cards)} network cards of {instance_type.name} take an Elastic "
             "Fabric Adapter. Set efa: false, or choose another instance type."
         )

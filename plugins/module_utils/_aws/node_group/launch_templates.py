@@ -15,12 +15,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     COMPONENT_TAG,
     IMAGE_TAG,
     KEY_TAG,
-    Cloud,
+    AwsClient,
     tag_dict,
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import BLOCK, RESERVATION, SPOT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT, PLAIN, Interface
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME, PLAIN, Interface
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Address, Found
 
@@ -29,7 +29,7 @@ RESERVATIONS_ONLY = "capacity-reservations-only"
 Properties = Mapping[str, Any]
 
 
-def read(cloud: Cloud) -> Iterator[Found]:
+def read(cloud: AwsClient) -> Iterator[Found]:
     """The cluster's launch templates as their newest version is."""
     templates = cloud.retrieve("ec2", "describe_launch_templates", "LaunchTemplates", Filters=cloud.filters())
     with ThreadPoolExecutor(4) as pool:
@@ -41,7 +41,7 @@ def read(cloud: Cloud) -> Iterator[Found]:
         )
         for template, version in zip(templates, versions):
             tags = tag_dict(template.get("Tags", []))
-            if tags.get(COMPONENT_TAG) == COMPONENT:
+            if tags.get(COMPONENT_TAG) == NAME:
                 yield Found(
                     Address("launch_template", tags[KEY_TAG]),
                     template["LaunchTemplateId"],
@@ -163,7 +163,7 @@ def _found_market(data: Mapping[str, Any]) -> tuple[str, str]:
     return paid or (RESERVATION if reserved else ON_DEMAND), reservation
 
 
-def _create_template(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_template(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     template = cloud.ec2.create_launch_template(
         LaunchTemplateName=properties["name"],
         LaunchTemplateData=_template_data(properties),
@@ -172,7 +172,7 @@ def _create_template(cloud: Cloud, address: Address, properties: Properties) -> 
     return Found(address, template["LaunchTemplateId"], properties, {"version": str(template["LatestVersionNumber"])})
 
 
-def _update_template(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
+def _update_template(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
     attributes = dict(found.attributes)
     if changed - {"tags"}:
         # What waits until nodes are replaced stays as it is
@@ -199,11 +199,11 @@ def foresee_versions(plan: Iterable[Change], found: Iterable[Found], *, replacin
     return [replace(item, attributes={**item.attributes, "version": UNKNOWN}) if item.address in changing else item for item in found]
 
 
-def _delete_template(cloud: Cloud, found: Found) -> None:
+def _delete_template(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.ec2.delete_launch_template, LaunchTemplateId=found.id)
 
 
-def outdated(cloud: Cloud, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
+def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
     """The numbers of those nodes that the template as it is now would launch otherwise.
 
     C(launched_from) holds the launch template specification of each node as its group describes it. Versions may say the same, or

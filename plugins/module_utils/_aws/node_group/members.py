@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime, timezone
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, CloudError, WaitTimeout, tag_list
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, WaitTimeout, tag_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
@@ -36,11 +36,11 @@ END_PAUSE = 0.5  # seconds between the first two looks
 Properties = Mapping[str, Any]
 
 
-class Shortage(CloudError):
+class Shortage(ClusterError):
     """AWS does not launch the nodes that a job needs at least."""
 
 
-def live_instances(cloud: Cloud, *states: str) -> list[dict[str, Any]]:
+def live_instances(cloud: AwsClient, *states: str) -> list[dict[str, Any]]:
     """The instances of the cluster's groups in the states given, oldest first."""
     filters = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(states or ALIVE)}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
@@ -48,11 +48,11 @@ def live_instances(cloud: Cloud, *states: str) -> list[dict[str, Any]]:
     return sorted(instances, key=lambda instance: (instance["LaunchTime"], instance["InstanceId"]))
 
 
-def in_group(cloud: Cloud, instances: list[dict[str, Any]], group: str) -> list[dict[str, Any]]:
+def in_group(cloud: AwsClient, instances: list[dict[str, Any]], group: str) -> list[dict[str, Any]]:
     return [instance for instance in instances if group_of(cloud.cluster, instance) == group]
 
 
-def read(cloud: Cloud) -> Iterator[Found]:
+def read(cloud: AwsClient) -> Iterator[Found]:
     """The numbered nodes of each group, whether there is such a group or not."""
     instances = live_instances(cloud)
     # What is pending may replace what EC2 still shows
@@ -74,17 +74,17 @@ def read(cloud: Cloud) -> Iterator[Found]:
         )
 
 
-def _create_nodes(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_nodes(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     return _number_nodes(cloud, address, properties)
 
 
-def _update_nodes(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
+def _update_nodes(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
     if changed & {"outdated", "unhealthy"}:
         _replace_nodes(cloud, found, properties)
     return _number_nodes(cloud, found.address, properties)
 
 
-def _number_nodes(cloud: Cloud, address: Address, properties: Properties, gone: Collection[str] = ()) -> Found:
+def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, gone: Collection[str] = ()) -> Found:
     """Waits until the group's nodes are in service and gives a number to each that has none. Raises Shortage."""
     name, wanted = properties["group"], len(properties["numbers"])
     launches = Launches(
@@ -109,7 +109,7 @@ def _number_nodes(cloud: Cloud, address: Address, properties: Properties, gone: 
 
 
 def _in_service(
-    cloud: Cloud, name: str, launches: Launches, least: int, timeout: float, gone: Collection[str]
+    cloud: AwsClient, name: str, launches: Launches, least: int, timeout: float, gone: Collection[str]
 ) -> tuple[list[dict[str, Any]], str | None]:
     """The group's instances in service without C(gone), once it has as many as wanted. What has died is ended for good.
 
@@ -154,7 +154,7 @@ def _in_service(
         raise WaitTimeout(explain(name, launches, f"{error} ")) from error
 
 
-def end(cloud: Cloud, instance_id: str, *, replaced: bool) -> None:
+def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
     """Ends a node, whose group launches another one in its place or gets smaller by it. A node that is gone already is fine."""
     try:
         cloud.once_unused(
@@ -167,7 +167,7 @@ def end(cloud: Cloud, instance_id: str, *, replaced: bool) -> None:
             raise
 
 
-def leaving(cloud: Cloud) -> set[str]:
+def leaving(cloud: AwsClient) -> set[str]:
     """The ids of the nodes that their groups have ended, and that hold capacity, quota and placement until they are gone."""
     names = [group_name(cloud.cluster, group) for group in NODE_TYPES]
     groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=names)
@@ -175,7 +175,7 @@ def leaving(cloud: Cloud) -> set[str]:
     return ended | {instance["InstanceId"] for instance in live_instances(cloud, "shutting-down")}
 
 
-def activities(cloud: Cloud, name: str) -> list[dict[str, Any]]:
+def activities(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
     """The newest of a group's scaling activities, newest first."""
     return list(cloud.autoscaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=20)["Activities"])
 
@@ -195,12 +195,12 @@ def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[st
     ]
 
 
-def _settle_for(cloud: Cloud, name: str, size: int) -> None:
+def _settle_for(cloud: AwsClient, name: str, size: int) -> None:
     """Has the group stop trying for more; its tag still says how many are wanted."""
     cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=size, DesiredCapacity=size)
 
 
-def _replace_nodes(cloud: Cloud, found: Found, properties: Properties) -> None:
+def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> None:
     """Ends the outdated and unhealthy nodes one by one, each once its predecessor's successor is in service with its number.
 
     The first that does not come back ends the run, so that a template that cannot be launched costs one node.
@@ -215,7 +215,7 @@ def _replace_nodes(cloud: Cloud, found: Found, properties: Properties) -> None:
         _number_nodes(cloud, found.address, {**properties, "least": len(properties["numbers"])}, gone={instance_id})
 
 
-def _delete_nodes(_cloud: Cloud, _found: Found) -> None:
+def _delete_nodes(_cloud: AwsClient, _found: Found) -> None:
     """Nodes go with their group."""
 
 

@@ -11,13 +11,13 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     COMPONENT_TAG,
     KEY_TAG,
-    Cloud,
-    CloudError,
+    AwsClient,
+    ClusterError,
     error_code,
     tag_dict,
     tag_list,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT, PLACEMENT_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME, PLACEMENT_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 
@@ -34,12 +34,12 @@ def wanted(name: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
     return Wanted(PLACEMENT_GROUP, {"name": name, "strategy": STRATEGY, "tags": tags(PLACEMENT_GROUP)})
 
 
-def read(cloud: Cloud, named: str | None) -> Iterator[Found]:
+def read(cloud: AwsClient, named: str | None) -> Iterator[Found]:
     """The cluster's placement group, or the one that the user names."""
     main = False
     for group in _described(cloud, *cloud.filters()):
         tags = tag_dict(group.get("Tags", []))
-        if tags.get(COMPONENT_TAG) != COMPONENT:
+        if tags.get(COMPONENT_TAG) != NAME:
             continue
         name = group["GroupName"]
         # The cluster's own gives way to the one that is named
@@ -56,12 +56,12 @@ def read(cloud: Cloud, named: str | None) -> Iterator[Found]:
             yield Found(PLACEMENT_GROUP, named, {"name": named, "strategy": group["Strategy"]}, adopted=True)
 
 
-def _described(cloud: Cloud, *filters: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _described(cloud: AwsClient, *filters: Mapping[str, Any]) -> list[dict[str, Any]]:
     alive = {"Name": "state", "Values": ["pending", "available"]}
     return cloud.retrieve("ec2", "describe_placement_groups", "PlacementGroups", Filters=[*filters, alive])
 
 
-def _create(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     name = properties["name"]
     try:
         group = cloud.create(
@@ -78,15 +78,15 @@ def _create(cloud: Cloud, address: Address, properties: Properties) -> Found:
     return Found(address, name, properties, {"group_id": group["GroupId"]})
 
 
-def _refuse_foreign(cloud: Cloud, name: str) -> None:
+def _refuse_foreign(cloud: AwsClient, name: str) -> None:
     if not any(item.id == name for item in read(cloud, None)):
-        raise CloudError(
+        raise ClusterError(
             f"placement_group: there is a placement group {name} already that is not tagged as this cluster's. "
             f"Set placement_group: {name} to use it, or delete it."
         )
 
 
-def _settle(cloud: Cloud, found: Found) -> Found:
+def _settle(cloud: AwsClient, found: Found) -> Found:
     def available() -> bool:
         group = cloud.once_visible(cloud.ec2.describe_placement_groups, "InvalidPlacementGroup.Unknown", GroupNames=[found.id])
         return bool(group["PlacementGroups"][0]["State"] == "available")
@@ -95,11 +95,11 @@ def _settle(cloud: Cloud, found: Found) -> Found:
     return found
 
 
-def _update(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
+def _update(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
     cloud.ec2.create_tags(Resources=[found.attributes["group_id"]], Tags=tag_list(properties["tags"]))
 
 
-def _delete(cloud: Cloud, found: Found) -> None:
+def _delete(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.ec2.delete_placement_group, GroupName=found.id)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, together
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, together
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
     elastic_ip,
     groups,
@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 KINDS = (placement.KIND, launch_templates.KIND, groups.KIND, members.KIND, elastic_ip.KIND)
 
 
-def read(cloud: Cloud, placement_group: str | None = None) -> list[Found]:
+def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
     """The cluster's launch templates, groups, the nodes that have a number, and what only they use."""
     found = together(
         [

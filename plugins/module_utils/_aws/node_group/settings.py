@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, groups, images, instance_types
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
     FILE_SYSTEM_TLS_TAG,
@@ -23,11 +23,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 
 
 def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:
-    """What all nodes have in common. Raises CloudError for an instance type or an image that does not exist."""
+    """What all nodes have in common. Raises ClusterError for an instance type or an image that does not exist."""
     options = request.options
     instance_type = instance_types.find(request.cloud, alternative.instance_type)
     if instance_type is None:
-        raise CloudError(f"instance_type: there is no {alternative.instance_type} in {request.cloud.region}.")
+        raise ClusterError(f"instance_type: there is no {alternative.instance_type} in {request.cloud.region}.")
     return NodeSettings(
         instance_type=instance_type.name,
         image=images.choose(request, found, instance_type.architecture),

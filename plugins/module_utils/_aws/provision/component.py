@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What every lifecycle unit (network, file system, instance role, nodes) offers to the modules that provision."""
+"""What every component (network, file system, instance role, nodes) offers to the modules that provision."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 
@@ -34,11 +34,11 @@ class Alternative:
 class Request:
     """What a module was asked to do, and the account to do it in.
 
-    C(options) are the module's parameters: a module of one unit lacks those of the others. C(components) are the units
-    that the module manages; everything else it only reads.
+    C(options) are the module's parameters: a module of one component lacks those of the others. C(components) are the names
+    of the components that the module manages; everything else it only reads.
     """
 
-    cloud: Cloud
+    cloud: AwsClient
     options: Mapping[str, Any]
     components: frozenset[str] = frozenset()
     chosen: Alternative | None = None
@@ -61,7 +61,7 @@ class Request:
         return component in self.components
 
     def tags(self, component: str) -> Callable[[Address], dict[str, str]]:
-        """The tags of a unit's resources by their address."""
+        """The tags of a component's resources by their address."""
         cluster = self.cloud.cluster
 
         def tags(address: Address) -> dict[str, str]:
@@ -83,19 +83,19 @@ def _nothing(_request: Request, _plan: Sequence[Change], _found: Sequence[Found]
 
 
 @dataclass(frozen=True)
-class Unit:
-    """One lifecycle unit.
+class Component:
+    """What a module manages as a whole: a network, a file system, the nodes.
 
     C(read(request, network)) returns what exists of it, given what was found of the network. C(wanted(request, found)) describes what
     should be. C(keeps(request, found)) tells of a resource that is not wanted whether it stays all the same.
-    C(refuse(request, plan, found)) raises CloudError for a plan that would do harm. C(foresee(request, plan, found)) returns what was
+    C(refuse(request, plan, found)) raises ClusterError for a plan that would do harm. C(foresee(request, plan, found)) returns what was
     found with what the plan makes of it elsewhere: nodes are outdated as soon as their template changes.
-    C(calls) are the calls to AWS that all of this takes.
+    C(iam_actions) are the permissions that all of this needs.
     """
 
-    component: str
+    name: str
     kinds: tuple[Kind, ...]
-    calls: Calls
+    iam_actions: IamActions
     read: Callable[[Request, Sequence[Found]], list[Found]]
     wanted: Callable[[Request, Sequence[Found]], Iterable[Wanted]]
     keeps: Callable[[Request, Found], bool] = _never

@@ -16,20 +16,20 @@ from typing import Any, NoReturn
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     AnsibleAWSModule,
-    Cloud,
-    CloudError,
+    AwsClient,
+    ClusterError,
     Interrupted,
     WaitTimeout,
     error_code,
     fail,
     worth_another_look,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import UNIT as INSTANCE_ROLE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import INSTANCE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import addresses, leftovers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import definition as network_definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import UNIT as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, members
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import UNIT as NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
     WORKERS,
     auto_scaling_group,
@@ -55,11 +55,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
     printable,
     references,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Alternative, Request, Unit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Alternative, Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition as file_system_definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.component import UNIT as FILE_SYSTEM
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.component import EFS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition as lustre_definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import UNIT as LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import LUSTRE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Finding, Level, find_all
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
@@ -69,7 +69,7 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-ALL_UNITS = (NETWORK, FILE_SYSTEM, LUSTRE, INSTANCE_ROLE, NODES)
+ALL_COMPONENTS = (NETWORK, EFS, LUSTRE, INSTANCE_ROLE, NODE_GROUP)
 # What AWS bills as long as it is there, whether nodes use it or not
 BILLED = {
     "elastic_ip": "elastic IP address",
@@ -80,28 +80,28 @@ BILLED = {
 }
 DESTROY = "ansible-playbook deeplearning.cluster.destroy, file systems with -e provision_delete_data=true."
 DATA = (file_system_definition.FILE_SYSTEM.kind, lustre_definition.LUSTRE.kind)
-KINDS = {kind.name: kind for unit in ALL_UNITS for kind in unit.kinds}
+KINDS = {kind.name: kind for component in ALL_COMPONENTS for kind in component.kinds}
 LOOKS = 3  # at AWS, when it is not as it seemed
 LOOK_AGAIN_AFTER = 3  # seconds, within which AWS shows what it has just made
 SWEEP_TIMEOUT = 30  # seconds for which AWS may show what is gone
-UNIT_OF_KIND = {kind.name: unit for unit in ALL_UNITS for kind in unit.kinds}
+COMPONENT_OF_KIND = {kind.name: component for component in ALL_COMPONENTS for kind in component.kinds}
 
 
-def run(argument_spec: Mapping[str, Any], units: Sequence[Unit], *, only_validate: bool = False) -> None:
-    """The main function of a module that provisions C(units); of the nodes only one group if it has the option C(group).
+def run(argument_spec: Mapping[str, Any], components: Sequence[Component], *, only_validate: bool = False) -> None:
+    """The main function of a module that provisions C(components); of the nodes only one group if it has the option C(group).
 
     With C(only_validate) it asks the validators and nothing more.
     """
     module = AnsibleAWSModule(argument_spec=dict(argument_spec), supports_check_mode=True, mutually_exclusive=_exclusive(argument_spec))
     try:
-        provisioning = Provisioning(module, units)
+        provisioning = Provisioning(module, components)
         with interruptible(provisioning.request.cloud):
             if only_validate:
                 provisioning.validate()
             provisioning.run()
     except Interrupted:
         provisioning.fail_interrupted()
-    except (CloudError, ForbiddenChange, addresses.AddressPlanError, BotoCoreError, ClientError) as error:
+    except (ClusterError, ForbiddenChange, addresses.AddressPlanError, BotoCoreError, ClientError) as error:
         fail(module, error)
 
 
@@ -111,7 +111,7 @@ def _exclusive(argument_spec: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 @contextlib.contextmanager
-def interruptible(cloud: Cloud) -> Iterator[None]:
+def interruptible(cloud: AwsClient) -> Iterator[None]:
     """Within this, the first SIGINT or SIGTERM lets calls to AWS end and starts no others. The second one ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -136,11 +136,11 @@ def interruptible(cloud: Cloud) -> Iterator[None]:
 
 def read_all(request: Request) -> list[Found]:
     """Everything of the cluster that exists, and what it adopts."""
-    with ThreadPoolExecutor(len(ALL_UNITS)) as pool:
+    with ThreadPoolExecutor(len(ALL_COMPONENTS)) as pool:
         network = pool.submit(NETWORK.read, request, ())
-        others = [pool.submit(unit.read, request, ()) for unit in (INSTANCE_ROLE, NODES)]
+        others = [pool.submit(component.read, request, ()) for component in (INSTANCE_ROLE, NODE_GROUP)]
         found = network.result()
-        others += [pool.submit(unit.read, request, tuple(found)) for unit in (FILE_SYSTEM, LUSTRE)]
+        others += [pool.submit(component.read, request, tuple(found)) for component in (EFS, LUSTRE)]
         for other in others:
             found += other.result()
     return found
@@ -149,14 +149,14 @@ def read_all(request: Request) -> list[Found]:
 class Provisioning:
     """One run of one module."""
 
-    def __init__(self, module: AnsibleAWSModule, units: Sequence[Unit]) -> None:
-        self.module, self.units = module, units
+    def __init__(self, module: AnsibleAWSModule, components: Sequence[Component]) -> None:
+        self.module, self.components = module, components
         options = {**module.params, "tags": {name: str(value) for name, value in module.params["tags"].items()}}
         findings = list(rules.cluster_name(options["cluster"]))
         if findings:
-            raise CloudError(" ".join(findings))
-        cloud = Cloud(module, options["cluster"], wait_timeout=options["wait_timeout"], tags=options["tags"])
-        self.request = Request(cloud, options, frozenset(unit.component for unit in units))
+            raise ClusterError(" ".join(findings))
+        cloud = AwsClient(module, options["cluster"], wait_timeout=options["wait_timeout"], tags=options["tags"])
+        self.request = Request(cloud, options, frozenset(component.name for component in components))
         self._before, self._applied = list[Found](), list[Change]()
 
     def run(self) -> None:
@@ -169,7 +169,7 @@ class Provisioning:
 
     def _make(self, before: Sequence[Found]) -> NoReturn:
         """Brings the cluster to what is wanted, with the first alternative of which AWS has enough nodes."""
-        ways = capacity.choices(self.request, before) if NODES in self.units else [None]
+        ways = capacity.choices(self.request, before) if NODE_GROUP in self.components else [None]
         found, applied, shortages = before, list[Change](), list[str]()
         request = self.request
         for way in ways:
@@ -199,20 +199,20 @@ class Provisioning:
         bill = _bill(before, applied)
         if bill:
             message += f"{bill} Run again when AWS may have nodes, or delete them with {DESTROY}"
-        fail(self.module, CloudError(message), changed=bool(applied), changes=[change.describe() for change in applied])
+        fail(self.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
     def _plan(self, request: Request, found: Sequence[Found]) -> tuple[list[Change], list[Change]]:
-        """The changes to apply, and those that wait until nodes may be replaced. Raises CloudError for what would do harm."""
-        wanted = [item for unit in self.units for item in unit.wanted(request, found)]
+        """The changes to apply, and those that wait until nodes may be replaced. Raises ClusterError for what would do harm."""
+        wanted = [item for component in self.components for item in component.wanted(request, found)]
         plan = make_plan(wanted, found, KINDS, keep=self._keeper(found))
         foreseen = found
-        for unit in self.units:
-            foreseen = unit.foresee(request, plan, foreseen)
+        for component in self.components:
+            foreseen = component.foresee(request, plan, foreseen)
         plan = make_plan(wanted, foreseen, KINDS, keep=self._keeper(found))
         self._refuse_missing(wanted, found)
-        for unit in self.units:
-            unit.refuse(request, plan, found)
-        return (plan, []) if NODES not in self.units or capacity.is_moving(request, found) else split_replacing(plan, KINDS)
+        for component in self.components:
+            component.refuse(request, plan, found)
+        return (plan, []) if NODE_GROUP not in self.components or capacity.is_moving(request, found) else split_replacing(plan, KINDS)
 
     def _plan_now(self, request: Request, found: Sequence[Found]) -> list[Change]:
         return self._plan(request, found)[0]
@@ -220,8 +220,8 @@ class Provisioning:
     def _plan_deletion(self, found: Sequence[Found]) -> list[Change]:
         plan = make_plan([], found, KINDS, keep=self._keeper(found))
         self._refuse_used(plan, found)
-        for unit in self.units:
-            unit.refuse(self.request, plan, found)
+        for component in self.components:
+            component.refuse(self.request, plan, found)
         return plan
 
     def _delete(self, found: Sequence[Found]) -> NoReturn:
@@ -233,7 +233,7 @@ class Provisioning:
         except ApplyError as error:
             self._fail_applying(error, error.applied, self._in_the_way(error, found))
         data = [item.id for item in after if item.address.kind in DATA and not item.adopted]
-        self._exit(changes, found=after, kept=data, left=self._leftovers(changes) if self.units == ALL_UNITS else ())
+        self._exit(changes, found=after, kept=data, left=self._leftovers(changes) if self.components == ALL_COMPONENTS else ())
 
     def _converge(self, make: Callable[[Sequence[Found]], list[Change]], found: Sequence[Found]) -> tuple[list[Change], list[Found]]:
         """Applies the plan that C(make) makes; when AWS is not as it seemed, looks at it again and goes on from there. Raises ApplyError.
@@ -321,7 +321,7 @@ class Provisioning:
 
     def _change_groups(self, make: Callable[[Sequence[Found]], list[Change]], shortages: Sequence[str]) -> None:
         try:
-            self._converge(make, NODES.read(self.request, ()))
+            self._converge(make, NODE_GROUP.read(self.request, ()))
         except ApplyError as error:
             self._fail_applying(error, error.applied, "".join(f" Before that: {shortage}" for shortage in shortages))
 
@@ -393,21 +393,21 @@ class Provisioning:
 
     def _keeps(self, item: Found) -> bool:
         """Whether a resource that is not wanted stays all the same."""
-        unit = UNIT_OF_KIND[item.address.kind]
-        return unit not in self.units or unit.keeps(self.request, item)
+        component = COMPONENT_OF_KIND[item.address.kind]
+        return component not in self.components or component.keeps(self.request, item)
 
     def _refuse_missing(self, wanted: Sequence[Wanted], found: Sequence[Found]) -> None:
         """What this module's resources refer to must exist, unless this is only a prediction."""
         known = {item.address for item in wanted} | {item.address for item in found}
         missing = sorted({str(address) for item in wanted for address in references(item.properties) if address not in known})
         if missing and not self.module.check_mode:
-            raise CloudError(
+            raise ClusterError(
                 f"The cluster {self.request.cloud.cluster} has no {', '.join(missing)} yet. Create its network, file system and role first."
             )
 
     def _refuse_used(self, plan: Sequence[Change], found: Sequence[Found]) -> None:
-        """What other units still build on stays."""
-        managed = {kind.name for unit in self.units for kind in unit.kinds}
+        """What other components still build on stays."""
+        managed = {kind.name for component in self.components for kind in component.kinds}
         users = {
             str(item.address)
             for change in plan
@@ -415,12 +415,12 @@ class Provisioning:
             if item.address.kind in set(KINDS[change.address.kind].deleted_after) - managed and not item.adopted
         }
         if users:
-            raise CloudError(f"Still in use by {', '.join(sorted(users))} of cluster {self.request.cloud.cluster}. Delete those first.")
+            raise ClusterError(f"Still in use by {', '.join(sorted(users))} of cluster {self.request.cloud.cluster}. Delete those first.")
 
     def _fail_applying(self, error: ApplyError, applied: Sequence[Change], more: str = "") -> NoReturn:
         if self.request.cloud.interruption.is_set():
             raise Interrupted from error
-        message = CloudError(f"{str(error).rstrip('.')}.{more} {_so_far(applied)}")
+        message = ClusterError(f"{str(error).rstrip('.')}.{more} {_so_far(applied)}")
         fail(self.module, message, changed=bool(applied), changes=[change.describe() for change in applied])
 
     def fail_interrupted(self) -> NoReturn:
@@ -431,7 +431,7 @@ class Provisioning:
         if self.request.present and costs:
             message += f"{costs} To end that, delete the cluster with {DESTROY}"
         cloud.progress(f"Cluster {cloud.cluster}: {message}")
-        fail(self.module, CloudError(message), changed=bool(applied), changes=[change.describe() for change in applied])
+        fail(self.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
 
 def _so_far(applied: Iterable[Change]) -> str:

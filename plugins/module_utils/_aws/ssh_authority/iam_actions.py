@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 
 # The policy of a new key lets its creator schedule the deletion. For those who destroy the cluster, IAM allows it.
-CALLS = Calls(
+IAM_ACTIONS = IamActions(
     reads=("kms:DescribeKey",),
     present=("kms:CreateAlias", "kms:CreateKey", "sts:GetCallerIdentity"),
     absent=("kms:DeleteAlias", "kms:ScheduleKeyDeletion"),

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    Cloud,
-    CloudError,
+    AwsClient,
+    ClusterError,
     error_code,
     is_missing,
     worth_another_look,
@@ -107,18 +107,18 @@ def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
     }
 
 
-def usable(cloud: Cloud, key_id: str) -> str:
-    """Return the ARN of the key that an id, an ARN or an alias names. Raises CloudError when it cannot encrypt."""
+def usable(cloud: AwsClient, key_id: str) -> str:
+    """Return the ARN of the key that an id, an ARN or an alias names. Raises ClusterError when it cannot encrypt."""
     key = _describe(cloud, key_id)
     if key is None:
-        raise CloudError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Give the id, ARN or alias (alias/NAME) of one.")
+        raise ClusterError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Give the id, ARN or alias (alias/NAME) of one.")
     if key["KeyState"] != "Enabled" or key.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":
         state = key["KeyState"] if key["KeyState"] != "Enabled" else f"of kind {key['KeySpec']}"
-        raise CloudError(f"kms_key_id: {key['Arn']} is {state}. Give a symmetric key that is enabled.")
+        raise ClusterError(f"kms_key_id: {key['Arn']} is {state}. Give a symmetric key that is enabled.")
     return str(key["Arn"])
 
 
-def is_same(cloud: Cloud, stored: str, arn: str) -> bool:
+def is_same(cloud: AwsClient, stored: str, arn: str) -> bool:
     """Return whether a parameter's key, which may be named in any way, is that of the ARN, or the account's own key for SSM."""
     if SERVICE_KEY in (stored, arn):
         return stored == arn
@@ -128,36 +128,36 @@ def is_same(cloud: Cloud, stored: str, arn: str) -> bool:
     return key is not None and key["Arn"] == arn
 
 
-def find(cloud: Cloud) -> str | None:
-    """Return the ARN of the key that the collection created for the cluster. Raises CloudError if its alias is another key's."""
+def find(cloud: AwsClient) -> str | None:
+    """Return the ARN of the key that the collection created for the cluster. Raises ClusterError if its alias is another key's."""
     name = alias(cloud.cluster)
     key = _describe(cloud, name)
     if key is None:
         return None
     if not _is_own(cloud, key):
         wanted = description(cloud.cluster)
-        raise CloudError(
+        raise ClusterError(
             f"create_kms_key: {name} is the alias of {key['Arn']}, whose description is not '{wanted}'. Give it another alias."
         )
     if key["KeyState"] != "Enabled":
-        raise CloudError(
+        raise ClusterError(
             f"create_kms_key: {key['Arn']}, the key of {name}, is {key['KeyState']}. "
             "Enable it, or delete the alias to have another one created."
         )
     return str(key["Arn"])
 
 
-def find_own(cloud: Cloud) -> str | None:
+def find_own(cloud: AwsClient) -> str | None:
     """Return the ARN of the key that the collection created for the cluster, if there is one, whatever its state."""
     key = _describe(cloud, alias(cloud.cluster))
     return str(key["Arn"]) if key and _is_own(cloud, key) else None
 
 
-def _is_own(cloud: Cloud, key: Mapping[str, Any]) -> bool:
+def _is_own(cloud: AwsClient, key: Mapping[str, Any]) -> bool:
     return bool(key.get("Description") == description(cloud.cluster))
 
 
-def create(cloud: Cloud) -> str:
+def create(cloud: AwsClient) -> str:
     """Create a key with its alias and return its ARN."""
     caller = cloud.client("sts").get_caller_identity()["Arn"]
     try:
@@ -172,7 +172,7 @@ def create(cloud: Cloud) -> str:
     except (BotoCoreError, ClientError) as error:
         if not worth_another_look(error):
             raise
-        raise CloudError(
+        raise ClusterError(
             f"create_kms_key: no answer says whether AWS has created the key: {error}. If there is a customer managed key with the "
             f'description "{description(cloud.cluster)}" and without an alias, delete it, because it costs money. Then run again.'
         ) from error
@@ -185,12 +185,12 @@ def create(cloud: Cloud) -> str:
         # Botocore calls again when the answer to the first call is lost
         if error_code(error) == "AlreadyExistsException" and find(cloud) == arn:
             return arn
-        raise CloudError(f"create_kms_key: {arn} was created and could not be named {name}: {error}. {_discard(cloud, arn)}") from error
+        raise ClusterError(f"create_kms_key: {arn} was created and could not be named {name}: {error}. {_discard(cloud, arn)}") from error
     cloud.created.add(arn)
     return arn
 
 
-def _discard(cloud: Cloud, arn: str) -> str:
+def _discard(cloud: AwsClient, arn: str) -> str:
     """Schedule the deletion of a key that nobody would find again without its alias, and say so."""
     try:
         _schedule_deletion(cloud, arn)
@@ -199,7 +199,7 @@ def _discard(cloud: Cloud, arn: str) -> str:
     return f"The key is deleted in {WAITING_PERIOD} days. Put that right, and run again."
 
 
-def delete(cloud: Cloud, arn: str) -> None:
+def delete(cloud: AwsClient, arn: str) -> None:
     """Schedule the deletion of the key, and free its alias for a new cluster of the same name.
 
     The alias goes last: by it IAM allows the deletion, and a run that was interrupted between the two finds the key again.
@@ -212,11 +212,11 @@ def delete(cloud: Cloud, arn: str) -> None:
     cloud.once_unused(cloud.client("kms").delete_alias, AliasName=alias(cloud.cluster))
 
 
-def _schedule_deletion(cloud: Cloud, arn: str) -> None:
+def _schedule_deletion(cloud: AwsClient, arn: str) -> None:
     cloud.client("kms").schedule_key_deletion(KeyId=arn.rpartition("/")[2], PendingWindowInDays=WAITING_PERIOD)
 
 
-def _describe(cloud: Cloud, key_id: str) -> dict[str, Any] | None:
+def _describe(cloud: AwsClient, key_id: str) -> dict[str, Any] | None:
     try:
         return dict(cloud.client("kms").describe_key(KeyId=key_id)["KeyMetadata"])
     except ClientError as error:

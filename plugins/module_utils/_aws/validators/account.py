@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, CloudError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import UNIT as NETWORK_UNIT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import COMPONENT as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK as NETWORK_UNIT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import UNIT as NODES_UNIT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT as NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP as NODES_UNIT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, MASTER_ADDRESS, numbers
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import group_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
@@ -45,7 +45,7 @@ class Quota(NamedTuple):
     value: float
 
 
-def quotas(cloud: Cloud, service: str) -> list[Quota] | None:
+def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
     """The account's quotas for a service; none if they may not be listed, or not from here, as in a VPC without a way out."""
     try:
         listed = cloud.facts("service-quotas", "list_service_quotas", "Quotas", ServiceCode=service)
@@ -73,7 +73,7 @@ def vcpu_quota(instance_type: str, market: str, known: Iterable[Quota]) -> Quota
     return max(matching)[1] if matching else None
 
 
-def vcpu_shortfall(cloud: Cloud, instance_type: str, market: str, count: int) -> str | None:
+def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int) -> str | None:
     """What is missing for C(count) instances in a cluster that has none yet; nothing if they fit, or no quota says otherwise."""
     known = quotas(cloud, "ec2") or []
     quota = vcpu_quota(instance_type, market, known) if market in VCPU_QUOTAS else None
@@ -97,7 +97,7 @@ def vcpu_shortfall(cloud: Cloud, instance_type: str, market: str, count: int) ->
     )
 
 
-def _others(cloud: Cloud) -> Iterator[dict[str, Any]]:
+def _others(cloud: AwsClient) -> Iterator[dict[str, Any]]:
     """The account's instances that are not of this cluster."""
     states = {"Name": "instance-state-name", "Values": list(ALIVE)}
     for reservation in cloud.facts("ec2", "describe_instances", "Reservations", Filters=[states]):
@@ -106,7 +106,7 @@ def _others(cloud: Cloud) -> Iterator[dict[str, Any]]:
                 yield instance
 
 
-def _vcpus(cloud: Cloud, names: Iterable[str]) -> dict[str, int]:
+def _vcpus(cloud: AwsClient, names: Iterable[str]) -> dict[str, int]:
     filters = [{"Name": "instance-type", "Values": sorted(names)}]
     described = cloud.facts("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)
     return {item["InstanceType"]: item["VCpuInfo"]["DefaultVCpus"] for item in described}
@@ -121,13 +121,13 @@ class QuotaValidator(Validator):
         """How much of it the run will take up. None where the definition cannot be planned, of which other validators tell."""
         try:
             return self._needed(request, found)
-        except (CloudError, ValueError):
+        except (ClusterError, ValueError):
             return 0
 
     def _needed(self, request: Request, found: Sequence[Found]) -> int:
         raise NotImplementedError
 
-    def _exceeded(self, cloud: Cloud, code: str, used: int, needed: int) -> str | None:
+    def _exceeded(self, cloud: AwsClient, code: str, used: int, needed: int) -> str | None:
         """How far the account is, as the middle of a sentence, if the quota does not suffice."""
         quota = next((item for item in quotas(cloud, self.service) or [] if item.code == code), None)
         if not quota or used + needed <= quota.value:

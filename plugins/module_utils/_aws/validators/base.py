@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 
@@ -38,7 +38,7 @@ class Validator:
     """One question about a definition and the account that it is for.
 
     C(check) yields one message for everything that is wrong. It only reads, and yields nothing where another validator
-    already speaks, for example about an option that does not parse or an id that does not exist. It raises CloudError where
+    already speaks, for example about an option that does not parse or an id that does not exist. It raises ClusterError where
     it cannot tell, which counts if no other one finds the reason. It is asked when the module manages one of C(components).
     """
 
@@ -54,12 +54,12 @@ def find_all(validators: Iterable[Validator], request: Request, found: Sequence[
     """What all validators that this request concerns find, errors first; those whose names are suppressed are not asked."""
     ignored = set(suppressed)
     asked = [item for item in validators if item.name not in ignored and item.components & request.components]
-    unanswered: list[CloudError] = []
+    unanswered: list[ClusterError] = []
 
     def answer(item: Validator) -> list[Finding]:
         try:
             return [Finding(item.name, item.level, message) for message in item.check(request, found)]
-        except CloudError as error:
+        except ClusterError as error:
             unanswered.append(error)
             return []
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.resources import COMPONENT as INSTANCE_ROLE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT as NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.resources import NAME as INSTANCE_ROLE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
@@ -86,7 +86,7 @@ class AuthorityReadable(Validator):
             )
 
 
-def _reads_authority(cloud: Cloud, role: str) -> bool:
+def _reads_authority(cloud: AwsClient, role: str) -> bool:
     partition, account, role_name = role.split(":")[1], role.split(":")[4], role.rpartition("/")[2]
     parameter = f"arn:{partition}:ssm:{cloud.region}:{account}:parameter{parameter_name(cloud.cluster)}"
     try:
@@ -106,12 +106,12 @@ def _reads_authority(cloud: Cloud, role: str) -> bool:
         return False
 
 
-def _is_allowed(cloud: Cloud, role: str, action: str, resource: str) -> bool:
+def _is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool:
     results = cloud.iam.simulate_principal_policy(PolicySourceArn=role, ActionNames=[action], ResourceArns=[resource])
     return any(item["EvalDecision"] == "allowed" for item in results["EvaluationResults"])
 
 
-def _authority_key(cloud: Cloud) -> str:
+def _authority_key(cloud: AwsClient) -> str:
     """The KMS key of the authority's parameter; empty without a parameter, which will have the account's own."""
     names = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[names])

@@ -1,13 +1,13 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The calls to AWS by which validators learn what no unit reads."""
+"""The calls to AWS by which validators learn what no component reads."""
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import Calls
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 
-CALLS = Calls(
+IAM_ACTIONS = IamActions(
     definition=(
         "ec2:DescribeAddresses",
         "ec2:DescribeInstances",

@@ -19,15 +19,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
     STORAGE_GROUP,
     VPC,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import COMPONENT as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import instance_types
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import COMPONENT as FILE_SYSTEM
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import COMPONENT as LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
 
 EVERY_NETWORK_USER = frozenset({NETWORK, FILE_SYSTEM, LUSTRE, NODES})

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError, error_code, is_missing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError, error_code, is_missing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, offering, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, volumes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT as NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP, clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.placement import STRATEGY
@@ -77,7 +77,7 @@ class ImageFits(Validator):
         options = request.options
         try:
             chosen = images.choose(request, found, instance_type.architecture)
-        except CloudError as error:
+        except ClusterError as error:
             yield str(error)
             return
         image = images.find(request.cloud, chosen.image_id)
@@ -148,7 +148,7 @@ class Efa(Validator):
                 continue
             try:
                 instance_types.interfaces(instance_type, efa=True)
-            except CloudError as error:
+            except ClusterError as error:
                 yield str(error)
 
 

@@ -9,22 +9,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import Cloud
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import LUSTRE as LUSTRE_PORTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NFS, NODES_GROUP, STORAGE_GROUP, VPC
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import COMPONENT as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import rules as security_group_rules
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import COMPONENT as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import FILE_SYSTEM_TAG, LUSTRE_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import component as file_systems
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import POLICY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import COMPONENT as FILE_SYSTEM
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import component as lustres
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import COMPONENT as LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
@@ -240,23 +240,23 @@ class StorageKept(Validator):
         tags: Mapping[str, str] = next((item.properties["tags"] for item in found if item.address.kind == "auto_scaling_group"), {})
         if not running:
             return
-        for components, unit, tag, option in (
+        for components, component, tag, option in (
             ({FILE_SYSTEM, NODES}, file_systems, FILE_SYSTEM_TAG, "file_system_id"),
             ({LUSTRE, NETWORK, NODES}, lustres, LUSTRE_TAG, "lustre_file_system_id"),
         ):
             before = tags.get(tag)
             if not before or not components & request.components:
                 continue
-            file_system = unit.find(found)
-            now = file_system.id if file_system and unit.is_mounted(request, found) else None
-            if now != before and not (file_system is None and unit.is_mounted(request, found)):
+            file_system = component.find(found)
+            now = file_system.id if file_system and component.is_mounted(request, found) else None
+            if now != before and not (file_system is None and component.is_mounted(request, found)):
                 yield (
                     f"{option}: nodes run that mount {before}, so it cannot be changed to {now or 'none'}. "
                     "Delete the cluster, which keeps the data, and create it again."
                 )
 
 
-def _is_routed(cloud: Cloud, found: Sequence[Found], address: str | None) -> bool:
+def _is_routed(cloud: AwsClient, found: Sequence[Found], address: str | None) -> bool:
     """Whether all private subnets have a route to an address. One that is not known yet cannot be mounted."""
     vpc = _vpc(found)
     subnets = [item.id for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]

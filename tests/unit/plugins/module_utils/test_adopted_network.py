@@ -63,11 +63,11 @@ def test_routes_to_another_network(route, expected):
 
 
 def test_a_route_table_that_another_account_does_not_show_is_trusted():
-    class Cloud:
+    class AwsClient:
         def facts(self, *_arguments, **_more):
             return []
 
-    table = adopted.route_table(Cloud(), "vpc-shared", "subnet-shared")
+    table = adopted.route_table(AwsClient(), "vpc-shared", "subnet-shared")
     assert adopted.leads_out(table)
     assert adopted.leads_to_the_internet(table)
     assert adopted.leads_to(table, "10.9.1.4")

@@ -219,7 +219,7 @@ def test_old_failures_and_successes_are_no_reason():
     [("InService", [], set()), ("Terminating:Wait", [], {"i-1"}), ("InService", ["i-2"], {"i-2"})],
 )
 def test_nodes_leave_until_both_the_group_and_ec2_are_done(lifecycle, shutting_down, expected):
-    class Cloud:
+    class AwsClient:
         cluster = "bert"
 
         def retrieve(self, service, operation, key, **arguments):
@@ -232,4 +232,4 @@ def test_nodes_leave_until_both_the_group_and_ec2_are_done(lifecycle, shutting_d
             ]
             return [{"Instances": [{"InstanceId": item, "LaunchTime": NOW} for item in shutting_down]}]
 
-    assert leaving(Cloud()) == expected
+    assert leaving(AwsClient()) == expected

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import botocore.session
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import resources as network_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
@@ -394,7 +394,7 @@ FAILED = {
 
 
 def test_a_lustre_file_system_that_has_failed_may_have_lost_its_interfaces():
-    class Cloud:
+    class AwsClient:
         cluster = "bert"
 
         def retrieve(self, service, _operation, _key, **arguments):
@@ -405,7 +405,7 @@ def test_a_lustre_file_system_that_has_failed_may_have_lost_its_interfaces():
         def comparable_tags(self, _tags):
             return {}
 
-    (found,) = lustre_resources.read(Request(Cloud(), {"lustre_file_system_id": FAILED["FileSystemId"]}), [])
+    (found,) = lustre_resources.read(Request(AwsClient(), {"lustre_file_system_id": FAILED["FileSystemId"]}), [])
     assert (found.attributes["address"], found.attributes["state"]) == (None, "FAILED")
 
 
@@ -440,7 +440,7 @@ def test_a_new_link_names_only_what_it_carries_over(imports, exports, sent):
     ],
 )
 def test_a_state_that_never_passes_is_not_waited_for(kind, answer):
-    class Cloud:
+    class AwsClient:
         efs = SimpleNamespace(describe_file_systems=None, describe_mount_targets=None)
 
         def once_visible(self, *_call, **_arguments):
@@ -449,8 +449,8 @@ def test_a_state_that_never_passes_is_not_waited_for(kind, answer):
         def wait_until(self, _what, probe):
             return probe()
 
-    with pytest.raises(CloudError, match=r"fs-1 is in the state 'error', which does not pass. Delete it, and run again"):
-        kind.settle(Cloud(), Found(definition.FILE_SYSTEM, "fs-1"))
+    with pytest.raises(ClusterError, match=r"fs-1 is in the state 'error', which does not pass. Delete it, and run again"):
+        kind.settle(AwsClient(), Found(definition.FILE_SYSTEM, "fs-1"))
 
 
 @pytest.mark.parametrize(("state", "same"), [("Available", "available"), ("partial", "available"), ("Failed", "failed")])
@@ -467,7 +467,7 @@ def test_an_endpoint_that_works_in_part_is_found_again(state):
         {**shared, "VpcEndpointId": f"vpce-{each}", "State": each} for each in (state, "Deleting", "deleted", "Failed", "Rejected")
     ]
 
-    class Cloud:
+    class AwsClient:
         def filters(self, *more):
             return list(more)
 
@@ -480,8 +480,8 @@ def test_an_endpoint_that_works_in_part_is_found_again(state):
         def facts(self, _service, _operation, _key, **_arguments):
             return described
 
-    assert [found.id for found in network_resources._vpc_endpoints(Cloud())] == [f"vpce-{state}"]
-    assert [item["State"] for item in adopted.endpoints(Cloud(), "vpc-1")] == [state]
+    assert [found.id for found in network_resources._vpc_endpoints(AwsClient())] == [f"vpce-{state}"]
+    assert [item["State"] for item in adopted.endpoints(AwsClient(), "vpc-1")] == [state]
 
 
 def test_another_run_has_another_token():

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.modules import host_keys_info
 from ansible_collections.deeplearning.cluster.plugins.modules.host_keys_info import Progress, find_host_keys, wait_for_host_keys
 from botocore.exceptions import ClientError
@@ -56,7 +56,7 @@ def test_an_instance_that_still_boots_is_asked_once():
 
 @pytest.mark.parametrize(("now", "boot"), [(NOW, BOOT), (BOOT + NOW, BOOT), (NOW + BOOT, ""), (None, BOOT + NOW)])
 def test_keys_that_differ_are_refused(now, boot):
-    with pytest.raises(CloudError, match="i-1: the console shows different SSH host keys"):
+    with pytest.raises(ClusterError, match="i-1: the console shows different SSH host keys"):
         find_host_keys(Console(now, boot), "i-1")
 
 

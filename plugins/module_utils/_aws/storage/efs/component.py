@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shared storage on EFS as one lifecycle unit."""
+"""Shared storage on EFS as one component."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request, Unit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.iam_actions import CALLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.users import others, refuse_in_use, users
 
 
@@ -30,7 +30,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     if not request.options["efs"]:
         return []
     file_system, vpc = find(found), next((item.id for item in found if item.address == VPC), None)
-    options, tags = request.options, request.tags(resources.COMPONENT)
+    options, tags = request.options, request.tags(resources.NAME)
     own = [] if options["file_system_id"] else _own(request, found)
     own += [definition.wanted_access_point(options["file_system_directory"], tags)] if options["file_system_directory"] else []
     attributes = file_system.attributes if file_system else {}
@@ -41,7 +41,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 
 
 def _own(request: Request, found: Sequence[Found]) -> list[Wanted]:
-    file_system = definition.file_system(request.options, request.tags(resources.COMPONENT))
+    file_system = definition.file_system(request.options, request.tags(resources.NAME))
     return [file_system, definition.file_system_policy(tls_required=_is_tls_required(request, found))]
 
 
@@ -79,7 +79,7 @@ def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -
             refuse_in_use(file_system_id, [user for user in users if user.vpc != place[0] or (user.vpc, user.zone) == place])
 
 
-UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, _refuse)
+EFS = Component(resources.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, _refuse)
 
 
 def find(found: Iterable[Found]) -> Found | None:
@@ -95,7 +95,7 @@ def is_adopted(found: Iterable[Found]) -> bool:
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
     """Whether the nodes mount a file system: the definition says so, or, where it is not at hand, there are mount targets."""
-    if request.manages(resources.COMPONENT):
+    if request.manages(resources.NAME):
         return bool(request.options["efs"])
     adopted = bool(request.options.get("file_system_id"))
     return find(found) is not None and (adopted or any(item.address.kind == "mount_target" for item in found))

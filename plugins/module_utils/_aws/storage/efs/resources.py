@@ -16,8 +16,8 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     CLUSTER_TAG,
     COMPONENT_TAG,
-    Cloud,
-    CloudError,
+    AwsClient,
+    ClusterError,
     error_code,
     is_missing,
     tag_dict,
@@ -49,7 +49,7 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-COMPONENT = "file_system"
+NAME = "file_system"
 GONE = ("deleting", "deleted")
 MOUNT_TARGET_INTERFACE = re.compile(r"EFS mount target for (fs-[0-9a-f]+) ")
 Properties = Mapping[str, Any]
@@ -105,10 +105,10 @@ def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: b
 
 def _defines(request: Request) -> bool:
     """Whether the options say which file system there is to be."""
-    return request.present and request.manages(COMPONENT)
+    return request.present and request.manages(NAME)
 
 
-def describe(cloud: Cloud, file_system_id: str) -> dict[str, Any] | None:
+def describe(cloud: AwsClient, file_system_id: str) -> dict[str, Any] | None:
     """A file system as AWS describes it; none if there is no such one."""
     try:
         found = cloud.retrieve("efs", "describe_file_systems", "FileSystems", FileSystemId=file_system_id)
@@ -119,7 +119,7 @@ def describe(cloud: Cloud, file_system_id: str) -> dict[str, Any] | None:
     return next((dict(item) for item in found if item["LifeCycleState"] not in GONE), None)
 
 
-def _owned(cloud: Cloud) -> dict[str, Any] | None:
+def _owned(cloud: AwsClient) -> dict[str, Any] | None:
     matches = [
         description
         for description in cloud.retrieve("efs", "describe_file_systems", "FileSystems")
@@ -127,19 +127,19 @@ def _owned(cloud: Cloud) -> dict[str, Any] | None:
     ]
     if len(matches) > 1:
         ids = " and ".join(item["FileSystemId"] for item in matches)
-        raise CloudError(
+        raise ClusterError(
             f"{ids} are all tagged as the file system of {cloud.cluster}. "
             "Name the right one in file_system_id, or take the tags off the other."
         )
     return matches[0] if matches else None
 
 
-def _is_own(cloud: Cloud, description: Mapping[str, Any]) -> bool:
+def _is_own(cloud: AwsClient, description: Mapping[str, Any]) -> bool:
     tags = tag_dict(description.get("Tags", []))
-    return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == COMPONENT
+    return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == NAME
 
 
-def _behind(cloud: Cloud, group: Found) -> list[str]:
+def _behind(cloud: AwsClient, group: Found) -> list[str]:
     """The file systems that have a mount target behind the cluster's security group; its interface names them."""
     interfaces = cloud.retrieve(
         "ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=[{"Name": "group-id", "Values": [group.id]}]
@@ -148,7 +148,7 @@ def _behind(cloud: Cloud, group: Found) -> list[str]:
     return sorted({name.group(1) for name in names if name})
 
 
-def _left_over(cloud: Cloud, group: Found, file_system_id: str) -> list[Found]:
+def _left_over(cloud: AwsClient, group: Found, file_system_id: str) -> list[Found]:
     """The mount targets behind the cluster's security group of a file system that it does not use any more."""
     targets = [_mount_target(cloud, target) for target in _targets(cloud, file_system_id)]
     return [
@@ -184,7 +184,7 @@ def _used(request: Request, description: Mapping[str, Any], network: Sequence[Fo
     return [replace(file_system, attributes=attributes), *policies, *mount_targets]
 
 
-def _read_policy(cloud: Cloud, file_system_id: str) -> list[Found]:
+def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
     """The policy of a file system, if it has one; with another Id than ours it is somebody else's."""
     try:
         document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
@@ -220,12 +220,12 @@ def same_key(wanted: str | None, arn: str | None) -> bool:
     return bool(wanted and arn) and str(arn).endswith(str(wanted).rpartition("/")[2])
 
 
-def _targets(cloud: Cloud, file_system_id: str) -> list[dict[str, Any]]:
+def _targets(cloud: AwsClient, file_system_id: str) -> list[dict[str, Any]]:
     targets = cloud.retrieve("efs", "describe_mount_targets", "MountTargets", FileSystemId=file_system_id)
     return [target for target in targets if target["LifeCycleState"] not in GONE]
 
 
-def _mount_target(cloud: Cloud, target: Mapping[str, Any]) -> Found:
+def _mount_target(cloud: AwsClient, target: Mapping[str, Any]) -> Found:
     # A target that an earlier run has just made has no network interface yet
     describe_groups = partial(cloud.once_visible, cloud.efs.describe_mount_target_security_groups, "IncorrectMountTargetState")
     groups = describe_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"]
@@ -237,7 +237,7 @@ def _mount_target(cloud: Cloud, target: Mapping[str, Any]) -> Found:
     )
 
 
-def _create_file_system(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_file_system(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     key = {"KmsKeyId": properties["kms_key"]} if "kms_key" in properties else {}
     try:
         created: Mapping[str, Any] = cloud.efs.create_file_system(
@@ -254,7 +254,7 @@ def _create_file_system(cloud: Cloud, address: Address, properties: Properties) 
         file_system_id = error.response["FileSystemId"]
         existing = describe(cloud, file_system_id)
         if not existing or not _is_own(cloud, existing):
-            raise CloudError(
+            raise ClusterError(
                 f"{file_system_id} was created for a cluster named {cloud.cluster} before, and its tags are gone. "
                 "Adopt it with file_system_id, or delete it."
             ) from error
@@ -268,7 +268,7 @@ def _throughput(properties: Properties) -> dict[str, Any]:
     return {"ThroughputMode": properties["throughput_mode"], **provisioned}
 
 
-def _settle_file_system(cloud: Cloud, found: Found) -> Found:
+def _settle_file_system(cloud: AwsClient, found: Found) -> Found:
     def available() -> Found | None:
         state = cloud.once_visible(cloud.efs.describe_file_systems, FileSystemId=found.id)["FileSystems"][0]["LifeCycleState"]
         return found if _is_available(f"File system {found.id}", state) else None
@@ -277,23 +277,23 @@ def _settle_file_system(cloud: Cloud, found: Found) -> Found:
 
 
 def _is_available(what: str, state: str) -> bool:
-    """Whether it can be used. Raises CloudError if it will never be."""
+    """Whether it can be used. Raises ClusterError if it will never be."""
     if state == "error":
-        raise CloudError(f"{what} is in the state 'error', which does not pass. Delete it, and run again.")
+        raise ClusterError(f"{what} is in the state 'error', which does not pass. Delete it, and run again.")
     return state == "available"
 
 
-def _update_file_system(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_file_system(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     if changed & {"throughput_mode", "provisioned_throughput"}:
         cloud.efs.update_file_system(FileSystemId=found.id, **_throughput(properties))
     if "tags" in changed:
         cloud.efs.tag_resource(ResourceId=found.id, Tags=tag_list(properties["tags"]))
 
 
-def _delete_file_system(cloud: Cloud, found: Found) -> None:
+def _delete_file_system(cloud: AwsClient, found: Found) -> None:
     others = cloud.retrieve("efs", "describe_mount_targets", "MountTargets", FileSystemId=found.id)
     if others:
-        raise CloudError(f"File system {found.id} is used in {others[0]['SubnetId']} too, so it stays. Delete that mount target first.")
+        raise ClusterError(f"File system {found.id} is used in {others[0]['SubnetId']} too, so it stays. Delete that mount target first.")
     cloud.once_unused(cloud.efs.delete_file_system, FileSystemId=found.id)
 
     def gone() -> bool:
@@ -307,11 +307,11 @@ def _delete_file_system(cloud: Cloud, found: Found) -> None:
     cloud.wait_until(f"Deletion of file system {found.id}", gone)
 
 
-def _create_policy(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_policy(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     return _put_policy(cloud, Found(address, f"{properties['file_system']}/policy", properties), properties, frozenset())
 
 
-def _put_policy(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> Found:
+def _put_policy(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> Found:
     documents = [policy_document(tls_required=required) for required in (False, True)]
     document = next(each for each in documents if comparable_policy(each) == properties["policy"])
     cloud.once_visible(
@@ -324,7 +324,7 @@ def _put_policy(cloud: Cloud, found: Found, properties: Properties, _changed: fr
     return replace(found, properties=properties)
 
 
-def _settle_policy(cloud: Cloud, found: Found) -> Found:
+def _settle_policy(cloud: AwsClient, found: Found) -> Found:
     """Waits until it is shown, so that the next run finds it."""
 
     def shown() -> bool:
@@ -334,12 +334,12 @@ def _settle_policy(cloud: Cloud, found: Found) -> Found:
     return found
 
 
-def _delete_policy(cloud: Cloud, found: Found) -> None:
+def _delete_policy(cloud: AwsClient, found: Found) -> None:
     delete = cloud.efs.delete_file_system_policy
     cloud.once_unused(delete, "IncorrectFileSystemLifeCycleState", FileSystemId=found.properties["file_system"])
 
 
-def _create_access_point(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_access_point(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     created = cloud.once_visible(
         cloud.efs.create_access_point,
         "IncorrectFileSystemLifeCycleState",
@@ -350,7 +350,7 @@ def _create_access_point(cloud: Cloud, address: Address, properties: Properties)
     return Found(address, created["AccessPointId"], properties)
 
 
-def _settle_access_point(cloud: Cloud, found: Found) -> Found:
+def _settle_access_point(cloud: AwsClient, found: Found) -> Found:
     def available() -> Found | None:
         point = cloud.once_visible(cloud.efs.describe_access_points, "AccessPointNotFound", AccessPointId=found.id)["AccessPoints"][0]
         return found if _is_available(f"Access point {found.id}", point["LifeCycleState"]) else None
@@ -358,11 +358,11 @@ def _settle_access_point(cloud: Cloud, found: Found) -> Found:
     return cloud.wait_until(f"Access point {found.id}", available)
 
 
-def _tag_access_point(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
+def _tag_access_point(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
     cloud.efs.tag_resource(ResourceId=found.id, Tags=tag_list(properties["tags"]))
 
 
-def _delete_access_point(cloud: Cloud, found: Found) -> None:
+def _delete_access_point(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.efs.delete_access_point, AccessPointId=found.id)
 
     def gone() -> bool:
@@ -377,7 +377,7 @@ def _delete_access_point(cloud: Cloud, found: Found) -> None:
     cloud.wait_until(f"Deletion of access point {found.id}", gone)
 
 
-def _create_mount_target(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_mount_target(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     try:
         created = cloud.once_visible(
             cloud.efs.create_mount_target,
@@ -390,14 +390,14 @@ def _create_mount_target(cloud: Cloud, address: Address, properties: Properties)
     except ClientError as error:
         if error_code(error) != "UnsupportedAvailabilityZone":
             raise
-        raise CloudError(
+        raise ClusterError(
             f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Name other zones in zones, "
             "or subnets of other zones in private_subnet_ids, or do without EFS (efs: false)."
         ) from error
     return Found(address, created["MountTargetId"], properties)
 
 
-def _settle_mount_target(cloud: Cloud, found: Found) -> Found:
+def _settle_mount_target(cloud: AwsClient, found: Found) -> Found:
     def available() -> Found | None:
         target = cloud.once_visible(cloud.efs.describe_mount_targets, "MountTargetNotFound", MountTargetId=found.id)["MountTargets"][0]
         return found if _is_available(f"Mount target {found.id}", target["LifeCycleState"]) else None
@@ -405,11 +405,11 @@ def _settle_mount_target(cloud: Cloud, found: Found) -> Found:
     return cloud.wait_until(f"Mount target {found.id}", available)
 
 
-def _update_mount_target(cloud: Cloud, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
+def _update_mount_target(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
     cloud.efs.modify_mount_target_security_groups(MountTargetId=found.id, SecurityGroups=sorted(properties["security_groups"]))
 
 
-def _delete_mount_target(cloud: Cloud, found: Found) -> None:
+def _delete_mount_target(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.efs.delete_mount_target, MountTargetId=found.id)
 
     def gone() -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CLUSTER_TAG, Cloud, CloudError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CLUSTER_TAG, AwsClient, ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import ACCESS_POINT_TAG, FILE_SYSTEM_TLS_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import group_of, tags_of
 
@@ -25,12 +25,12 @@ class User:
     access_point: str | None
 
 
-def others(cloud: Cloud, tag: str, file_system_id: str) -> list[User]:
+def others(cloud: AwsClient, tag: str, file_system_id: str) -> list[User]:
     """The live nodes of other clusters that mount a file system, whose id is their C(tag)."""
     return [user for user in users(cloud, tag, file_system_id) if user.cluster != cloud.cluster]
 
 
-def users(cloud: Cloud, tag: str, file_system_id: str) -> list[User]:
+def users(cloud: AwsClient, tag: str, file_system_id: str) -> list[User]:
     """The live nodes of all clusters that mount a file system, whose id is their C(tag)."""
     filters = [{"Name": f"tag:{tag}", "Values": [file_system_id]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
@@ -49,7 +49,7 @@ def users(cloud: Cloud, tag: str, file_system_id: str) -> list[User]:
 
 
 def refuse_in_use(file_system_id: str, found: Collection[User]) -> None:
-    """Raises CloudError if there are users."""
+    """Raises ClusterError if there are users."""
     clusters = sorted({user.cluster for user in found})
     if clusters:
-        raise CloudError(f"{file_system_id} is used by nodes of cluster {', '.join(clusters)}. Delete those nodes first.")
+        raise ClusterError(f"{file_system_id} is used by nodes of cluster {', '.join(clusters)}. Delete those nodes first.")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shared storage on FSx for Lustre as one lifecycle unit."""
+"""Shared storage on FSx for Lustre as one component."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import LUSTRE_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request, Unit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.users import others, refuse_in_use
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.iam_actions import CALLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.iam_actions import IAM_ACTIONS
 
 try:
     from botocore.exceptions import ClientError
@@ -43,7 +43,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
         return []
     subnet = file_system.properties["subnet"] if file_system else None
     existing = next((item.properties["zone"] for item in found if item.address.kind == "subnet" and item.id == subnet), None)
-    return definition.wanted(options, existing or zones(request, found)[0], request.tags(resources.COMPONENT))
+    return definition.wanted(options, existing or zones(request, found)[0], request.tags(resources.NAME))
 
 
 def _keeps(request: Request, item: Found) -> bool:
@@ -63,7 +63,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
             refuse_in_use(item.id, others(request.cloud, LUSTRE_TAG, item.id))
 
 
-UNIT = Unit(resources.COMPONENT, resources.KINDS, CALLS, _read, _wanted, _keeps, _refuse)
+LUSTRE = Component(resources.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, _refuse)
 
 
 def find(found: Iterable[Found]) -> Found | None:
@@ -79,6 +79,6 @@ def is_adopted(found: Iterable[Found]) -> bool:
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
     """Whether the nodes mount a Lustre file system."""
-    if request.manages(resources.COMPONENT):
+    if request.manages(resources.NAME):
         return _is_wished(request)
     return find(found) is not None

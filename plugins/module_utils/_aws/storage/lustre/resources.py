@@ -15,8 +15,8 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     CLUSTER_TAG,
     COMPONENT_TAG,
-    Cloud,
-    CloudError,
+    AwsClient,
+    ClusterError,
     error_code,
     is_missing,
     tag_dict,
@@ -36,7 +36,7 @@ try:
 except ImportError:
     pass  # AnsibleAWSModule reports it
 
-COMPONENT = "lustre"
+NAME = "lustre"
 TIMEOUT = 3600  # seconds that a file system may take to come, to change or to go: AWS speaks of minutes, large ones of many
 VERSION = "2.15"  # the first types of deployment come as 2.10 otherwise, which cannot be linked to S3 by associations
 Properties = Mapping[str, Any]
@@ -59,7 +59,7 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
     return [*found, *(_links(cloud, own["FileSystemId"]) if own else [])]
 
 
-def describe(cloud: Cloud, file_system_id: str) -> dict[str, Any] | None:
+def describe(cloud: AwsClient, file_system_id: str) -> dict[str, Any] | None:
     """A Lustre file system as AWS describes it; none if there is no such one."""
     try:
         found = cloud.retrieve("fsx", "describe_file_systems", "FileSystems", FileSystemIds=[file_system_id])
@@ -74,16 +74,16 @@ def _usable(description: Mapping[str, Any]) -> bool:
     return description["FileSystemType"] == "LUSTRE" and description["Lifecycle"] != "DELETING"
 
 
-def _owned(cloud: Cloud) -> dict[str, Any] | None:
+def _owned(cloud: AwsClient) -> dict[str, Any] | None:
     matches = [
         description
         for description in cloud.retrieve("fsx", "describe_file_systems", "FileSystems")
         for tags in [tag_dict(description.get("Tags", []))]
-        if tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == COMPONENT and _usable(description)
+        if tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == NAME and _usable(description)
     ]
     if len(matches) > 1:
         ids = " and ".join(item["FileSystemId"] for item in matches)
-        raise CloudError(
+        raise ClusterError(
             f"{ids} are all tagged as the Lustre file system of {cloud.cluster}. "
             "Name the right one in lustre_file_system_id, or take the tags off the other."
         )
@@ -133,7 +133,7 @@ def _attributes(description: Mapping[str, Any], server: str | None = None) -> di
     }
 
 
-def _links(cloud: Cloud, file_system_id: str) -> list[Found]:
+def _links(cloud: AwsClient, file_system_id: str) -> list[Found]:
     described = cloud.retrieve(
         "fsx",
         "describe_data_repository_associations",
@@ -162,7 +162,7 @@ def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:
     return frozenset(association.get("S3", {}).get(policy, {}).get("Events", []))
 
 
-def _token(cloud: Cloud, request: Mapping[str, Any]) -> str:
+def _token(cloud: AwsClient, request: Mapping[str, Any]) -> str:
     """The same for the same request within one run, so that a call whose answer was lost makes nothing twice.
 
     Another run looks first what there is by its tags. It has another token: with that of something deleted since, FSx could answer with the
@@ -174,7 +174,7 @@ def _token(cloud: Cloud, request: Mapping[str, Any]) -> str:
 # File system
 
 
-def _create_file_system(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_file_system(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     request: dict[str, Any] = {
         "FileSystemType": "LUSTRE",
         "FileSystemTypeVersion": VERSION,
@@ -199,7 +199,7 @@ def _configuration(properties: Properties) -> dict[str, Any]:
     return {**compression, **throughput}
 
 
-def _settle_file_system(cloud: Cloud, found: Found) -> Found:
+def _settle_file_system(cloud: AwsClient, found: Found) -> Found:
     def available() -> Found | None:
         description = cloud.once_visible(cloud.client("fsx").describe_file_systems, "FileSystemNotFound", FileSystemIds=[found.id])
         return found if _is_available(description["FileSystems"][0]) and not _target(description["FileSystems"][0]) else None
@@ -207,16 +207,16 @@ def _settle_file_system(cloud: Cloud, found: Found) -> Found:
     return cloud.wait_until(f"Lustre file system {found.id}", available, timeout=_timeout(cloud))
 
 
-def _timeout(cloud: Cloud) -> float:
+def _timeout(cloud: AwsClient) -> float:
     """Seconds to wait for a file system; who waits less than usual for all else means it for this, too."""
     return TIMEOUT if cloud.wait_timeout >= DEFAULT_WAIT_TIMEOUT else cloud.wait_timeout
 
 
 def _is_available(description: Mapping[str, Any]) -> bool:
-    """Whether a file system or a link can be used. Raises CloudError if it will never be."""
+    """Whether a file system or a link can be used. Raises ClusterError if it will never be."""
     if description["Lifecycle"] in ("FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE"):
         reason = description.get("FailureDetails", {}).get("Message", "AWS gives no reason")
-        raise CloudError(f"{description.get('AssociationId') or description['FileSystemId']} is {description['Lifecycle']}: {reason}")
+        raise ClusterError(f"{description.get('AssociationId') or description['FileSystemId']} is {description['Lifecycle']}: {reason}")
     return bool(description["Lifecycle"] == "AVAILABLE")
 
 
@@ -231,7 +231,7 @@ def _target(description: Mapping[str, Any]) -> dict[str, Any]:
     return target
 
 
-def _update_file_system(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_file_system(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     request: dict[str, Any] = {"StorageCapacity": properties["capacity"]} if "capacity" in changed else {}
     if changed & {"throughput", "compression"}:
         request["LustreConfiguration"] = _configuration({name: properties[name] for name in changed & {"throughput", "compression"}})
@@ -245,17 +245,17 @@ def _update_file_system(cloud: Cloud, found: Found, properties: Properties, chan
         _update_tags(cloud, found, properties)
 
 
-def _update_tags(cloud: Cloud, found: Found, properties: Properties) -> None:
+def _update_tags(cloud: AwsClient, found: Found, properties: Properties) -> None:
     cloud.client("fsx").tag_resource(ResourceARN=found.attributes["arn"], Tags=tag_list(properties["tags"]))
 
 
-def _delete_file_system(cloud: Cloud, found: Found) -> None:
+def _delete_file_system(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.client("fsx").delete_file_system, FileSystemId=found.id)
     gone = partial(_gone, cloud, "file_systems", FileSystemIds=[found.id])
     cloud.wait_until(f"Deletion of Lustre file system {found.id}", gone, timeout=_timeout(cloud))
 
 
-def _gone(cloud: Cloud, what: str, **ids: Sequence[str]) -> bool:
+def _gone(cloud: AwsClient, what: str, **ids: Sequence[str]) -> bool:
     try:
         getattr(cloud.client("fsx"), f"describe_{what}")(**ids)
     except ClientError as error:
@@ -279,7 +279,7 @@ def _created_policies(properties: Properties) -> dict[str, Any]:
     return {"S3": policies} if policies else {}
 
 
-def _create_link(cloud: Cloud, address: Address, properties: Properties) -> Found:
+def _create_link(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     request = {
         "FileSystemId": properties["file_system"],
         "FileSystemPath": address.key,
@@ -293,7 +293,7 @@ def _create_link(cloud: Cloud, address: Address, properties: Properties) -> Foun
     return Found(address, created["AssociationId"], properties, {"arn": created["ResourceARN"]})
 
 
-def _settle_link(cloud: Cloud, found: Found) -> Found:
+def _settle_link(cloud: AwsClient, found: Found) -> Found:
     def available() -> Found | None:
         described = cloud.once_visible(
             cloud.client("fsx").describe_data_repository_associations, "DataRepositoryAssociationNotFound", AssociationIds=[found.id]
@@ -303,14 +303,14 @@ def _settle_link(cloud: Cloud, found: Found) -> Found:
     return cloud.wait_until(f"Link {found.id} to {found.properties['s3']}", available)
 
 
-def _update_link(cloud: Cloud, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+def _update_link(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     if changed & {"imports", "exports"}:
         cloud.client("fsx").update_data_repository_association(AssociationId=found.id, S3=_policies(properties))
     if "tags" in changed:
         _update_tags(cloud, found, properties)
 
 
-def _delete_link(cloud: Cloud, found: Found) -> None:
+def _delete_link(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.client("fsx").delete_data_repository_association, AssociationId=found.id, DeleteDataInFileSystem=False)
     cloud.wait_until(f"Deletion of link {found.id}", lambda: _gone(cloud, "data_repository_associations", AssociationIds=[found.id]))
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The modules of one unit each, one after the other, and those that only look."""
+"""The modules of one component each, one after the other, and those that only look."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LAMBDA_TRUST = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
 }
-UNITS = {
+COMPONENTS = {
     "network": ("network_cidr", "zones", "ssh_cidrs"),
     "file_system": ("file_system_id", "encrypted"),
     "instance_role": ("read_buckets", "write_buckets"),
@@ -29,45 +29,45 @@ UNITS = {
 }
 
 
-def options(unit, definition, **more):
-    common = {key: value for key, value in definition.items() if key in ("cluster", "wait_timeout", *UNITS[unit])}
+def options(component, definition, **more):
+    common = {key: value for key, value in definition.items() if key in ("cluster", "wait_timeout", *COMPONENTS[component])}
     return {**common, **more}
 
 
-def test_units_one_by_one_make_the_same_cluster(run, definition, name):
+def test_components_one_by_one_make_the_same_cluster(run, definition, name):
     done = set()
-    for unit, more in (
+    for component, more in (
         ("network", {}),
         ("file_system", {}),
         ("instance_role", {}),
         ("node_group", {"group": "workers"}),
         ("node_group", {"group": "master"}),
     ):
-        predicted = run(unit, **options(unit, definition, **more), check=True)
-        applied = run(unit, **options(unit, definition, **more))
+        predicted = run(component, **options(component, definition, **more), check=True)
+        applied = run(component, **options(component, definition, **more))
         assert steps(predicted) == steps(applied)
-        assert not run(unit, **options(unit, definition, **more))["changed"]
+        assert not run(component, **options(component, definition, **more))["changed"]
         done |= steps(applied)
     assert done == {("create", item) for item in EXPECTED}
     assert not run("cluster", **definition)["changed"]
 
 
-def test_units_are_deleted_in_order(run, definition, name):
+def test_components_are_deleted_in_order(run, definition, name):
     run("cluster", **definition)
     with pytest.raises(ModuleFailed, match=r"Still in use by .*auto_scaling_group master"):
         run("network", cluster=name, state="absent")
     with pytest.raises(ModuleFailed, match=r"Still in use by auto_scaling_group"):
         run("instance_role", cluster=name, state="absent")
     gone = set()
-    for unit, more in (
+    for component, more in (
         ("node_group", {"group": "workers"}),
         ("node_group", {"group": "master"}),
         ("instance_role", {}),
         ("file_system", {"delete_data": True}),
         ("network", {}),
     ):
-        predicted = run(unit, cluster=name, state="absent", **more, check=True)
-        applied = run(unit, cluster=name, state="absent", **more)
+        predicted = run(component, cluster=name, state="absent", **more, check=True)
+        applied = run(component, cluster=name, state="absent", **more)
         assert steps(predicted) == steps(applied)
         gone |= steps(applied)
     assert gone == {("delete", item) for item in EXPECTED}
