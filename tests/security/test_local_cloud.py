@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_cloud.manager import Cloud, CloudError
+from local_cloud.manager import CloudError, CloudManager
 from local_cloud.testing import BareHost, LocalCloud, bare_hosts
 
 SIGNED = "AWS4-HMAC-SHA256 Credential=NOBODY/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0"
@@ -148,7 +148,7 @@ def test_state_that_somebody_else_wrote_is_not_loaded(tmp_path: Path, theirs: st
     home.mkdir()
     (home / "state.pickle").write_bytes(f"cposix\nsystem\n(S'touch {proof}'\ntR.".encode())
     os.chown(home / theirs, 65534, 65534)
-    cloud = Cloud(home, progress=lambda _step: None)
+    cloud = CloudManager(home, progress=lambda _step: None)
     with pytest.raises(CloudError, match="belongs to nobody, not to root"):
         cloud.start(hosts=False)
     assert not proof.exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 from .home import default_home
 from .hosts.podman import PodmanError
 from .image.builder import environment_names
-from .manager import FOREIGN_VARIABLES, Cloud, CloudError
+from .manager import FOREIGN_VARIABLES, CloudError, CloudManager
 from .status import table
 
 WITHOUT_USER_NAMESPACE = (
@@ -23,7 +23,7 @@ WITHOUT_USER_NAMESPACE = (
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = _parser().parse_args(arguments)
-    cloud = Cloud(options.home, progress=lambda step: print(f"local-cloud: {step}", flush=True))
+    cloud = CloudManager(options.home, progress=lambda step: print(f"local-cloud: {step}", flush=True))
     try:
         return COMMANDS[options.command](cloud, options)
     except (CloudError, PodmanError) as error:
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1
 
 
-def start(cloud: Cloud, options: argparse.Namespace) -> int:
+def start(cloud: CloudManager, options: argparse.Namespace) -> int:
     started = cloud.start(options.name, options.port, options.hosts, options.environments)
     print(f"local-cloud: {'running' if started else 'runs already'} at {cloud.endpoint}")
     if cloud.setup.hosts and not cloud.setup.user_namespace:
@@ -41,18 +41,18 @@ def start(cloud: Cloud, options: argparse.Namespace) -> int:
     return 0
 
 
-def stop(cloud: Cloud, _options: argparse.Namespace) -> int:
+def stop(cloud: CloudManager, _options: argparse.Namespace) -> int:
     print("local-cloud: stopped, hosts and data stay" if cloud.stop() else "local-cloud: not running")
     return 0
 
 
-def destroy(cloud: Cloud, _options: argparse.Namespace) -> int:
+def destroy(cloud: CloudManager, _options: argparse.Namespace) -> int:
     cloud.destroy()
     print(f"local-cloud: nothing is left of the cloud in {cloud.home.folder}")
     return 0
 
 
-def status(cloud: Cloud, _options: argparse.Namespace) -> int:
+def status(cloud: CloudManager, _options: argparse.Namespace) -> int:
     """Exit status 3, as systemctl's, when it does not run."""
     if not cloud.is_running:
         print("local-cloud: not running")
@@ -62,7 +62,7 @@ def status(cloud: Cloud, _options: argparse.Namespace) -> int:
     return 0
 
 
-def env(cloud: Cloud, _options: argparse.Namespace) -> int:
+def env(cloud: CloudManager, _options: argparse.Namespace) -> int:
     if not cloud.setup.port:
         raise CloudError("never started, so it has no address yet")
     print(f"unset {' '.join(FOREIGN_VARIABLES)}")
@@ -71,7 +71,7 @@ def env(cloud: Cloud, _options: argparse.Namespace) -> int:
     return 0
 
 
-def image(cloud: Cloud, _options: argparse.Namespace) -> int:
+def image(cloud: CloudManager, _options: argparse.Namespace) -> int:
     setup = cloud.prepare_image(cloud.setup)
     cloud.home.write_setup(setup)
     print(f"image {setup.image}")
@@ -80,7 +80,7 @@ def image(cloud: Cloud, _options: argparse.Namespace) -> int:
     return 0
 
 
-def operator(cloud: Cloud, options: argparse.Namespace) -> int:
+def operator(cloud: CloudManager, options: argparse.Namespace) -> int:
     """Print shell exports as `env` does, with the access key of a user who has the policies in files."""
     if not cloud.is_running:
         raise CloudError("not running")

@@ -1,4 +1,4 @@
-"""Tells the runtime which file systems hosts can mount, as EFS and FSx of the API change."""
+"""Tells the hosts which file systems hosts can mount, as EFS and FSx of the API change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moto.fsx.models import fsx_backends
 
 from .aws.context import CLOUD
 from .aws.efs.access import client_access
-from .host_interface import OPEN, Runtime
+from .host_interface import OPEN, HostInterface
 
 LOG = logging.getLogger(__name__)
 INTERVAL = 0.2
@@ -20,8 +20,8 @@ INTERVAL = 0.2
 class Exports:
     """A thread that makes available mount targets mountable, and deletes what was on file systems that were deleted."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, hosts: HostInterface) -> None:
+        self._hosts = hosts
         # What this process has seen: a file system that it never saw in the account is left alone, whatever became of the state.
         self._served: dict[str, tuple[frozenset[str], dict[str, Any]]] = {}
         self._closing = threading.Event()
@@ -39,10 +39,10 @@ class Exports:
             access = client_accesses()
             served = {identifier: (servers, access.get(identifier, OPEN)) for identifier, servers in served_file_systems().items()}
         for file_system_id in self._served.keys() - served.keys():
-            self._runtime.delete_file_system(file_system_id)
+            self._hosts.delete_file_system(file_system_id)
         for file_system_id, (servers, allowed) in served.items():
             if self._served.get(file_system_id) != (servers, allowed):
-                self._runtime.export(file_system_id, servers, allowed)
+                self._hosts.export(file_system_id, servers, allowed)
         self._served = served
 
     def _run(self) -> None:

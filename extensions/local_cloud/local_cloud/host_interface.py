@@ -34,7 +34,7 @@ class HostSpec:
     region: str
 
 
-class Runtime(Protocol):
+class HostInterface(Protocol):
     """Turns instances into hosts. Methods are called from several threads, never under the lock of the AWS half."""
 
     def start(self, spec: HostSpec) -> None:

@@ -16,8 +16,8 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from .aws.context import CLOUD, instances
 from .aws.control_api import PREFIX
 from .aws.ec2.instance_metadata import InstanceMetadata
-from .aws.requests.origin_check import Application, guarded
-from .host_interface import Runtime
+from .aws.requests.origin_check import Application, refuse_foreign_origins
+from .host_interface import HostInterface
 
 LOG = logging.getLogger(__name__)
 INTERVAL = 0.2
@@ -25,15 +25,15 @@ METADATA_ADDRESS = "169.254.169.254"
 API_ADDRESS = "127.0.0.2"
 
 
-class Doors:
+class HostSockets:
     """A thread that opens the sockets of hosts as they come, and closes them as they go."""
 
-    def __init__(self, runtime: Runtime, api: Application) -> None:
-        self._runtime = runtime
+    def __init__(self, hosts: HostInterface, api: Application) -> None:
+        self._hosts = hosts
         self._api = api
-        self._open: dict[str, Door] = {}
+        self._open: dict[str, HostSocket] = {}
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="doors", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="sockets", daemon=True)
         self._thread.start()
 
     @property
@@ -45,8 +45,8 @@ class Doors:
         """Close all."""
         self._closing.set()
         self._thread.join()
-        for door in self._open.values():
-            door.close()
+        for socket_server in self._open.values():
+            socket_server.close()
 
     def update(self) -> None:
         """Open and close what has to be since the last time."""
@@ -55,9 +55,9 @@ class Doors:
         for instance_id in self._open.keys() - live:
             self._open.pop(instance_id).close()
         for instance_id in live - self._open.keys():
-            path = self._runtime.socket(instance_id)
+            path = self._hosts.socket(instance_id)
             if path:
-                self._open[instance_id] = Door(path, instance_id, self._api)
+                self._open[instance_id] = HostSocket(path, instance_id, self._api)
 
     def _run(self) -> None:
         while not self._closing.wait(INTERVAL):
@@ -67,16 +67,16 @@ class Doors:
                 LOG.exception("the sockets of hosts could not be brought in line")
 
 
-class Door:
+class HostSocket:
     """A server on the socket of one host."""
 
     def __init__(self, path: Path, instance_id: str, api: Application) -> None:
-        application: Any = inside(InstanceMetadata(instance_id), api)
+        application: Any = host_application(InstanceMetadata(instance_id), api)
         with _listen(path) as listening:
             self._server: BaseWSGIServer = make_server(
                 f"unix://{path}", 0, application, threaded=True, request_handler=MotoRequestHandler, fd=listening.fileno()
             )
-        self._thread = threading.Thread(target=self._server.serve_forever, name=f"door {instance_id}", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, name=f"socket_server {instance_id}", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Door:
         self._thread.join()
 
 
-def inside(metadata: Application, api: Application) -> Application:
+def host_application(metadata: Application, api: Application) -> Application:
     """What a host reaches through its socket: its metadata service and the API, without what controls the cloud."""
 
     def application(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -95,7 +95,7 @@ def inside(metadata: Application, api: Application) -> Application:
             return []
         return api(environ, start)
 
-    return guarded(application, (API_ADDRESS, METADATA_ADDRESS))
+    return refuse_foreign_origins(application, (API_ADDRESS, METADATA_ADDRESS))
 
 
 def _listen(path: Path) -> socket.socket:

@@ -18,7 +18,7 @@ import boto3
 
 from .credentials import Credentials
 from .home import REGION, Home, Setup
-from .host_interface import NoHosts, Runtime
+from .host_interface import HostInterface, NoHosts
 from .hosts import user_namespace
 from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
@@ -33,7 +33,7 @@ Progress = Callable[[str], None]
 FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE")
 
 
-class Cloud:
+class CloudManager:
     """The cloud of a folder, running or not."""
 
     def __init__(self, folder: Path, progress: Progress = print) -> None:
@@ -185,7 +185,7 @@ class Cloud:
             time.sleep(0.05)
 
 
-def runtime(home: Home, setup: Setup) -> Runtime:
+def host_interface(home: Home, setup: Setup) -> HostInterface:
     """What turns instances into hosts in this cloud."""
     return podman_hosts(home, setup) if setup.hosts else NoHosts()
 

@@ -15,8 +15,8 @@ from .aws import app
 from .aws.settings import Settings
 from .exports import Exports
 from .home import Home
-from .host_sockets import Doors
-from .manager import runtime
+from .host_sockets import HostSockets
+from .manager import host_interface
 
 LOG = logging.getLogger(__name__)
 # After a call the state is saved this soon, and this often without one: instances change by themselves.
@@ -27,7 +27,7 @@ SAVE_EVERY = 30.0
 class Saver:
     """A WSGI application around the cloud that saves its state from time to time."""
 
-    def __init__(self, cloud: app.LocalCloud, path: Path) -> None:
+    def __init__(self, cloud: app.AwsApi, path: Path) -> None:
         self._cloud = cloud
         self._path = path
         self._called = threading.Event()
@@ -68,7 +68,7 @@ def serve(home: Home) -> None:
 
 def _serve(home: Home) -> None:
     setup = home.read_setup()
-    hosts = runtime(home, setup)
+    hosts = host_interface(home, setup)
     settings = Settings(public_prefix=home.public_prefix, administrator=home.administrator, control_token=home.control_token())
     cloud = app.create(hosts, settings)
     if home.state_file.exists():
@@ -76,12 +76,12 @@ def _serve(home: Home) -> None:
     saver = Saver(cloud, home.state_file)
     server = app.serve(saver, port=setup.port)
     home.write_setup(replace(setup, port=server.server_port))
-    exports, doors = Exports(hosts), Doors(hosts, saver)
+    exports, sockets = Exports(hosts), HostSockets(hosts, saver)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
     LOG.info("serving on port %d", server.server_port)
     server.serve_forever()
-    doors.close()
+    sockets.close()
     exports.close()
     saver.close()
     cloud.close()

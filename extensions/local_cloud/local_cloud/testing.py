@@ -26,7 +26,7 @@ from .hosts import user_namespace
 from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
-from .manager import FOREIGN_VARIABLES, Cloud
+from .manager import FOREIGN_VARIABLES, CloudManager
 
 BOOT_TIMEOUT = 60.0
 Result = TypeVar("Result")
@@ -43,7 +43,7 @@ class BareHost:
     user: str = "ubuntu"
 
     def spec(self, user_data: bytes = b"") -> HostSpec:
-        """What the runtime needs to boot it, in a network of its own /24."""
+        """What the podman_hosts needs to boot it, in a network of its own /24."""
         network = ipaddress.ip_network(f"{self.private_ip}/24", strict=False)
         return HostSpec(
             instance_id=self.name,
@@ -76,7 +76,7 @@ def bare_hosts(
     key = folder / "id_ed25519"
     if not key.exists():
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    runtime = bare_runtime(folder, environments)
+    podman_hosts = bare_podman_hosts(folder, environments)
     hosts = [
         BareHost(
             f"i-{digest.hex()[:12]}{number:05x}",
@@ -88,15 +88,15 @@ def bare_hosts(
     ]
     try:
         for host in hosts:
-            runtime.start(host.spec(user_data))
-        wait_until(lambda: all(runtime.is_booted(host.name) for host in hosts), BOOT_TIMEOUT)
-        yield runtime, hosts
+            podman_hosts.start(host.spec(user_data))
+        wait_until(lambda: all(podman_hosts.is_booted(host.name) for host in hosts), BOOT_TIMEOUT)
+        yield podman_hosts, hosts
     finally:
-        runtime.remove_all()
+        podman_hosts.remove_all()
 
 
-def bare_runtime(folder: Path, environments: Collection[str] = ()) -> PodmanHosts:
-    """The runtime of the bare hosts whose files are in `folder`."""
+def bare_podman_hosts(folder: Path, environments: Collection[str] = ()) -> PodmanHosts:
+    """The podman_hosts of the bare hosts whose files are in `folder`."""
     podman = Podman(folder / "containers.conf")
     podman.write_configuration()
     image = node_image(podman)
@@ -210,7 +210,7 @@ class LocalCloud:
     """A cloud for the length of a `with` block; nothing is left of it afterwards."""
 
     def __init__(self, home: Path, hosts: bool = True, environments: Collection[str] = ()) -> None:
-        self.cloud = Cloud(home)
+        self.cloud = CloudManager(home)
         self._hosts = hosts
         self._environments = environments
 

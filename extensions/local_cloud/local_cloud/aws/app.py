@@ -14,16 +14,16 @@ from moto.ec2.models import ec2_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from ..host_interface import Runtime
+from ..host_interface import HostInterface
 from . import access, apply_overrides, control_api, persistence  # noqa: F401
 from .autoscaling.groups import reconcile_all, retry_all
 from .capacity import Capacity
 from .context import ACCOUNT, CLOUD
-from .ec2.instance_lifecycle import Hosting
+from .ec2.instance_lifecycle import InstanceLifecycle
 from .requests import calls, errors, origin_check
 from .requests.client_tokens import ClientTokens
 from .requests.faults import Faults, Rule
-from .requests.held_calls import Pauses
+from .requests.held_calls import HeldCalls
 from .settings import Settings
 from .validation import validate
 
@@ -34,15 +34,15 @@ WITHOUT_LOCK = {"GetConsoleOutput"}
 """Actions that wait for a host."""
 
 
-class LocalCloud:
+class AwsApi:
     """The WSGI application, and the thread that makes time pass in it."""
 
-    def __init__(self, runtime: Runtime, settings: Settings) -> None:
+    def __init__(self, hosts: HostInterface, settings: Settings) -> None:
         BackendDict.reset()
-        CLOUD.use(runtime, settings)
-        CLOUD.hosting = Hosting()
+        CLOUD.use(hosts, settings)
+        CLOUD.lifecycle = InstanceLifecycle()
         self.faults = Faults()
-        self.pauses = Pauses()
+        self.held_calls = HeldCalls()
         self._moto = DomainDispatcherApplication(create_backend_app)
         self._regions = {"aws-global", *ec2_backends[ACCOUNT].regions}
         self._tokens = ClientTokens()
@@ -59,7 +59,7 @@ class LocalCloud:
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ["PATH_INFO"].startswith(control_api.PREFIX):
             return control_api.answer(self, environ, start)
-        if origin_check.is_moto_s_own(environ["PATH_INFO"]):
+        if origin_check.is_moto_path(environ["PATH_INFO"]):
             start("404 Not Found", [("Content-Length", "0")])
             return []
         call = calls.identify(environ)
@@ -86,7 +86,7 @@ class LocalCloud:
         """Forget recorded calls, faults, limits, prices, quotas and changed delays, and let held calls go. The account stays."""
         self.forget_calls()
         self.faults.set([])
-        self.pauses.resume()
+        self.held_calls.resume()
         with CLOUD.lock:
             CLOUD.delays = CLOUD.settings.delays
             CLOUD.capacity.clear()
@@ -105,27 +105,27 @@ class LocalCloud:
 
     def reconcile(self) -> None:
         """Bring hosts in line with instances: restart those that are down, finish what was under way."""
-        CLOUD.hosting.recover()
+        CLOUD.lifecycle.recover()
 
     def close(self) -> None:
         """Let time stand still. Hosts stay."""
         self._closing.set()
-        self.pauses.resume(execute=False)
+        self.held_calls.resume(execute=False)
         CLOUD.wake.set()
         self._ticker.join()
-        CLOUD.hosting.close()
+        CLOUD.lifecycle.close()
 
     def _answer_with(self, fault: Rule, environ: dict[str, Any], start: Callable[..., Any], call: calls.Call) -> Iterable[bytes]:
-        """Answer a call that a fault befalls."""
+        """Answer a call that a fault applies_to."""
         time.sleep(fault.latency)
-        if fault.pause == "before" and not self.pauses.hold(call, fault.pause, environ):
+        if fault.pause == "before" and not self.held_calls.hold(call, fault.pause, environ):
             return errors.send(start, environ, call, "InternalError", "The request was lost before it was executed.", 500)
         answer: list[Any] = []
         body: Iterable[bytes] = []
         if fault.after or not fault.code:
             body = errors.with_clean_errors(self._answer(call), environ, lambda *line: answer.extend(line), call)
         if fault.pause == "after":
-            self.pauses.hold(call, fault.pause, environ)
+            self.held_calls.hold(call, fault.pause, environ)
         if fault.code:
             return errors.send(start, environ, call, fault.code, fault.message, fault.status)
         start(*answer)
@@ -133,7 +133,7 @@ class LocalCloud:
 
     def _answer(self, call: calls.Call) -> errors.Application:
         def checked(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-            refusal = validate.find(environ, call)
+            refusal = validate.validate(environ, call)
             if refusal:
                 return errors.send(start, environ, call, *refusal)
             if call.action in WITHOUT_LOCK:
@@ -152,7 +152,7 @@ class LocalCloud:
             CLOUD.wake.wait(CLOUD.settings.tick)
             CLOUD.wake.clear()
             try:
-                CLOUD.hosting.look()
+                CLOUD.lifecycle.poll()
                 with CLOUD.lock:
                     CLOUD.clock.run_due()
                     reconcile_all()
@@ -160,12 +160,12 @@ class LocalCloud:
                 LOG.exception("a round failed")
 
 
-def create(runtime: Runtime, settings: Settings | None = None) -> LocalCloud:
+def create(hosts: HostInterface, settings: Settings | None = None) -> AwsApi:
     """The cloud of this process, empty. There can be one at a time, since moto keeps its state in globals."""
-    return LocalCloud(runtime, settings or Settings())
+    return AwsApi(hosts, settings or Settings())
 
 
 def serve(cloud: origin_check.Application, port: int = 0) -> BaseWSGIServer:
     """A server for the cloud on 127.0.0.1, bound and ready for serve_forever(); port 0 takes a free one (server_port)."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    return make_server(HOST, port, origin_check.guarded(cloud), threaded=True, request_handler=MotoRequestHandler)
+    return make_server(HOST, port, origin_check.refuse_foreign_origins(cloud), threaded=True, request_handler=MotoRequestHandler)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from moto.ec2.models import ec2_backends
 
-from ..host_interface import NoHosts, Runtime
+from ..host_interface import HostInterface, NoHosts
 from .capacity import Capacity
 from .clock import Clock
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from .ec2.instance_lifecycle import Hosting
+    from .ec2.instance_lifecycle import InstanceLifecycle
 
 ACCOUNT = "123456789012"
 """The account that moto takes requests to come from."""
@@ -24,16 +24,16 @@ ACCOUNT = "123456789012"
 KEPT_DECISIONS = 100_000
 
 
-class Cloud:
+class CloudState:
     """State beside moto's own. Everything in it and in moto is read and written under `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.use(NoHosts(), Settings())
 
-    def use(self, runtime: Runtime, settings: Settings) -> None:
-        """Begin anew with this runtime and these settings. moto keeps its state in globals, hence one cloud per process."""
-        self.runtime = runtime
+    def use(self, hosts: HostInterface, settings: Settings) -> None:
+        """Begin anew with this hosts and these settings. moto keeps its state in globals, hence one cloud per process."""
+        self.hosts = hosts
         self.settings = settings
         self.delays = settings.delays
         self.capacity = Capacity()
@@ -47,10 +47,10 @@ class Cloud:
         self.decisions: deque[dict[str, Any]] = deque(maxlen=KEPT_DECISIONS)
         """What was decided about requests of users and roles."""
         self.wake = threading.Event()
-        self.hosting: Hosting
+        self.lifecycle: InstanceLifecycle
 
 
-CLOUD = Cloud()
+CLOUD = CloudState()
 
 
 def ec2_regions() -> Iterator[Any]:

@@ -44,7 +44,7 @@ from .ec2 import capacity_reservations, quotas, spot
 from .requests.parameter_usage import RECORD
 
 if TYPE_CHECKING:
-    from .app import LocalCloud
+    from .app import AwsApi
 
 PREFIX = "/_local_cloud/"
 JSON = "application/json"
@@ -54,7 +54,7 @@ class UnknownRequest(Exception):
     """A method and a name that the control API does not have."""
 
 
-def answer(cloud: LocalCloud, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+def answer(cloud: AwsApi, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
     """Answer a request to the control API with JSON."""
     method, name = environ["REQUEST_METHOD"], environ["PATH_INFO"].removeprefix(PREFIX)
     token = f"Bearer {CLOUD.settings.control_token}"
@@ -80,14 +80,14 @@ def _send(start: Callable[..., Any], status: str, result: Any) -> Iterable[bytes
     return [content]
 
 
-def _handle(cloud: LocalCloud, method: str, name: str, data: Any) -> Any:
+def _handle(cloud: AwsApi, method: str, name: str, data: Any) -> Any:
     handlers: dict[tuple[str, str], Callable[[], Any]] = {
         ("GET", "health"): _health,
         ("GET", "faults"): cloud.faults.as_list,
         ("PUT", "faults"): lambda: cloud.faults.set(data),
         ("DELETE", "faults"): lambda: cloud.faults.set([]),
-        ("GET", "paused"): cloud.pauses.as_list,
-        ("POST", "resume"): lambda: cloud.pauses.resume(**(data or {})),
+        ("GET", "paused"): cloud.held_calls.as_list,
+        ("POST", "resume"): lambda: cloud.held_calls.resume(**(data or {})),
         ("GET", "capacity"): CLOUD.capacity.as_dict,
         ("PUT", "capacity"): lambda: _change(CLOUD.capacity.update, data),
         ("DELETE", "capacity"): lambda: _change(CLOUD.capacity.clear),

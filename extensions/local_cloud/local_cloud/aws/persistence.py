@@ -26,7 +26,7 @@ from ..private_files import CloudError, check_owner, open_private
 from .context import CLOUD
 from .override import override
 
-FORMAT = b"local cloud, state 2\n"
+FORMAT = b"local cloud, state 3\n"
 """The first line of a snapshot. To be raised when what is kept changes its shape."""
 KEPT = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public", "service_roles")
 """What the cloud keeps beside moto."""

@@ -17,12 +17,12 @@ MEMBERS = ("Tag", "Tags", "TagList", "TagSet", "tags")
 """What parameters with tags are called. Filters have other names: everybody may look for the tags of AWS."""
 
 
-def reserved(parameters: Any) -> str | None:
+def find_reserved(parameters: Any) -> str | None:
     """The first tag key in a request, at any depth, that only AWS itself can use."""
     return next((key for key in _keys(parameters) if key.lower().startswith(RESERVED)), None)
 
 
-def misplaced(parameters: Any, created: tuple[str, ...]) -> str | None:
+def find_misplaced(parameters: Any, created: tuple[str, ...]) -> str | None:
     """The first resource type in a request's TagSpecifications that the call does not create."""
     types = (str(each.get("ResourceType")) for each in parameters.get("TagSpecifications") or [])
     return next((each for each in types if each not in created), None)

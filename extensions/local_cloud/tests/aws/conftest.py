@@ -155,7 +155,7 @@ def hosts() -> Hosts:
 
 
 @pytest.fixture(scope="session")
-def running_cloud(hosts: Hosts) -> Iterator[tuple[app.LocalCloud, str]]:
+def running_cloud(hosts: Hosts) -> Iterator[tuple[app.AwsApi, str]]:
     settings = Settings(public_prefix="127.83.0.0/16", tick=0.03, delays=DELAYS, administrator=ADMINISTRATOR, control_token=TOKEN)
     cloud = app.create(hosts, settings)
     server = app.serve(cloud)
@@ -166,7 +166,7 @@ def running_cloud(hosts: Hosts) -> Iterator[tuple[app.LocalCloud, str]]:
 
 
 @pytest.fixture
-def cloud(running_cloud: tuple[app.LocalCloud, str], hosts: Hosts) -> Iterator[app.LocalCloud]:
+def cloud(running_cloud: tuple[app.AwsApi, str], hosts: Hosts) -> Iterator[app.AwsApi]:
     """The cloud, obedient again after the test."""
     yield running_cloud[0]
     hosts.obey()
@@ -174,17 +174,17 @@ def cloud(running_cloud: tuple[app.LocalCloud, str], hosts: Hosts) -> Iterator[a
 
 
 @pytest.fixture(scope="session")
-def accounts(running_cloud: tuple[app.LocalCloud, str]) -> dict[str, Account]:
+def accounts(running_cloud: tuple[app.AwsApi, str]) -> dict[str, Account]:
     return {region: Account(running_cloud[1], region) for region in ("us-east-1", "eu-west-1")}
 
 
 @pytest.fixture
-def account(cloud: app.LocalCloud, accounts: dict[str, Account]) -> Account:
+def account(cloud: app.AwsApi, accounts: dict[str, Account]) -> Account:
     return accounts["us-east-1"]
 
 
 @pytest.fixture
-def elsewhere(cloud: app.LocalCloud, accounts: dict[str, Account]) -> Account:
+def elsewhere(cloud: app.AwsApi, accounts: dict[str, Account]) -> Account:
     """Another region."""
     return accounts["eu-west-1"]
 

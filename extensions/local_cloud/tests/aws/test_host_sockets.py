@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from local_cloud.aws import app
 from local_cloud.aws.ec2.instance_metadata import InstanceMetadata
 from local_cloud.host_interface import NoHosts
-from local_cloud.host_sockets import API_ADDRESS, METADATA_ADDRESS, Doors, inside
+from local_cloud.host_sockets import API_ADDRESS, METADATA_ADDRESS, HostSockets, host_application
 from local_cloud.testing import wait_until
 from werkzeug.test import Client
 
@@ -27,9 +27,9 @@ TTL = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
 
 
 class Host:
-    """An instance with a role, and its door."""
+    """An instance with a role, and its socket."""
 
-    def __init__(self, account: Account, cloud: app.LocalCloud) -> None:
+    def __init__(self, account: Account, cloud: app.AwsApi) -> None:
         self.bucket, role = account.name("data"), account.name("role")
         account.client("s3").create_bucket(Bucket=self.bucket)
         account.client("s3").create_bucket(Bucket=f"{self.bucket}-other")
@@ -45,7 +45,7 @@ class Host:
         self.iam.add_role_to_instance_profile(InstanceProfileName=role, RoleName=role)
         (instance,) = account.run(account.subnets()[0], IamInstanceProfile={"Name": role})
         self.id, self.role, self.ip = instance["InstanceId"], role, instance["PrivateIpAddress"]
-        self.client = Client(inside(InstanceMetadata(self.id), cloud))
+        self.client = Client(host_application(InstanceMetadata(self.id), cloud))
 
     def ask(self, path: str, method: str = "GET", headers: dict[str, str] | None = None) -> Any:
         return self.client.open(path, method=method, headers={"Host": METADATA_ADDRESS, **(headers or {})})
@@ -60,7 +60,7 @@ class Host:
 
 
 @pytest.fixture(scope="module")
-def host(running_cloud: tuple[app.LocalCloud, str], accounts: dict[str, Account]) -> Host:
+def host(running_cloud: tuple[app.AwsApi, str], accounts: dict[str, Account]) -> Host:
     return Host(accounts["us-east-1"], running_cloud[0])
 
 
@@ -86,8 +86,8 @@ def test_metadata_needs_a_token(host: Host) -> None:
 
 
 def test_a_host_does_not_control_the_cloud(host: Host) -> None:
-    inside = {"Host": API_ADDRESS}
-    assert host.client.get("/_local_cloud/health", headers=inside).status_code == 404
+    host_application = {"Host": API_ADDRESS}
+    assert host.client.get("/_local_cloud/health", headers=host_application).status_code == 404
     assert host.client.get("/", headers={"Host": "127.0.0.1"}).status_code == 403
 
 
@@ -148,16 +148,16 @@ class Sockets(NoHosts):
 
 
 @pytest.fixture
-def doors(cloud: app.LocalCloud, tmp_path: Path) -> Iterator[tuple[Sockets, Doors]]:
+def sockets(cloud: app.AwsApi, tmp_path: Path) -> Iterator[tuple[Sockets, HostSockets]]:
     runtime = Sockets(tmp_path)
-    doors = Doors(runtime, cloud)
-    yield runtime, doors
-    doors.close()
+    sockets = HostSockets(runtime, cloud)
+    yield runtime, sockets
+    sockets.close()
 
 
-def test_a_door_is_open_while_its_instance_is(account: Account, doors: tuple[Sockets, Doors]) -> None:
+def test_a_socket_is_open_while_its_instance_is(account: Account, sockets: tuple[Sockets, HostSockets]) -> None:
     (instance,) = account.run(account.subnets()[0])
-    path = doors[0].socket(instance["InstanceId"])
-    wait_until(lambda: path.exists() and instance["InstanceId"] in doors[1].open)
+    path = sockets[0].socket(instance["InstanceId"])
+    wait_until(lambda: path.exists() and instance["InstanceId"] in sockets[1].open)
     account.ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
-    wait_until(lambda: instance["InstanceId"] not in doors[1].open)
+    wait_until(lambda: instance["InstanceId"] not in sockets[1].open)

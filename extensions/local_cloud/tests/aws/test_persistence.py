@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
-from local_cloud.aws.app import LocalCloud
+from local_cloud.aws.app import AwsApi
 from local_cloud.aws.context import CLOUD
 from local_cloud.private_files import CloudError
 from local_cloud.testing import wait_until
@@ -16,7 +16,7 @@ from moto.core.base_backend import BackendDict
 from .conftest import Account, Hosts
 
 
-def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts, tmp_path: Path) -> None:
+def test_everything_comes_back(account: Account, cloud: AwsApi, hosts: Hosts, tmp_path: Path) -> None:
     vpc = account.vpc()
     subnets = account.subnets(vpc=vpc)
     group = account.group(2, subnets)
@@ -82,7 +82,7 @@ def test_everything_comes_back(account: Account, cloud: LocalCloud, hosts: Hosts
     wait_until(lambda: members[0] not in account.members(group) and len(account.members(group)) == 2)
 
 
-def test_a_state_of_another_version_is_refused(cloud: LocalCloud, tmp_path: Path) -> None:
+def test_a_state_of_another_version_is_refused(cloud: AwsApi, tmp_path: Path) -> None:
     """Half of what it holds would be missing, and each round of the cloud would fail."""
     state = tmp_path / "state.pickle"
     cloud.save(state)
@@ -92,11 +92,11 @@ def test_a_state_of_another_version_is_refused(cloud: LocalCloud, tmp_path: Path
 
 
 def test_hosts_that_are_down_are_started_again(
-    account: Account, cloud: LocalCloud, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    account: Account, cloud: AwsApi, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
     wait_until(lambda: account.state(identifier) == "running")
-    monkeypatch.setattr(CLOUD.hosting, "look", lambda: None)  # as while no server runs
+    monkeypatch.setattr(CLOUD.lifecycle, "poll", lambda: None)  # as while no server runs
 
     cloud.save(tmp_path / "state")
     hosts.alive.discard(identifier)

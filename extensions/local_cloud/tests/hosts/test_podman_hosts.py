@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from local_cloud.hosts.podman import as_root
-from local_cloud.testing import bare_hosts, bare_runtime, wait_until
+from local_cloud.testing import bare_hosts, bare_podman_hosts, wait_until
 
 from .conftest import Hosts
 
@@ -71,7 +71,7 @@ def test_stop_and_start_keep_the_disk_and_the_keys(hosts: Hosts) -> None:
 
 
 def test_another_runtime_finds_the_hosts_again(hosts: Hosts) -> None:
-    again = bare_runtime(hosts.folder)
+    again = bare_podman_hosts(hosts.folder)
     assert again.is_alive(hosts.first.name)
     assert again.is_booted(hosts.first.name)
 

@@ -13,7 +13,7 @@ from ..requests.refusal import Refusal
 from . import required_permissions, s3_permissions
 from .caller_policies import policies
 from .identities import Identity
-from .policies import Effect, Question, Unsupported, decide
+from .policies import Effect, Permission, Unsupported, decide
 
 LOG = logging.getLogger(__name__)
 DENIED = {
@@ -35,51 +35,51 @@ def authorize(environ: Environ, call: Call, identity: Identity) -> Refusal | Non
         return None
     with CLOUD.lock:
         try:
-            asked = _questions(environ, call)
-            if asked is not None:
-                return _decided(environ, call, identity, asked)
+            required = _required_permissions(environ, call)
+            if required is not None:
+                return _decide_all(environ, call, identity, required)
         except Unsupported as error:
             return Refusal("InternalFailure", f"The local cloud cannot evaluate {error} of the caller's policies.", 500)
         except Exception as error:
             LOG.error("%s %s: the caller's policies could not be evaluated", call.service, call.action, exc_info=error)
             return Refusal("InternalFailure", f"An internal error has occurred: {type(error).__name__}: {error}", 500)
-    text = "because the local cloud does not know what AWS asks for it: see local_cloud/aws/access/questions.py"
+    text = "because the local cloud does not know what AWS asks for it: see local_cloud/aws/access/required_permissions.py"
     return _denied(environ, call, f"User: {identity.arn} is not authorized to perform: {call.service}:{call.action} {text}")
 
 
-def _questions(environ: Environ, call: Call) -> list[Question] | None:
+def _required_permissions(environ: Environ, call: Call) -> list[Permission] | None:
     if call.service == "s3":
-        return s3_permissions.questions(call, environ)
+        return s3_permissions.find(call, environ)
     parsed = calls.parameters(environ, call)
-    return None if parsed is None else required_permissions.of(call, parsed[1])
+    return None if parsed is None else required_permissions.find(call, parsed[1])
 
 
-def _decided(environ: Environ, call: Call, identity: Identity, asked: Iterable[Question]) -> Refusal | None:
+def _decide_all(environ: Environ, call: Call, identity: Identity, required: Iterable[Permission]) -> Refusal | None:
     documents, boundary = policies(identity)
     common = _common(call, identity)
     made = set()
-    for question in asked:
-        whole = Question(question.action, question.resource, common | dict(question.context), question.key_policy)
+    for permission in required:
+        whole = Permission(permission.action, permission.resource, common | dict(permission.context), permission.key_policy)
         decision = decide(documents, whole, boundary)
         CLOUD.decisions.append(
             {
                 "caller": identity.arn,
                 "call": f"{call.service}:{call.action}",
-                "action": question.action,
-                "resource": question.resource,
+                "action": permission.action,
+                "resource": permission.resource,
                 "effect": decision.effect.value,
                 "statements": list(decision.statements),
             }
         )
-        if decision.effect is not Effect.ALLOWED and question.action == "kms:PutKeyPolicy" and call.action == "CreateKey":
+        if decision.effect is not Effect.ALLOWED and permission.action == "kms:PutKeyPolicy" and call.action == "CreateKey":
             text = "The new key policy will not allow you to update the key policy in the future."
             return Refusal("MalformedPolicyDocumentException", text, 400)
         if decision.effect is not Effect.ALLOWED:
-            because = BECAUSE[decision.effect].format(action=question.action)
-            text = f"User: {identity.arn} is not authorized to perform: {question.action} on resource: {question.resource} {because}"
+            because = BECAUSE[decision.effect].format(action=permission.action)
+            text = f"User: {identity.arn} is not authorized to perform: {permission.action} on resource: {permission.resource} {because}"
             return _denied(environ, call, text)
-        if question.action == "iam:CreateServiceLinkedRole":
-            made.add(str(question.context["iam:awsservicename"]))
+        if permission.action == "iam:CreateServiceLinkedRole":
+            made.add(str(permission.context["iam:awsservicename"]))
     CLOUD.service_roles |= made
     return None
 

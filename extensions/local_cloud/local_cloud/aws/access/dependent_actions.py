@@ -20,7 +20,7 @@ from ..context import ACCOUNT, CLOUD
 from ..ec2.launch_templates import find_version
 from ..kms.keys import find_key
 from . import resources
-from .policies import Question
+from .policies import Permission
 from .tag_conditions import Context, request_tags, resource_tags, tag_pairs
 
 SERVICE_ROLES = {
@@ -31,38 +31,40 @@ SERVICE_ROLES = {
 }
 
 
-def via(service: str) -> Context:
+def calling_service(service: str) -> Context:
     """The context of a call that a service makes in the caller's name."""
     return {"aws:viaawsservice": "true", "aws:calledvia": (f"{service}.amazonaws.com",)}
 
 
-def service_role(service: str) -> Iterator[Question]:
-    """What is asked to make a service's role, which happens once in an account."""
+def create_service_role(service: str) -> Iterator[Permission]:
+    """What is required to make a service's role, which happens once in an account."""
     principal = f"{service}.amazonaws.com"
     if principal not in CLOUD.service_roles:
         resource = resources.arn("iam", "", f"role/aws-service-role/{principal}/{SERVICE_ROLES[service]}")
-        yield Question("iam:CreateServiceLinkedRole", resource, {"iam:awsservicename": principal})
+        yield Permission("iam:CreateServiceLinkedRole", resource, {"iam:awsservicename": principal})
 
 
-def pass_role(profile: Mapping[str, Any]) -> Iterator[Question]:
-    """What is asked to give instances an instance profile."""
+def pass_role(profile: Mapping[str, Any]) -> Iterator[Permission]:
+    """What is required to give instances an instance profile."""
     found = resources.find_profile(profile.get("Name") or profile.get("Arn") or "")
     for role in found.roles if found else ():
-        yield Question("iam:PassRole", role.arn, {"iam:passedtoservice": "ec2.amazonaws.com"})
+        yield Permission("iam:PassRole", role.arn, {"iam:passedtoservice": "ec2.amazonaws.com"})
 
 
-def of_ec2(call: Any, parameters: Mapping[str, Any]) -> Iterator[Question]:
+def for_ec2(call: Any, parameters: Mapping[str, Any]) -> Iterator[Permission]:
     if call.action == "CreateVpcEndpoint":
         for action in ("DescribeSecurityGroups", "DescribeSubnets", "DescribeVpcs"):
-            yield Question(f"ec2:{action}", "*")
+            yield Permission(f"ec2:{action}", "*")
         if parameters.get("VpcEndpointType") == "Interface":
-            yield Question("route53:AssociateVPCWithHostedZone", resources.arn("route53", "", "hostedzone/*", ""))
+            yield Permission("route53:AssociateVPCWithHostedZone", resources.arn("route53", "", "hostedzone/*", ""))
     elif call.action == "AssociateIamInstanceProfile":
         yield from pass_role(parameters.get("IamInstanceProfile") or {})
 
 
-def of_launch(region: str, template: Mapping[str, Any] | None, given: Mapping[str, Any], more: Context | None = None) -> Iterator[Question]:
-    """What is asked to run instances. `given` is in the place of what the template has; what the template has is not."""
+def for_launch(
+    region: str, template: Mapping[str, Any] | None, given: Mapping[str, Any], more: Context | None = None
+) -> Iterator[Permission]:
+    """What is required to run instances. `given` is in the place of what the template has; what the template has is not."""
     backend: Any = ec2_backends[ACCOUNT][region]
     data, base = dict(given), dict(more or {})
     if template:
@@ -70,7 +72,7 @@ def of_launch(region: str, template: Mapping[str, Any] | None, given: Mapping[st
         data = {**version.data, **given}
         resource, tags = resources.ec2(region, version.template.id, "launch-template")
         base["ec2:launchtemplate"] = resource
-        yield Question("ec2:RunInstances", resource, base | resource_tags(tags, "ec2"))
+        yield Permission("ec2:RunInstances", resource, base | resource_tags(tags, "ec2"))
     interfaces = data.get("NetworkInterfaces") or []
     named = {
         "image": ([data.get("ImageId")], "ImageId"),
@@ -91,19 +93,19 @@ def of_launch(region: str, template: Mapping[str, Any] | None, given: Mapping[st
         for identifier in dict.fromkeys(filter(None, identifiers)):
             resource, tags = resources.ec2(region, identifier, kind)
             context = base | resource_tags(tags, "ec2") | {"ec2:islaunchtemplateresource": of_template}
-            yield Question("ec2:RunInstances", resource, context)
+            yield Permission("ec2:RunInstances", resource, context)
     spot = (data.get("InstanceMarketOptions") or {}).get("MarketType") == "spot"
     specified = {each["ResourceType"]: tag_pairs(each.get("Tags")) for each in data.get("TagSpecifications") or []}
     for kind in ("instance", "network-interface", "volume", *(["spot-instances-request"] if spot else [])):
         resource, tags = resources.arn("ec2", region, f"{kind}/*"), specified.get(kind, {})
         of_template = "true" if template and not given.keys() - {"SubnetId"} else "false"
-        yield Question("ec2:RunInstances", resource, base | request_tags(tags) | {"ec2:islaunchtemplateresource": of_template})
+        yield Permission("ec2:RunInstances", resource, base | request_tags(tags) | {"ec2:islaunchtemplateresource": of_template})
         if tags:
-            yield Question("ec2:CreateTags", resource, request_tags(tags) | {"ec2:createaction": "RunInstances"})
+            yield Permission("ec2:CreateTags", resource, request_tags(tags) | {"ec2:createaction": "RunInstances"})
     yield from pass_role(data.get("IamInstanceProfile") or {})
 
 
-def group_of(region: str, instance: str) -> str:
+def find_group_of(region: str, instance: str) -> str:
     """The group of an instance."""
     backend: Any = autoscaling_backends[ACCOUNT][region]
     for name, group in backend.autoscaling_groups.items():
@@ -112,17 +114,17 @@ def group_of(region: str, instance: str) -> str:
     return "*"
 
 
-def of_group(call: Any, parameters: Mapping[str, Any]) -> Iterator[Question]:
+def for_group(call: Any, parameters: Mapping[str, Any]) -> Iterator[Permission]:
     """Auto Scaling tries in the caller's name whether it could launch."""
     if call.action not in ("CreateAutoScalingGroup", "UpdateAutoScalingGroup"):
         return
     if call.action == "CreateAutoScalingGroup":
-        yield from service_role("autoscaling")
+        yield from create_service_role("autoscaling")
     template = parameters.get("LaunchTemplate")
     if template:
         subnets = (parameters.get("VPCZoneIdentifier") or "").split(",")
         for subnet in subnets:
-            yield from of_launch(call.region, template, {"SubnetId": subnet} if subnet else {}, via("autoscaling"))
+            yield from for_launch(call.region, template, {"SubnetId": subnet} if subnet else {}, calling_service("autoscaling"))
 
 
 def file_system_of(region: str, mount_target: str) -> str | None:
@@ -131,64 +133,64 @@ def file_system_of(region: str, mount_target: str) -> str | None:
     return str(found.file_system_id) if found else None
 
 
-def of_efs(call: Any, parameters: Mapping[str, Any], asked: Context) -> Iterator[Question]:
+def for_efs(call: Any, parameters: Mapping[str, Any], tag_context: Context) -> Iterator[Permission]:
     service, region = "elasticfilesystem", call.region
     if call.action in ("CreateFileSystem", "CreateAccessPoint"):
         kind = "file-system" if call.action == "CreateFileSystem" else "access-point"
-        if asked:
-            tagged = asked | {"elasticfilesystem:createaction": call.action}
-            yield Question("elasticfilesystem:TagResource", resources.arn(service, region, f"{kind}/*"), tagged)
+        if tag_context:
+            tagged = tag_context | {"elasticfilesystem:createaction": call.action}
+            yield Permission("elasticfilesystem:TagResource", resources.arn(service, region, f"{kind}/*"), tagged)
     if call.action == "CreateFileSystem":
-        yield from service_role(service)
-        yield from use_key(region, parameters.get("KmsKeyId"), service, "DescribeKey", "CreateGrant")
+        yield from create_service_role(service)
+        yield from key_permissions(region, parameters.get("KmsKeyId"), service, "DescribeKey", "CreateGrant")
     elif call.action == "CreateMountTarget":
         for action in ("DescribeSubnets", "DescribeNetworkInterfaces"):
-            yield Question(f"ec2:{action}", "*", via(service))
-        yield from make_interface(region, [parameters.get("SubnetId", "")], parameters.get("SecurityGroups") or [], service)
+            yield Permission(f"ec2:{action}", "*", calling_service(service))
+        yield from create_interface(region, [parameters.get("SubnetId", "")], parameters.get("SecurityGroups") or [], service)
     elif parameters.get("MountTargetId"):
-        yield from _of_mount_target(call, parameters)
+        yield from _for_mount_target(call, parameters)
 
 
-def _of_mount_target(call: Any, parameters: Mapping[str, Any]) -> Iterator[Question]:
+def _for_mount_target(call: Any, parameters: Mapping[str, Any]) -> Iterator[Permission]:
     backend: Any = efs_backends[ACCOUNT][call.region]
     target = backend.mount_targets_by_id.get(parameters["MountTargetId"])
     interface = target.network_interface_id if target else "*"
     if call.action == "DescribeMountTargetSecurityGroups":
-        yield Question("ec2:DescribeNetworkInterfaceAttribute", "*", via("elasticfilesystem"))
+        yield Permission("ec2:DescribeNetworkInterfaceAttribute", "*", calling_service("elasticfilesystem"))
     elif call.action == "DeleteMountTarget":
-        yield _of_ec2("DeleteNetworkInterface", call.region, interface, "network-interface", "elasticfilesystem")
+        yield _ec2_permission("DeleteNetworkInterface", call.region, interface, "network-interface", "elasticfilesystem")
     elif call.action == "ModifyMountTargetSecurityGroups":
-        yield _of_ec2("ModifyNetworkInterfaceAttribute", call.region, interface, "network-interface", "elasticfilesystem")
+        yield _ec2_permission("ModifyNetworkInterfaceAttribute", call.region, interface, "network-interface", "elasticfilesystem")
         for group in parameters.get("SecurityGroups") or []:
-            yield _of_ec2("ModifyNetworkInterfaceAttribute", call.region, group, "security-group", "elasticfilesystem")
+            yield _ec2_permission("ModifyNetworkInterfaceAttribute", call.region, group, "security-group", "elasticfilesystem")
 
 
-def make_interface(region: str, subnets: list[str], groups: list[str], service: str) -> Iterator[Question]:
-    """What is asked for a network interface that a service makes."""
-    yield _of_ec2("CreateNetworkInterface", region, "*", "network-interface", service)
+def create_interface(region: str, subnets: list[str], groups: list[str], service: str) -> Iterator[Permission]:
+    """What is required for a network interface that a service makes."""
+    yield _ec2_permission("CreateNetworkInterface", region, "*", "network-interface", service)
     for kind, identifiers in (("subnet", subnets), ("security-group", groups)):
         for identifier in identifiers:
-            yield _of_ec2("CreateNetworkInterface", region, identifier, kind, service)
+            yield _ec2_permission("CreateNetworkInterface", region, identifier, kind, service)
 
 
-def _of_ec2(action: str, region: str, identifier: str, kind: str, service: str) -> Question:
+def _ec2_permission(action: str, region: str, identifier: str, kind: str, service: str) -> Permission:
     resource, tags = resources.ec2(region, identifier, kind)
-    return Question(f"ec2:{action}", resource, resource_tags(tags, "ec2") | via(service))
+    return Permission(f"ec2:{action}", resource, resource_tags(tags, "ec2") | calling_service(service))
 
 
-def of_fsx(call: Any, parameters: Mapping[str, Any], asked: Context) -> Iterator[Question]:
+def for_fsx(call: Any, parameters: Mapping[str, Any], tag_context: Context) -> Iterator[Permission]:
     region = call.region
     if call.action == "CreateFileSystem":
-        if asked:
-            yield Question("fsx:TagResource", resources.arn("fsx", region, "file-system/*"), asked)
-        yield from service_role("fsx")
-        yield from make_interface(region, parameters.get("SubnetIds") or [], parameters.get("SecurityGroupIds") or [], "fsx")
+        if tag_context:
+            yield Permission("fsx:TagResource", resources.arn("fsx", region, "file-system/*"), tag_context)
+        yield from create_service_role("fsx")
+        yield from create_interface(region, parameters.get("SubnetIds") or [], parameters.get("SecurityGroupIds") or [], "fsx")
         for subnet in parameters.get("SubnetIds") or []:
-            yield _of_ec2("GetSecurityGroupsForVpc", region, _vpc_of(region, subnet), "vpc", "fsx")
-        yield from use_key(region, parameters.get("KmsKeyId"), "fsx", "DescribeKey", "CreateGrant")
+            yield _ec2_permission("GetSecurityGroupsForVpc", region, _vpc_of(region, subnet), "vpc", "fsx")
+        yield from key_permissions(region, parameters.get("KmsKeyId"), "fsx", "DescribeKey", "CreateGrant")
     elif call.action == "CreateDataRepositoryAssociation":
-        if asked:
-            yield Question("fsx:TagResource", resources.arn("fsx", region, "association/*"), asked)
+        if tag_context:
+            yield Permission("fsx:TagResource", resources.arn("fsx", region, "association/*"), tag_context)
         yield from _lustre_role()
 
 
@@ -198,47 +200,47 @@ def _vpc_of(region: str, subnet: str) -> str:
     return str(found.vpc_id) if found else "*"
 
 
-def _lustre_role() -> Iterator[Question]:
+def _lustre_role() -> Iterator[Permission]:
     service = "s3.data-source.lustre.fsx"
-    yield from service_role(service)
+    yield from create_service_role(service)
     resource = resources.arn("iam", "", f"role/aws-service-role/{service}.amazonaws.com/{SERVICE_ROLES[service]}")
     for action in ("AttachRolePolicy", "PutRolePolicy"):
-        yield Question(f"iam:{action}", resource)
+        yield Permission(f"iam:{action}", resource)
 
 
-def of_iam(call: Any, parameters: Mapping[str, Any], resource: str, asked: Context) -> Iterator[Question]:
-    if call.action in ("CreateRole", "CreateInstanceProfile") and asked:
-        yield Question(f"iam:Tag{call.action[6:]}", resource, asked)
+def for_iam(call: Any, parameters: Mapping[str, Any], resource: str, tag_context: Context) -> Iterator[Permission]:
+    if call.action in ("CreateRole", "CreateInstanceProfile") and tag_context:
+        yield Permission(f"iam:Tag{call.action[6:]}", resource, tag_context)
     if call.action == "AddRoleToInstanceProfile":
-        yield Question("iam:PassRole", resources.role(parameters["RoleName"])[0], {"iam:passedtoservice": "ec2.amazonaws.com"})
+        yield Permission("iam:PassRole", resources.role(parameters["RoleName"])[0], {"iam:passedtoservice": "ec2.amazonaws.com"})
 
 
-def of_ssm(call: Any, parameters: Mapping[str, Any], resource: str, asked: Context) -> Iterator[Question]:
+def for_ssm(call: Any, parameters: Mapping[str, Any], resource: str, tag_context: Context) -> Iterator[Permission]:
     if call.action == "PutParameter":
-        if asked:
-            yield Question("ssm:AddTagsToResource", resource, asked)
+        if tag_context:
+            yield Permission("ssm:AddTagsToResource", resource, tag_context)
         if parameters.get("Type") == "SecureString":
-            yield from use_key(call.region, parameters.get("KeyId"), "ssm", "Encrypt", parameter=resource)
+            yield from key_permissions(call.region, parameters.get("KeyId"), "ssm", "Encrypt", parameter=resource)
     elif call.action == "GetParameter" and parameters.get("WithDecryption"):
         backend: Any = ssm_backends[ACCOUNT][call.region]
         stored = backend._parameters.get(parameters.get("Name"))
         if stored and stored[-1].parameter_type == "SecureString":
-            yield from use_key(call.region, stored[-1].keyid, "ssm", "Decrypt", parameter=resource)
+            yield from key_permissions(call.region, stored[-1].keyid, "ssm", "Decrypt", parameter=resource)
 
 
-def about_key(action: str, region: str, identifier: str | None, context: Context) -> Question:
-    """What is asked about a KMS key, which its own policy has to allow."""
+def key_permission(action: str, region: str, identifier: str | None, context: Context) -> Permission:
+    """What is required about a KMS key, which its own policy has to allow."""
     key = find_key(ACCOUNT, region, identifier) if identifier else None
     if key is None:
-        return Question(f"kms:{action}", "*", context)
-    return Question(f"kms:{action}", key.arn, context | {"kms:resourcealiases": tuple(key.aliases)}, key.policy)
+        return Permission(f"kms:{action}", "*", context)
+    return Permission(f"kms:{action}", key.arn, context | {"kms:resourcealiases": tuple(key.aliases)}, key.policy)
 
 
-def use_key(region: str, identifier: str | None, service: str, *actions: str, parameter: str = "") -> Iterator[Question]:
-    """What is asked to encrypt with a key of one's own: those that AWS manages need nothing."""
+def key_permissions(region: str, identifier: str | None, service: str, *actions: str, parameter: str = "") -> Iterator[Permission]:
+    """What is required to encrypt with a key of one's own: those that AWS manages need nothing."""
     if identifier and not identifier.removeprefix("alias/").startswith("aws/"):
-        context = via(service) | {"kms:viaservice": f"{service}.{region}.amazonaws.com"}
+        context = calling_service(service) | {"kms:viaservice": f"{service}.{region}.amazonaws.com"}
         if parameter:
             context |= {"kms:encryptioncontext:parameter_arn": parameter}
         for action in actions:
-            yield about_key(action, region, identifier, context)
+            yield key_permission(action, region, identifier, context)

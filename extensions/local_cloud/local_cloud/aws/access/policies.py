@@ -35,7 +35,7 @@ class Unsupported(Exception):
 
 
 class Effect(Enum):
-    """What policies say about a question."""
+    """What policies say about a permission."""
 
     ALLOWED = "allowed"
     DENIED = "explicitDeny"
@@ -44,7 +44,7 @@ class Effect(Enum):
 
 
 @dataclass(frozen=True)
-class Question:
+class Permission:
     """May this action be taken on this resource? Keys of the context are in lower case, several values are a tuple."""
 
     action: str
@@ -73,27 +73,27 @@ def parse(document: str) -> tuple[dict[str, Any], ...]:
     return tuple(statements)
 
 
-def decide(documents: Iterable[str], question: Question, boundary: str | None = None) -> Decision:
+def decide(documents: Iterable[str], permission: Permission, boundary: str | None = None) -> Decision:
     """Return what the policies say; a boundary has to allow it as well, and an explicit denial wins. Raises Unsupported."""
-    if question.key_policy:
-        return _decide_for_key(documents, question, boundary)
-    decision = _decide(documents, question)
+    if permission.key_policy:
+        return _decide_for_key(documents, permission, boundary)
+    decision = _decide(documents, permission)
     if decision.effect is not Effect.ALLOWED or boundary is None:
         return decision
-    bound = _decide([boundary], question)
+    bound = _decide([boundary], permission)
     return decision if bound.effect is Effect.ALLOWED else bound
 
 
-def _decide_for_key(documents: Iterable[str], question: Question, boundary: str | None) -> Decision:
+def _decide_for_key(documents: Iterable[str], permission: Permission, boundary: str | None) -> Decision:
     """A key's policy allows the caller itself, or it lets IAM decide about those of the account.
 
     Source: AWS KMS Developer Guide, "Determining access to AWS KMS keys" and "Default key policy".
     """
-    by_iam = decide(documents, replace(question, key_policy=""), boundary)
-    account = str(question.context["aws:principalaccount"])
+    by_iam = decide(documents, replace(permission, key_policy=""), boundary)
+    account = str(permission.context["aws:principalaccount"])
     everybody = {account, f"arn:aws:iam::{account}:root"}
-    of_caller = _decide([about(question.key_policy, {"*", str(question.context["aws:principalarn"])})], question)
-    of_account = _decide([about(question.key_policy, everybody)], question)
+    of_caller = _decide([about(permission.key_policy, {"*", str(permission.context["aws:principalarn"])})], permission)
+    of_account = _decide([about(permission.key_policy, everybody)], permission)
     for decision in (by_iam, of_caller, of_account):
         if decision.effect is Effect.DENIED:
             return decision
@@ -112,8 +112,8 @@ def about(document: str, principals: set[str]) -> str:
     return json.dumps({"Statement": statements})
 
 
-def _decide(documents: Iterable[str], question: Question) -> Decision:
-    matching = [statement for document in documents for statement in parse(document) if _matches(statement, question)]
+def _decide(documents: Iterable[str], permission: Permission) -> Decision:
+    matching = [statement for document in documents for statement in parse(document) if _matches(statement, permission)]
     denying = tuple(each["Sid"] for each in matching if each["Effect"] == "Deny")
     if denying:
         return Decision(Effect.DENIED, denying)
@@ -121,12 +121,12 @@ def _decide(documents: Iterable[str], question: Question) -> Decision:
     return Decision(Effect.ALLOWED, allowing) if allowing else Decision(Effect.NOT_ALLOWED)
 
 
-def _matches(statement: Mapping[str, Any], question: Question) -> bool:
+def _matches(statement: Mapping[str, Any], permission: Permission) -> bool:
     return (
-        _isabout(statement, "Action", question.action, lambda pattern, value: _glob(pattern.lower(), value.lower()))
-        and _isabout(statement, "Resource", question.resource, lambda pattern, value: _resource(pattern, value, question))
+        _isabout(statement, "Action", permission.action, lambda pattern, value: _glob(pattern.lower(), value.lower()))
+        and _isabout(statement, "Resource", permission.resource, lambda pattern, value: _resource(pattern, value, permission))
         and all(
-            _holds(operator, key, _list(values), question)
+            _holds(operator, key, _list(values), permission)
             for operator, keys in statement.get("Condition", {}).items()
             for key, values in keys.items()
         )
@@ -141,10 +141,10 @@ def _isabout(statement: Mapping[str, Any], element: str, value: str, match: Call
     raise Unsupported(f"a statement without {element} and Not{element}")
 
 
-def _resource(pattern: str, value: str, question: Question) -> bool:
+def _resource(pattern: str, value: str, permission: Permission) -> bool:
     if pattern == "*":
         return True
-    filled = _filled(pattern, question)
+    filled = _filled(pattern, permission)
     return filled is not None and _arn(filled, value)
 
 
@@ -154,7 +154,7 @@ def _arn(pattern: str, value: str) -> bool:
     return len(patterns) == len(values) and all(map(_glob, patterns, values))
 
 
-def _filled(text: str, question: Question) -> str | None:
+def _filled(text: str, permission: Permission) -> str | None:
     """A pattern with the values of its policy variables, None when the request lacks one."""
     missing = False
 
@@ -165,7 +165,7 @@ def _filled(text: str, question: Question) -> str | None:
             return f"[{name}]"
         if not KEYS.fullmatch(name):
             raise Unsupported(f"the policy variable {name}")
-        value = question.context.get(name.lower())
+        value = permission.context.get(name.lower())
         if not isinstance(value, str):
             missing = True
             return ""
@@ -207,7 +207,7 @@ OPERATORS: dict[str, tuple[Callable[[str, str], bool], bool]] = {
 OPERATOR = re.compile(r"(?:(ForAnyValue|ForAllValues):)?([A-Za-z]+?)(IfExists)?")
 
 
-def _holds(operator: str, key: str, wanted: list[Any], question: Question) -> bool:
+def _holds(operator: str, key: str, wanted: list[Any], permission: Permission) -> bool:
     found = OPERATOR.fullmatch(operator)
     if not found or (found.group(2) not in OPERATORS and operator != "Null"):
         raise Unsupported(f"the condition operator {operator}")
@@ -215,13 +215,13 @@ def _holds(operator: str, key: str, wanted: list[Any], question: Question) -> bo
         raise Unsupported(f"the condition key {key}")
     quantifier, name, if_exists = found.groups()
     texts = [str(each).lower() if isinstance(each, bool) else str(each) for each in wanted]
-    value = question.context.get(key.lower())
+    value = permission.context.get(key.lower())
     if operator == "Null":
         return any((value is None) is (text.lower() == "true") for text in texts)
     compare, negated = OPERATORS[name]
     if value is None or value == ():
         return bool(if_exists) or quantifier == "ForAllValues" or (negated and quantifier is None)
-    patterns = [filled for text in texts if (filled := _filled(text, question)) is not None]
+    patterns = [filled for text in texts if (filled := _filled(text, permission)) is not None]
     each = [any(_compared(compare, pattern, one) for pattern in patterns) is not negated for one in _list(value)]
     return all(each) if quantifier != "ForAnyValue" else any(each)
 

@@ -13,7 +13,7 @@ from moto.ec2.models import ec2_backends
 from ..context import ACCOUNT
 from ..requests.calls import Call
 from . import dependent_actions, resources
-from .policies import Question
+from .policies import Permission
 from .tag_conditions import request_tags, resource_tags, tag_pairs
 
 Parameters = Mapping[str, Any]
@@ -95,8 +95,8 @@ EC2: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
 }
 
 
-def of(call: Call, parameters: Parameters) -> list[Question] | None:
-    """Return what is asked for a call, None for one that is not known here."""
+def find(call: Call, parameters: Parameters) -> list[Permission] | None:
+    """Return what is required for a call, None for one that is not known here."""
     ask = SERVICES.get(call.service)
     if ask is None:
         return None
@@ -109,7 +109,7 @@ def _values(parameters: Parameters, names: tuple[str, ...]) -> list[str]:
     return [each for value in found for each in (value if isinstance(value, list) else [value])]
 
 
-def _ec2(call: Call, parameters: Parameters) -> Iterator[Question] | None:
+def _ec2(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
     if call.action == "RunInstances":
         return _run(call, parameters)
     if call.action in ("CreateTags", "DeleteTags"):
@@ -119,25 +119,25 @@ def _ec2(call: Call, parameters: Parameters) -> Iterator[Question] | None:
     return iter([_everywhere(call)]) if call.action.startswith(READS) else None
 
 
-def _everywhere(call: Call) -> Question:
-    return Question(f"{call.service}:{call.action}", "*")
+def _everywhere(call: Call) -> Permission:
+    return Permission(f"{call.service}:{call.action}", "*")
 
 
-def _described_ec2(call: Call, parameters: Parameters) -> Iterator[Question]:
+def _described_ec2(call: Call, parameters: Parameters) -> Iterator[Permission]:
     action, (made, named) = f"ec2:{call.action}", EC2[call.action]
     specified = {each["ResourceType"]: tag_pairs(each.get("Tags")) for each in parameters.get("TagSpecifications") or []}
     for kind in made:
         tags = specified.get(kind, {})
         resource = resources.arn("ec2", call.region, f"{kind}/*")
-        yield Question(action, resource, request_tags(tags))
+        yield Permission(action, resource, request_tags(tags))
         if tags:
-            yield Question("ec2:CreateTags", resource, request_tags(tags) | {"ec2:createaction": call.action})
+            yield Permission("ec2:CreateTags", resource, request_tags(tags) | {"ec2:createaction": call.action})
     for kind, names in named.items():
         for identifier in _values(parameters, names):
             for found in _of_association(call, identifier) if kind == "association" else [identifier]:
                 resource, tags = _ec2_resource(call.region, found, kind)
-                yield Question(action, resource, resource_tags(tags, "ec2"))
-    yield from dependent_actions.of_ec2(call, parameters)
+                yield Permission(action, resource, resource_tags(tags, "ec2"))
+    yield from dependent_actions.for_ec2(call, parameters)
 
 
 def _ec2_resource(region: str, identifier: str, kind: str) -> tuple[str, dict[str, str]]:
@@ -156,37 +156,37 @@ def _of_association(call: Call, association: str) -> list[str]:
     return []
 
 
-def _tag_ec2(call: Call, parameters: Parameters) -> Iterator[Question]:
-    asked = request_tags(tag_pairs(parameters.get("Tags")))
+def _tag_ec2(call: Call, parameters: Parameters) -> Iterator[Permission]:
+    tag_context = request_tags(tag_pairs(parameters.get("Tags")))
     for identifier in parameters.get("Resources") or []:
         resource, tags = resources.ec2(call.region, identifier)
-        yield Question(f"ec2:{call.action}", resource, asked | resource_tags(tags, "ec2"))
+        yield Permission(f"ec2:{call.action}", resource, tag_context | resource_tags(tags, "ec2"))
 
 
-def _run(call: Call, parameters: Parameters) -> Iterator[Question]:
+def _run(call: Call, parameters: Parameters) -> Iterator[Permission]:
     overriding = {
         name: value for name, value in parameters.items() if name not in ("LaunchTemplate", "MinCount", "MaxCount", "ClientToken")
     }
-    yield from dependent_actions.of_launch(call.region, parameters.get("LaunchTemplate"), overriding)
+    yield from dependent_actions.for_launch(call.region, parameters.get("LaunchTemplate"), overriding)
 
 
-def _autoscaling(call: Call, parameters: Parameters) -> Iterator[Question] | None:
+def _autoscaling(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
     if call.action in ("CreateOrUpdateTags", "DeleteTags"):
         return _tag_groups(call, parameters)
     if call.action == "TerminateInstanceInAutoScalingGroup":
-        return _of_group(call, parameters, dependent_actions.group_of(call.region, parameters.get("InstanceId", "")))
+        return _for_group(call, parameters, dependent_actions.find_group_of(call.region, parameters.get("InstanceId", "")))
     if call.action.startswith(READS):
         return iter([_everywhere(call)])
     name = parameters.get("AutoScalingGroupName")
-    return _of_group(call, parameters, name) if name else None
+    return _for_group(call, parameters, name) if name else None
 
 
-def _of_group(call: Call, parameters: Parameters, name: str) -> Iterator[Question]:
+def _for_group(call: Call, parameters: Parameters, name: str) -> Iterator[Permission]:
     resource, tags = resources.group(call.region, name)
-    asked = request_tags(tag_pairs(parameters.get("Tags")))
-    context = asked | resource_tags(tags, "autoscaling") | _launched_from(parameters)
-    yield Question(f"autoscaling:{call.action}", resource, context)
-    yield from dependent_actions.of_group(call, parameters)
+    tag_context = request_tags(tag_pairs(parameters.get("Tags")))
+    context = tag_context | resource_tags(tags, "autoscaling") | _launched_from(parameters)
+    yield Permission(f"autoscaling:{call.action}", resource, context)
+    yield from dependent_actions.for_group(call, parameters)
 
 
 def _launched_from(parameters: Parameters) -> dict[str, str]:
@@ -202,38 +202,38 @@ def _launched_from(parameters: Parameters) -> dict[str, str]:
     return context
 
 
-def _tag_groups(call: Call, parameters: Parameters) -> Iterator[Question]:
+def _tag_groups(call: Call, parameters: Parameters) -> Iterator[Permission]:
     for name in dict.fromkeys(tag["ResourceId"] for tag in parameters.get("Tags") or []):
-        asked = request_tags(tag_pairs([tag for tag in parameters["Tags"] if tag["ResourceId"] == name]))
+        tag_context = request_tags(tag_pairs([tag for tag in parameters["Tags"] if tag["ResourceId"] == name]))
         resource, tags = resources.group(call.region, name)
-        yield Question(f"autoscaling:{call.action}", resource, asked | resource_tags(tags, "autoscaling"))
+        yield Permission(f"autoscaling:{call.action}", resource, tag_context | resource_tags(tags, "autoscaling"))
 
 
-def _efs(call: Call, parameters: Parameters) -> Iterator[Question]:
-    asked = request_tags(tag_pairs(parameters.get("Tags")))
+def _efs(call: Call, parameters: Parameters) -> Iterator[Permission]:
+    tag_context = request_tags(tag_pairs(parameters.get("Tags")))
     identifier = parameters.get("FileSystemId") or parameters.get("AccessPointId") or parameters.get("ResourceId")
     if parameters.get("MountTargetId"):
         identifier = dependent_actions.file_system_of(call.region, parameters["MountTargetId"]) or "*"
     resource, tags = resources.efs(call.region, identifier) if identifier else ("*", {})
-    yield Question(f"elasticfilesystem:{call.action}", resource, asked | resource_tags(tags))
-    yield from dependent_actions.of_efs(call, parameters, asked)
+    yield Permission(f"elasticfilesystem:{call.action}", resource, tag_context | resource_tags(tags))
+    yield from dependent_actions.for_efs(call, parameters, tag_context)
 
 
-def _fsx(call: Call, parameters: Parameters) -> Iterator[Question]:
-    asked = request_tags(tag_pairs(parameters.get("Tags")))
+def _fsx(call: Call, parameters: Parameters) -> Iterator[Permission]:
+    tag_context = request_tags(tag_pairs(parameters.get("Tags")))
     if call.action == "CreateDataRepositoryAssociation":
-        yield Question(f"fsx:{call.action}", resources.arn("fsx", call.region, "association/*"), asked)
+        yield Permission(f"fsx:{call.action}", resources.arn("fsx", call.region, "association/*"), tag_context)
     identifier = parameters.get("FileSystemId") or parameters.get("AssociationId") or parameters.get("ResourceARN")
     made = resources.arn("fsx", call.region, "file-system/*") if call.action == "CreateFileSystem" else "*"
     resource, tags = resources.fsx(call.region, identifier) if identifier else (made, {})
-    yield Question(f"fsx:{call.action}", resource, asked | resource_tags(tags))
-    yield from dependent_actions.of_fsx(call, parameters, asked)
+    yield Permission(f"fsx:{call.action}", resource, tag_context | resource_tags(tags))
+    yield from dependent_actions.for_fsx(call, parameters, tag_context)
 
 
-def _iam(call: Call, parameters: Parameters) -> Iterator[Question]:
-    asked = request_tags(tag_pairs(parameters.get("Tags")))
+def _iam(call: Call, parameters: Parameters) -> Iterator[Permission]:
+    tag_context = request_tags(tag_pairs(parameters.get("Tags")))
     resource, tags = _iam_resource(call, parameters)
-    context = asked | resource_tags(tags, "iam")
+    context = tag_context | resource_tags(tags, "iam")
     boundary = parameters.get("PermissionsBoundary") or getattr(
         resources.find_role(parameters.get("RoleName", "")), "permissions_boundary_arn", None
     )
@@ -243,8 +243,8 @@ def _iam(call: Call, parameters: Parameters) -> Iterator[Question]:
         context["iam:policyarn"] = parameters["PolicyArn"]
     if parameters.get("AWSServiceName"):
         context["iam:awsservicename"] = parameters["AWSServiceName"]
-    yield Question(f"iam:{call.action}", resource, context)
-    yield from dependent_actions.of_iam(call, parameters, resource, asked)
+    yield Permission(f"iam:{call.action}", resource, context)
+    yield from dependent_actions.for_iam(call, parameters, resource, tag_context)
 
 
 def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, str]]:
@@ -262,7 +262,7 @@ def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, st
     return str(parameters.get("PolicyArn") or parameters.get("PolicySourceArn") or "*"), {}
 
 
-def _ssm(call: Call, parameters: Parameters) -> Iterator[Question] | None:
+def _ssm(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
     if call.action.startswith("Describe"):
         return iter([_everywhere(call)])
     if call.action == "StartSession":
@@ -272,7 +272,7 @@ def _ssm(call: Call, parameters: Parameters) -> Iterator[Question] | None:
     return _parameters(call, parameters, names) if names else None
 
 
-def _session(call: Call, parameters: Parameters) -> Iterator[Question]:
+def _session(call: Call, parameters: Parameters) -> Iterator[Permission]:
     """A session that names no document is a shell, and only policies that ask for the check have it checked.
 
     Source: Systems Manager User Guide, "Enforce a session document permission check for the AWS CLI". A policy that asks for the check and
@@ -281,52 +281,52 @@ def _session(call: Call, parameters: Parameters) -> Iterator[Question]:
     document = parameters.get("DocumentName")
     checked = {"ssm:sessiondocumentaccesscheck": "true" if document else "false"}
     resource, tags = resources.ec2(call.region, parameters.get("Target", ""), "instance")
-    yield Question("ssm:StartSession", resource, resource_tags(tags, "ssm") | checked)
+    yield Permission("ssm:StartSession", resource, resource_tags(tags, "ssm") | checked)
     if document:
         owner = "" if document.startswith("AWS-") else ACCOUNT
-        yield Question("ssm:StartSession", resources.arn("ssm", call.region, f"document/{document}", owner), checked)
+        yield Permission("ssm:StartSession", resources.arn("ssm", call.region, f"document/{document}", owner), checked)
 
 
-def _parameters(call: Call, parameters: Parameters, names: list[str]) -> Iterator[Question]:
-    asked = request_tags(tag_pairs(parameters.get("Tags")))
+def _parameters(call: Call, parameters: Parameters, names: list[str]) -> Iterator[Permission]:
+    tag_context = request_tags(tag_pairs(parameters.get("Tags")))
     for name in names:
         resource, tags = resources.parameter(call.region, name)
-        yield Question(f"ssm:{call.action}", resource, asked | resource_tags(tags, "ssm"))
-        yield from dependent_actions.of_ssm(call, parameters, resource, asked)
+        yield Permission(f"ssm:{call.action}", resource, tag_context | resource_tags(tags, "ssm"))
+        yield from dependent_actions.for_ssm(call, parameters, resource, tag_context)
 
 
-def _kms(call: Call, parameters: Parameters) -> Iterator[Question]:
+def _kms(call: Call, parameters: Parameters) -> Iterator[Permission]:
     alias = parameters.get("AliasName")
     if call.action == "CreateKey":
         yield from _create_key(call, parameters)
         return
     if alias:
-        yield Question(f"kms:{call.action}", resources.arn("kms", call.region, alias))
+        yield Permission(f"kms:{call.action}", resources.arn("kms", call.region, alias))
     key = parameters.get("TargetKeyId") or parameters.get("KeyId") or alias
-    yield dependent_actions.about_key(call.action, call.region, key, request_tags(tag_pairs(parameters.get("Tags"))))
+    yield dependent_actions.key_permission(call.action, call.region, key, request_tags(tag_pairs(parameters.get("Tags"))))
 
 
-def _create_key(call: Call, parameters: Parameters) -> Iterator[Question]:
+def _create_key(call: Call, parameters: Parameters) -> Iterator[Permission]:
     tags = {each["TagKey"]: each["TagValue"] for each in parameters.get("Tags") or []}
     spec, usage = parameters.get("KeySpec") or "SYMMETRIC_DEFAULT", parameters.get("KeyUsage") or "ENCRYPT_DECRYPT"
-    yield Question("kms:CreateKey", "*", request_tags(tags) | {"kms:keyspec": spec, "kms:keyusage": usage})
+    yield Permission("kms:CreateKey", "*", request_tags(tags) | {"kms:keyspec": spec, "kms:keyusage": usage})
     key = resources.arn("kms", call.region, "key/*")
     if tags:
-        yield Question("kms:TagResource", key, request_tags(tags))
+        yield Permission("kms:TagResource", key, request_tags(tags))
     if parameters.get("Policy") and not parameters.get("BypassPolicyLockoutSafetyCheck"):
-        yield Question("kms:PutKeyPolicy", key, {}, parameters["Policy"])
+        yield Permission("kms:PutKeyPolicy", key, {}, parameters["Policy"])
 
 
-def _sts(call: Call, parameters: Parameters) -> Iterator[Question]:
+def _sts(call: Call, parameters: Parameters) -> Iterator[Permission]:
     if call.action != "GetCallerIdentity":  # which needs no permission
-        yield Question(f"sts:{call.action}", parameters.get("RoleArn") or "*")
+        yield Permission(f"sts:{call.action}", parameters.get("RoleArn") or "*")
 
 
-def _only_reads(call: Call, _parameters: Parameters) -> Iterator[Question] | None:
+def _only_reads(call: Call, _parameters: Parameters) -> Iterator[Permission] | None:
     return iter([_everywhere(call)]) if call.action.startswith(READS) else None
 
 
-SERVICES: dict[str, Callable[[Call, Parameters], Iterator[Question] | None]] = {
+SERVICES: dict[str, Callable[[Call, Parameters], Iterator[Permission] | None]] = {
     "autoscaling": _autoscaling,
     "ec2": _ec2,
     "elasticfilesystem": _efs,

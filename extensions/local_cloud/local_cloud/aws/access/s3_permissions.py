@@ -1,4 +1,4 @@
-"""What is asked for calls to S3. Source: Amazon S3 User Guide, "Required permissions for Amazon S3 API operations"."""
+"""What is required for calls to S3. Source: Amazon S3 User Guide, "Required permissions for Amazon S3 API operations"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..context import ACCOUNT
 from ..requests.calls import Call, Environ, read_body
 from . import dependent_actions
 from .identities import PARTITION
-from .policies import Question
+from .policies import Permission
 
 ACTIONS = {
     "CompleteMultipartUpload": "PutObject",
@@ -52,14 +52,14 @@ KEY_ACTIONS = {
 KEY = re.compile(rb"<Key>([^<]*)</Key>")
 
 
-def questions(call: Call, environ: Environ) -> list[Question] | None:
-    """Return what is asked for a call, None for one that S3 does not have."""
+def find(call: Call, environ: Environ) -> list[Permission] | None:
+    """Return what is required for a call, None for one that S3 does not have."""
     if not call.action.isalnum():
         return None
-    return list(_questions(call, environ))
+    return list(_permissions(call, environ))
 
 
-def _questions(call: Call, environ: Environ) -> Iterator[Question]:
+def _permissions(call: Call, environ: Environ) -> Iterator[Permission]:
     path = unquote(str(environ["REQUEST_URI"]).partition("?")[0]).lstrip("/")
     bucket, _, key = path.partition("/")
     action = ACTIONS.get(call.action, call.action)
@@ -76,11 +76,11 @@ def _questions(call: Call, environ: Environ) -> Iterator[Question]:
     if call.action == "CreateBucket" and b"<Tag>" in read_body(environ):
         yield _question("TagResource", bucket)
     if call.action in KEY_ACTIONS:
-        yield from dependent_actions.use_key(call.region, _key_of(bucket), "s3", KEY_ACTIONS[call.action])
+        yield from dependent_actions.key_permissions(call.region, _key_of(bucket), "s3", KEY_ACTIONS[call.action])
 
 
-def _question(action: str, name: str) -> Question:
-    return Question(f"s3:{action}", f"arn:{PARTITION}:s3:::{name}", {"s3:resourceaccount": owner(name.partition("/")[0])})
+def _question(action: str, name: str) -> Permission:
+    return Permission(f"s3:{action}", f"arn:{PARTITION}:s3:::{name}", {"s3:resourceaccount": owner(name.partition("/")[0])})
 
 
 def _key_of(name: str) -> str | None:

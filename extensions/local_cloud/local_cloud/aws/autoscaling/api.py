@@ -166,7 +166,7 @@ def set_instance_health(self: AutoScalingResponse) -> EmptyResult:
 def resume_processes(self: AutoScalingResponse) -> EmptyResult:
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
     self.autoscaling_backend.resume_processes(group.name, self._get_param("ScalingProcesses", []))
-    group.hurry()
+    group.retry_now()
     return EmptyResult()
 
 

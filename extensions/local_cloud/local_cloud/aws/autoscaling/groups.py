@@ -61,9 +61,9 @@ class Group(FakeAutoScalingGroup):
 
     def set_desired_capacity(self, new_capacity: int | None) -> None:
         self.desired_capacity = self.min_size if new_capacity is None else new_capacity
-        self.hurry()
+        self.retry_now()
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Let the next round begin at once, and try again what failed."""
         self.retry_at = 0.0
         CLOUD.wake.set()
@@ -83,9 +83,9 @@ class Group(FakeAutoScalingGroup):
     def reconcile(self) -> None:
         """Do what is to be done now: follow the instances, replace the unhealthy, launch or end some."""
         for member in list(self.instance_states):
-            self._follow(member)
+            self._follow_instance(member)
         if self.deleting:
-            self._vanish()
+            self._finish_deletion()
             return
         if not self._suspended("ReplaceUnhealthy", "Terminate"):
             for member in self.active_instances():
@@ -139,13 +139,13 @@ class Group(FakeAutoScalingGroup):
     def _suspended(self, *processes: str) -> bool:
         return any(process in self.suspension_reasons for process in processes)
 
-    def _follow(self, member: Member) -> None:
+    def _follow_instance(self, member: Member) -> None:
         state = member.instance.state
         if member.lifecycle_state == "Pending" and state == "running":
             member.lifecycle_state, member.in_service_at = "InService", time.time()
-            self._conclude(member)
+            self._end_activity(member)
         elif member.lifecycle_state == "Pending" and state in ENDING:
-            self._conclude(
+            self._end_activity(
                 member,
                 "Cancelled",
                 "Instance became unhealthy while waiting for instance to be in InService state. "
@@ -154,19 +154,19 @@ class Group(FakeAutoScalingGroup):
             self.instance_states.remove(member)
             self.retry_at = time.time() + CLOUD.delays.launch_retry
         elif member.lifecycle_state == "Terminating" and state == "terminated":
-            self._conclude(member)
+            self._end_activity(member)
             self.instance_states.remove(member)
         elif member.lifecycle_state == "InService" and state != "running" and not self._suspended("HealthCheck"):
             member.lost_at = member.lost_at or time.time()
             if time.time() >= member.lost_at + CLOUD.delays.group_health_check:
                 member.health_status = "Unhealthy"
 
-    def _conclude(self, member: Member, status: str = "Successful", message: str | None = None) -> None:
+    def _end_activity(self, member: Member, status: str = "Successful", message: str | None = None) -> None:
         if member.activity:
             activities.end(member.activity, status, message)
             member.activity = None
 
-    def _vanish(self) -> None:
+    def _finish_deletion(self) -> None:
         for member in self.instance_states:
             if member.lifecycle_state != "Terminating":
                 self.terminate(member, "an instance was taken out of service in response to the deletion of its group.")
@@ -262,7 +262,7 @@ def all_groups() -> list[Group]:
 def retry_all() -> None:
     """Let every group try again what failed, because something has changed."""
     for group in all_groups():
-        group.hurry()
+        group.retry_now()
 
 
 def reconcile_all() -> None:

@@ -10,7 +10,7 @@ from moto.ec2.models.subnets import Subnet
 
 from ..capacity import ON_DEMAND, SPOT
 from . import quotas, spot
-from .capacity_reservations import CapacityReservation, places
+from .capacity_reservations import CapacityReservation, reserved_places
 from .instance_type_offerings import check_room, check_usage, offered
 from .network_interfaces import is_addressless
 from .placement_groups import check_zone
@@ -32,7 +32,7 @@ def admit(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, count: int)
         )
     check_usage(instance_type, kind)
     check_zone(backend, data.get("Placement", {}).get("GroupName"), zone)
-    reserved = places(backend, data, kind, zone, count)
+    reserved = reserved_places(backend, data, kind, zone, count)
     _check_addresses(subnet, data, count)
     quotas.check_vcpus(backend, instance_type, kind, count)
     if kind == SPOT:
@@ -42,7 +42,7 @@ def admit(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, count: int)
     return [*reserved, *[None] * outside]
 
 
-def most(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, least: int, wanted: int) -> int:
+def largest_count(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, least: int, wanted: int) -> int:
     """How many instances, from `wanted` down to `least`, would be taken; `least` if none of that."""
     for count in range(wanted, least, -1):
         try:

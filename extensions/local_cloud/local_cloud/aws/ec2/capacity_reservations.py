@@ -143,7 +143,7 @@ def target(data: dict[str, Any]) -> str | None:
     return identifier
 
 
-def places(backend: EC2Backend, data: dict[str, Any], market: str, zone: str, count: int) -> list[CapacityReservation]:
+def reserved_places(backend: EC2Backend, data: dict[str, Any], market: str, zone: str, count: int) -> list[CapacityReservation]:
     """The reservations, one for each instance, in which so many instances would run; fewer where the rest would run outside.
 
     Raises the EC2 errors of a target that cannot take them.

@@ -21,5 +21,5 @@ def get_console_output(self: EC2Response) -> ActionResult:
     # EC2 API Reference, GetConsoleOutput: "supported on all instance types on the Nitro System"
     if self._get_bool_param("Latest") and INSTANCE_TYPES[instance.instance_type].get("Hypervisor") == "xen":
         raise EC2ClientError("UnsupportedOperation", "This instance type does not support retrieving the latest console logs")
-    text = CLOUD.runtime.console_output(instance.id)
+    text = CLOUD.hosts.console_output(instance.id)
     return ActionResult({"InstanceId": instance.id, "Timestamp": utcnow(), "Output": Base64EncodedString.from_raw_string(text)})

@@ -18,10 +18,10 @@ LOG = logging.getLogger(__name__)
 WORKERS = 16
 
 
-class Hosting:
-    """Carries the wishes of instances to the runtime, one at a time for each instance, many instances at once.
+class InstanceLifecycle:
+    """Carries the wishes of instances to the hosts, one at a time for each instance, many instances at once.
 
-    Never holds the lock of the cloud while the runtime works.
+    Never holds the lock of the cloud while the hosts works.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Hosting:
         self._probes = ThreadPoolExecutor(WORKERS, "probe")
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._started: set[str] = set()
-        """Instances that the runtime was told to start, and that it has not been told to end."""
+        """Instances that the hosts was told to start, and that it has not been told to end."""
         self._next_health_check = 0.0
 
     def close(self) -> None:
@@ -49,16 +49,16 @@ class Hosting:
     def remove(self, instance: Any) -> None:
         self._submit(self._remove, instance)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Notice hosts that have booted and, every now and then, hosts that are gone."""
         with CLOUD.lock:
             pending = [each for each in instances() if each.state == "pending" and each.id in self._started]
-        for instance, booted in zip(pending, self._ask(CLOUD.runtime.is_booted, pending)):
+        for instance, booted in zip(pending, self._ask(CLOUD.hosts.is_booted, pending)):
             if booted:
                 self._become_running(instance)
         if time.monotonic() >= self._next_health_check:
             self._next_health_check = time.monotonic() + CLOUD.delays.health_check
-            self._look_for_lost()
+            self._check_health()
 
     def recover(self) -> None:
         """After a restart of the cloud: go on with what was under way, and start hosts that are down."""
@@ -73,7 +73,7 @@ class Hosting:
             elif instance.state == "pending":
                 self.start(instance)
         running = [each for each in everything if each.state == "running"]
-        for instance, alive in zip(running, self._ask(CLOUD.runtime.is_alive, running)):
+        for instance, alive in zip(running, self._ask(CLOUD.hosts.is_alive, running)):
             if alive is False:
                 self.reboot(instance)
             else:
@@ -90,7 +90,7 @@ class Hosting:
         self._workers.submit(in_turn)
 
     def _ask(self, question: Callable[[str], bool], about: Iterable[Any]) -> Iterable[bool | None]:
-        """Ask the runtime about many instances at once; None where it has no answer."""
+        """Ask the hosts about many instances at once; None where it has no answer."""
 
         def ask(instance: Any) -> bool | None:
             try:
@@ -107,19 +107,19 @@ class Hosting:
                 return
             spec = host_spec(instance)
         try:
-            CLOUD.runtime.start(spec)
+            CLOUD.hosts.start(spec)
         except Exception as error:
             LOG.warning("%s does not start: %s", instance.id, error)
             with CLOUD.lock:
                 instance.lose(str(error) or type(error).__name__)
             return
         self._started.add(instance.id)
-        if CLOUD.runtime.is_booted(instance.id):
+        if CLOUD.hosts.is_booted(instance.id):
             self._become_running(instance)
 
     def _stop(self, instance: Any) -> None:
         self._started.discard(instance.id)
-        CLOUD.runtime.stop(instance.id)
+        CLOUD.hosts.stop(instance.id)
         with CLOUD.lock:
             instance.become_stopped()
 
@@ -129,13 +129,13 @@ class Hosting:
                 return
             spec = host_spec(instance)
         self._started.discard(instance.id)
-        CLOUD.runtime.stop(instance.id)
-        CLOUD.runtime.start(spec)
+        CLOUD.hosts.stop(instance.id)
+        CLOUD.hosts.start(spec)
         self._started.add(instance.id)
 
     def _remove(self, instance: Any) -> None:
         self._started.discard(instance.id)
-        CLOUD.runtime.remove(instance.id)
+        CLOUD.hosts.remove(instance.id)
         with CLOUD.lock:
             instance.become_terminated()
         self._turns.pop(instance.id, None)
@@ -144,22 +144,22 @@ class Hosting:
         with CLOUD.lock:
             instance.become_running()
 
-    def _look_for_lost(self) -> None:
+    def _check_health(self) -> None:
         with CLOUD.lock:
             watched = [each for each in instances() if each.state in ("pending", "running") and each.id in self._started]
-        for instance, alive in zip(watched, self._ask(CLOUD.runtime.is_alive, watched)):
+        for instance, alive in zip(watched, self._ask(CLOUD.hosts.is_alive, watched)):
             if alive is False:
                 self._submit(self._lose, instance)
 
     def _lose(self, instance: Any) -> None:
         """End an instance without a host, unless a reboot or a stop explains it."""
-        if instance.id in self._started and not CLOUD.runtime.is_alive(instance.id):
+        if instance.id in self._started and not CLOUD.hosts.is_alive(instance.id):
             with CLOUD.lock:
                 instance.lose("the host of the instance is gone")
 
 
 def host_spec(instance: Any) -> HostSpec:
-    """What the runtime has to know of an instance that has an address."""
+    """What the hosts has to know of an instance that has an address."""
     backend = instance.ec2_backend
     return HostSpec(
         instance_id=instance.id,

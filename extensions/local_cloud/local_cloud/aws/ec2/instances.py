@@ -43,14 +43,14 @@ class HostedInstance(Instance):
             return
         key_pair = self.ec2_backend.key_pairs.get(self.key_name)
         self.public_keys = (key_pair.public_key.strip(),) if key_pair else ()
-        CLOUD.hosting.start(self)
+        CLOUD.lifecycle.start(self)
 
     def start(self) -> InstanceState:
         before = copy.copy(self._state)
         if self.state == "stopped":
             super().start()
             self._become("pending")
-            CLOUD.hosting.start(self)
+            CLOUD.lifecycle.start(self)
         elif self.state not in ("pending", "running"):
             raise _incorrect_state(self, "started")
         return before
@@ -60,14 +60,14 @@ class HostedInstance(Instance):
         if self.state in ("pending", "running"):
             super().stop()
             self._become("stopping")
-            CLOUD.hosting.stop(self)
+            CLOUD.lifecycle.stop(self)
         elif self.state not in ("stopping", "stopped"):
             raise _incorrect_state(self, "stopped")
         return before
 
     def reboot(self) -> None:
         if self.state in ("pending", "running"):
-            CLOUD.hosting.reboot(self)
+            CLOUD.lifecycle.reboot(self)
         else:
             raise _incorrect_state(self, "rebooted")
 
@@ -102,7 +102,7 @@ class HostedInstance(Instance):
             return
         reason, state_reason = self._reason, self.state_reason
         for interface in self.nics.values():
-            _let_go_of_address(interface)
+            _disassociate_addresses(interface)
         super().terminate()
         for interface in self.nics.values():
             interface.instance = interface.attachment_id = None
@@ -110,9 +110,9 @@ class HostedInstance(Instance):
         self._reason, self.state_reason = reason, state_reason
         # As on AWS, a terminated instance has no place and no address. moto gives addresses back on garbage collection too.
         self._private_ips, self._subnet_id, self.nics, self.security_groups = set(), None, {}, []
-        CLOUD.clock.after(CLOUD.delays.forget, self.be_forgotten)
+        CLOUD.clock.after(CLOUD.delays.forget, self.forget)
 
-    def be_forgotten(self) -> None:
+    def forget(self) -> None:
         """Vanish from every list."""
         reservations = self.ec2_backend.reservations
         for number in [key for key, each in reservations.items() if self in each.instances]:
@@ -163,7 +163,7 @@ class HostedInstance(Instance):
             return
         self._become("shutting-down")
         self._reason, self.state_reason = reason, state_reason
-        CLOUD.hosting.remove(self)
+        CLOUD.lifecycle.remove(self)
 
     def _become(self, state: str) -> None:
         self._state = InstanceState(state, CODES[state])
@@ -184,7 +184,7 @@ utils.filter_dict_attribute_mapping.update(
 instances.Instance = HostedInstance  # type: ignore[misc]
 
 
-def _let_go_of_address(interface: Any) -> None:
+def _disassociate_addresses(interface: Any) -> None:
     for address in interface.ec2_backend.addresses:
         if address.eni is interface:
             interface.ec2_backend.disassociate_address(address=address.public_ip)

@@ -18,10 +18,10 @@ from moto.iam.exceptions import NotFoundException
 
 from ..capacity import ON_DEMAND, SPOT
 from ..override import override
-from .admission import admit, market, most
+from .admission import admit, largest_count, market
 from .capacity_reservations import CapacityReservation, find_capacity_reservation, target
 from .launch_templates import find_version
-from .network_interfaces import check_interfaces, is_addressless, place
+from .network_interfaces import check_interfaces, is_addressless, position
 from .placement_groups import check_type, find_placement_group
 from .spot import SpotRequest
 
@@ -40,7 +40,7 @@ def run_instances(self: EC2Response) -> ActionResult:
     check(self.ec2_backend, data)
     self.error_on_dryrun()
     subnet = choose_subnet(self.ec2_backend, data)
-    count = most(self.ec2_backend, data, subnet, request["MinCount"], request["MaxCount"])
+    count = largest_count(self.ec2_backend, data, subnet, request["MinCount"], request["MaxCount"])
     return ActionResult(launch(self.ec2_backend, data, subnet, count))
 
 
@@ -142,7 +142,7 @@ def _complete(instance: Any, data: Data) -> None:
     for interface, specification in zip(instance.nics.values(), _interfaces(data) or [{"DeviceIndex": 0}]):
         interface.delete_on_termination = specification.get("DeleteOnTermination", True)
         interface.interface_type = specification.get("InterfaceType", "interface")
-        interface.network_card_index, interface.device_index = place(specification)
+        interface.network_card_index, interface.device_index = position(specification)
         interface.add_tags(tags)
         if is_addressless(specification):
             interface.private_ip_address, interface.private_ip_addresses, interface.private_dns_name = None, [], None
@@ -178,7 +178,7 @@ def _settle_market(instance: Any, data: Data, reservation: CapacityReservation |
 
 def _interfaces(data: Data) -> list[Data]:
     """The interfaces that data asks for, the primary one first."""
-    return sorted(data.get("NetworkInterfaces", []), key=place)
+    return sorted(data.get("NetworkInterfaces", []), key=position)
 
 
 def _disks(backend: EC2Backend, data: Data) -> list[Data]:

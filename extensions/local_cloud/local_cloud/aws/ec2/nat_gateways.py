@@ -26,7 +26,7 @@ moto_describe_egress = EC2Response.update_security_group_rule_descriptions_egres
 moto_attachment = Attachment.__init__
 
 
-class SlowNatGateway(NatGateway):
+class DelayedNatGateway(NatGateway):
     """A NAT gateway that is pending at first, and deleting before it is deleted."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -38,9 +38,9 @@ class SlowNatGateway(NatGateway):
         interface = self._eni
         interface.status, interface.interface_type, interface.requester_managed = "in-use", "nat_gateway", True
         interface.description = f"Interface for NAT Gateway {self.id}"
-        CLOUD.clock.after(CLOUD.delays.nat_gateway, self.come_up)
+        CLOUD.clock.after(CLOUD.delays.nat_gateway, self.become_available)
 
-    def come_up(self) -> None:
+    def become_available(self) -> None:
         """End being pending: available, or failed where the VPC has no way out."""
         if self.state != "pending":
             return
@@ -51,23 +51,23 @@ class SlowNatGateway(NatGateway):
         self.state = "failed"
         self.failure_code = "Gateway.NotAttached"
         self.failure_message = f"Network {self.vpc_id} has no Internet gateway attached"
-        self._let_go()
+        self._release_interface()
 
-    def go_down(self) -> None:
+    def start_deletion(self) -> None:
         """Begin to be deleted."""
         if self.state in ("pending", "available"):
             self.state = "deleting"
-            CLOUD.clock.after(CLOUD.delays.nat_gateway, self.be_deleted)
+            CLOUD.clock.after(CLOUD.delays.nat_gateway, self.finish_deletion)
         elif self.state == "failed":
-            self.be_deleted()
+            self.finish_deletion()
 
-    def be_deleted(self) -> None:
+    def finish_deletion(self) -> None:
         """Give back interface and address, and stay listed for a while."""
-        self._let_go()
+        self._release_interface()
         self.state = "deleted"
-        CLOUD.clock.after(CLOUD.delays.forget, self.be_forgotten)
+        CLOUD.clock.after(CLOUD.delays.forget, self.forget)
 
-    def be_forgotten(self) -> None:
+    def forget(self) -> None:
         self.ec2_backend.nat_gateways.pop(self.id, None)
         self.ec2_backend.tags.pop(self.id, None)
 
@@ -76,7 +76,7 @@ class SlowNatGateway(NatGateway):
             return self.id
         return super().get_filter_value(filter_name, "DescribeNatGateways")
 
-    def _let_go(self) -> None:
+    def _release_interface(self) -> None:
         backend = self.ec2_backend
         for address in backend.addresses:
             if address.eni is self._eni:
@@ -85,7 +85,7 @@ class SlowNatGateway(NatGateway):
             backend.delete_network_interface(self._eni.id)
 
 
-nat_gateways.NatGateway = SlowNatGateway  # type: ignore[misc]
+nat_gateways.NatGateway = DelayedNatGateway  # type: ignore[misc]
 
 
 @override(EC2Backend)
@@ -99,7 +99,7 @@ def describe_nat_gateways(self: EC2Backend, filters: Any, nat_gateway_ids: list[
 @override(EC2Backend)
 def delete_nat_gateway(self: EC2Backend, nat_gateway_id: str) -> Any:
     gateway = _nat_gateway(self, nat_gateway_id)
-    gateway.go_down()
+    gateway.start_deletion()
     return gateway
 
 

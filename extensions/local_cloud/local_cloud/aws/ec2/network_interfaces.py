@@ -33,7 +33,7 @@ def modify_network_interface_attribute(self: EC2Response) -> ActionResult:
     return EmptyResult()
 
 
-def place(interface: Interface) -> tuple[int, int]:
+def position(interface: Interface) -> tuple[int, int]:
     """Network card and device index."""
     return int(interface.get("NetworkCardIndex") or 0), int(interface["DeviceIndex"])
 
@@ -52,14 +52,14 @@ def check_interfaces(instance_type: str, interfaces: list[Interface]) -> None:
             "InvalidParameterCombination",
             "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces.",
         )
-    _check_places(instance_type, interfaces)
-    _check_adapters(instance_type, [each for each in interfaces if each.get("InterfaceType") in EFA])
+    _check_positions(instance_type, interfaces)
+    _check_efas(instance_type, [each for each in interfaces if each.get("InterfaceType") in EFA])
 
 
-def _check_places(instance_type: str, interfaces: list[Interface]) -> None:
-    places = [place(each) for each in interfaces]
+def _check_positions(instance_type: str, interfaces: list[Interface]) -> None:
+    positions = [position(each) for each in interfaces]
     cards = _cards(instance_type)
-    for card, count in Counter(card for card, _device in places).items():
+    for card, count in Counter(card for card, _device in positions).items():
         if card not in cards:
             raise EC2ClientError(
                 "InvalidParameterValue",
@@ -67,34 +67,34 @@ def _check_places(instance_type: str, interfaces: list[Interface]) -> None:
             )
         if count > cards[card]["MaximumNetworkInterfaces"]:
             raise EC2ClientError("AttachmentLimitExceeded", f"Interface count {count} exceeds the limit for {instance_type}")
-    if len(set(places)) < len(places):
+    if len(set(positions)) < len(positions):
         raise EC2ClientError("InvalidParameterValue", "Each network interface requires a unique device index.")
-    if places and (0, 0) not in places:
+    if positions and (0, 0) not in positions:
         raise EC2ClientError(
             "InvalidParameterCombination", "A network interface with device index 0 on network card 0 is required as the primary one."
         )
 
 
-def _check_adapters(instance_type: str, adapters: list[Interface]) -> None:
+def _check_efas(instance_type: str, adapters: list[Interface]) -> None:
     network = INSTANCE_TYPES[instance_type]["NetworkInfo"]
     if not adapters:
         return
     if not network["EfaSupported"]:
         raise EC2ClientError("InvalidParameterCombination", f"{instance_type} instances do not support Elastic Fabric Adapters.")
     most = network["EfaInfo"]["MaximumEfaInterfaces"]
-    crowded = len({place(each)[0] for each in adapters}) < len(adapters)
+    crowded = len({position(each)[0] for each in adapters}) < len(adapters)
     if len(adapters) > most or crowded:
         raise EC2ClientError(
             "AttachmentLimitExceeded",
             f"EFA interface count {len(adapters)} exceeds the limit for {instance_type}: {most}, one on a network card",
         )
     for each in adapters:
-        card, _device = place(each)
+        card, _device = position(each)
         if each["InterfaceType"] not in _cards(instance_type)[card]["InterfaceTypes"] or (
-            each["InterfaceType"] == "efa-only" and place(each) == (0, 0)
+            each["InterfaceType"] == "efa-only" and position(each) == (0, 0)
         ):
             raise EC2ClientError(
-                "InvalidParameterCombination", f"The interface type {each['InterfaceType']} is not supported at {place(each)}."
+                "InvalidParameterCombination", f"The interface type {each['InterfaceType']} is not supported at {position(each)}."
             )
 
 

@@ -19,9 +19,9 @@ from moto.servicequotas.responses import ServiceQuotasResponse
 from ..capacity import ON_DEMAND, SPOT
 from ..context import CLOUD
 from ..override import override
-from . import nat_gateways  # noqa: F401  # its calls are guarded here
+from . import nat_gateways  # noqa: F401  # its calls are refuse_foreign_origins here
 
-PLENTY = 1_000_000.0
+UNLIMITED = 1_000_000.0
 """The value of quotas that nobody has changed: generous, so that only who asks for it meets one."""
 STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
 VCPU_EXCEEDED = (
@@ -44,7 +44,7 @@ class Quota:
 
     @property
     def value(self) -> float:
-        return CLOUD.quotas.get(self.code, PLENTY)
+        return CLOUD.quotas.get(self.code, UNLIMITED)
 
 
 ADDRESSES = Quota("L-0263D0A3", "EC2-VPC Elastic IPs")
@@ -167,7 +167,7 @@ def get_service_quota(self: ServiceQuotasResponse) -> str:
 
 def _described(response: ServiceQuotasResponse, service: str) -> list[dict[str, Any]]:
     """The quotas of a service; for the VPC service those of moto too. Raises NoSuchResource."""
-    names = {"ec2": "Amazon Elastic Compute Cloud (Amazon EC2)", "vpc": "Amazon Virtual Private Cloud (Amazon VPC)"}
+    names = {"ec2": "Amazon Elastic Compute CloudState (Amazon EC2)", "vpc": "Amazon Virtual Private CloudState (Amazon VPC)"}
     if service not in names:
         raise NoSuchResource
     found = {each["QuotaCode"]: each for each in VPC_DEFAULT_QUOTAS if each["ServiceCode"] == service}

@@ -45,17 +45,17 @@ class Endpoint(VPCEndPoint):
             self.dns_entries = [{"dns_name": self._name}]
             self.state = "pending"
 
-    def come_up(self) -> None:
+    def become_available(self) -> None:
         if self.state == "pending":
             self.state = "available"
 
-    def go_down(self) -> None:
+    def start_deletion(self) -> None:
         """Begin to be deleted: the routes go at once."""
         self.leave_tables(list(self.route_table_ids))
         self.state = "deleting"
-        CLOUD.clock.after(CLOUD.delays.nat_gateway, self.be_deleted)
+        CLOUD.clock.after(CLOUD.delays.nat_gateway, self.finish_deletion)
 
-    def be_deleted(self) -> None:
+    def finish_deletion(self) -> None:
         """Be listed no more, while the interfaces are still there."""
         del self.ec2_backend.vpc_end_points[self.id]
         self.ec2_backend.tags.pop(self.id, None)
@@ -175,7 +175,7 @@ def create_vpc_endpoint(
         endpoint.use_groups(security_group_ids or [self.get_default_security_group(vpc_id).id])
         endpoint.use_private_dns(private_dns_enabled is not False)
         endpoint.enter_subnets(subnet_ids or [])
-        CLOUD.clock.after(CLOUD.delays.nat_gateway, endpoint.come_up)
+        CLOUD.clock.after(CLOUD.delays.nat_gateway, endpoint.become_available)
     self.vpc_end_points[endpoint.id] = endpoint
     endpoint.enter_tables(route_table_ids)
     endpoint.add_tags(tags or {})
@@ -218,7 +218,7 @@ def delete_vpc_endpoints(self: EC2Response) -> ActionResult:
             error = {"Code": "InvalidVpcEndpoint.NotFound", "Message": f"The Vpc Endpoint Id '{identifier}' does not exist"}
             unsuccessful.append({"ResourceId": identifier, "Error": error})
         elif endpoint.state != "deleting":
-            endpoint.go_down()
+            endpoint.start_deletion()
     return ActionResult({"Unsuccessful": unsuccessful})
 
 

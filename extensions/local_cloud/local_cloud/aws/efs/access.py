@@ -14,7 +14,7 @@ from moto.efs.exceptions import AccessPointNotFound, BadRequest, PolicyNotFound
 from moto.efs.models import AccessPoint, EFSBackend
 from moto.efs.responses import EFSResponse
 
-from ..access.policies import Effect, Question, Unsupported, about, decide
+from ..access.policies import Effect, Permission, Unsupported, about, decide
 from ..context import CLOUD
 from ..override import override
 from .file_systems import JSON, efs_error, find_file_system, incorrect_state
@@ -29,26 +29,26 @@ moto_create_access_point = EFSBackend.create_access_point
 moto_delete_access_point = EFSBackend.delete_access_point
 
 
-class SlowAccessPoint(AccessPoint):
+class DelayedAccessPoint(AccessPoint):
     """An access point that is creating at first."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.life_cycle_state = "creating"
-        CLOUD.clock.after(CLOUD.delays.mount_target, self.come_up)
+        CLOUD.clock.after(CLOUD.delays.mount_target, self.become_available)
 
-    def come_up(self) -> None:
+    def become_available(self) -> None:
         if self.life_cycle_state == "creating":
             self.life_cycle_state = "available"
 
-    def be_deleted(self) -> None:
+    def finish_deletion(self) -> None:
         moto_delete_access_point(self.context, self.access_point_id)
 
     def info_json(self) -> dict[str, Any]:
         return super().info_json() | {"LifeCycleState": self.life_cycle_state}
 
 
-models.AccessPoint = SlowAccessPoint  # type: ignore[misc]
+models.AccessPoint = DelayedAccessPoint  # type: ignore[misc]
 
 
 @override(EFSBackend)
@@ -77,7 +77,7 @@ def delete_access_point(self: EFSBackend, access_point_id: str) -> None:
     found: Any = self.access_points[access_point_id]
     if found.life_cycle_state != "deleting":
         found.life_cycle_state = "deleting"
-        CLOUD.clock.after(CLOUD.delays.mount_target, found.be_deleted)
+        CLOUD.clock.after(CLOUD.delays.mount_target, found.finish_deletion)
 
 
 @override(EFSBackend)
@@ -116,8 +116,8 @@ def put_file_system_policy(self: EFSBackend, file_system_id: str, policy: str, b
     if len(policy) > LONGEST_POLICY:
         raise BadRequest(f"The policy has more than {LONGEST_POLICY} characters.")
     kept = _as_efs_keeps_it(policy, file_system.file_system_arn)
-    asked = Question("elasticfilesystem:PutFileSystemPolicy", file_system.file_system_arn, {"aws:securetransport": "true"})
-    if not bypass_policy_lockout_safety_check and _decided(kept, asked) is Effect.DENIED:
+    required = Permission("elasticfilesystem:PutFileSystemPolicy", file_system.file_system_arn, {"aws:securetransport": "true"})
+    if not bypass_policy_lockout_safety_check and _decide(kept, required) is Effect.DENIED:
         raise efs_error(400, "InvalidPolicyException", "The policy would lock out the caller from future changes of the policy.")
     _set_policy(file_system, kept)
 
@@ -148,8 +148,8 @@ def client_access(backend: EFSBackend, file_system: Any) -> dict[str, Any]:
 
     def allowed(transport: str, **more: str) -> list[str]:
         context = MOUNTED | {"aws:securetransport": transport} | {f"elasticfilesystem:{key}": value for key, value in more.items()}
-        questions = {action: Question(f"elasticfilesystem:{action}", resource, context) for action in ACTIONS}
-        return [action for action, asked in questions.items() if policy is None or _decided(policy, asked) is Effect.ALLOWED]
+        permissions = {action: Permission(f"elasticfilesystem:{action}", resource, context) for action in ACTIONS}
+        return [action for action, required in permissions.items() if policy is None or _decide(policy, required) is Effect.ALLOWED]
 
     points: list[Any] = [each for each in backend.access_points.values() if each.file_system_id == file_system.file_system_id]
     return {
@@ -167,8 +167,8 @@ def client_access(backend: EFSBackend, file_system: Any) -> dict[str, Any]:
     }
 
 
-def _decided(policy: str, asked: Question) -> Effect:
-    return decide([about(policy, {"*"})], asked).effect
+def _decide(policy: str, required: Permission) -> Effect:
+    return decide([about(policy, {"*"})], required).effect
 
 
 def _set_policy(file_system: Any, policy: str | None) -> None:
@@ -188,7 +188,7 @@ def _as_efs_keeps_it(policy: str, resource: str) -> str:
         statements = document["Statement"] if isinstance(document["Statement"], list) else [document["Statement"]]
         kept = [_kept(statement, resource) for statement in statements]
         text = json.dumps({"Statement": kept, **{key: document[key] for key in ("Id", "Version") if key in document}})
-        _decided(text, Question("elasticfilesystem:ClientMount", resource, MOUNTED))
+        _decide(text, Permission("elasticfilesystem:ClientMount", resource, MOUNTED))
     except (ValueError, KeyError, TypeError, AttributeError, Unsupported) as error:
         raise efs_error(400, "InvalidPolicyException", f"The policy is malformed: {error}") from error
     if set(document) - POLICY_ELEMENTS:

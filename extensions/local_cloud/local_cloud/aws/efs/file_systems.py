@@ -33,7 +33,7 @@ moto_delete_mount_target = EFSBackend.delete_mount_target
 moto_delete_file_system = EFSBackend.delete_file_system
 
 
-class SlowFileSystem(FileSystem):
+class DelayedFileSystem(FileSystem):
     """A file system that is creating at first."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -41,9 +41,9 @@ class SlowFileSystem(FileSystem):
         self._backup_status = "ENABLED" if self._backup else "DISABLED"
         self._may_change_at = datetime.min.replace(tzinfo=UTC)
         self.life_cycle_state = "creating"
-        CLOUD.clock.after(CLOUD.delays.file_system, self.come_up)
+        CLOUD.clock.after(CLOUD.delays.file_system, self.become_available)
 
-    def come_up(self) -> None:
+    def become_available(self) -> None:
         """End being created or updated."""
         if self.life_cycle_state in ("creating", "updating"):
             self.life_cycle_state = "available"
@@ -62,9 +62,9 @@ class SlowFileSystem(FileSystem):
             self._may_change_at = now + REST
         self.throughput_mode, self.provisioned_throughput_in_mibps = mode, provisioned  # type: ignore[assignment]
         self.life_cycle_state = "updating"
-        CLOUD.clock.after(CLOUD.delays.file_system, self.come_up)
+        CLOUD.clock.after(CLOUD.delays.file_system, self.become_available)
 
-    def be_deleted(self) -> None:
+    def finish_deletion(self) -> None:
         moto_delete_file_system(self._context, self.file_system_id)
 
     @property
@@ -72,24 +72,24 @@ class SlowFileSystem(FileSystem):
         return {"Status": self._backup_status}
 
 
-class SlowMountTarget(MountTarget):
+class DelayedMountTarget(MountTarget):
     """A mount target that is creating at first."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.life_cycle_state = "creating"
-        CLOUD.clock.after(CLOUD.delays.mount_target, self.come_up)
+        CLOUD.clock.after(CLOUD.delays.mount_target, self.become_available)
 
-    def come_up(self) -> None:
+    def become_available(self) -> None:
         if self.life_cycle_state == "creating":
             self.life_cycle_state = "available"
 
-    def be_deleted(self) -> None:
+    def finish_deletion(self) -> None:
         """Leave the file system, and give back interface and address."""
         moto_delete_mount_target(self._file_system._context, self.mount_target_id)
 
 
-models.FileSystem, models.MountTarget = SlowFileSystem, SlowMountTarget  # type: ignore[misc]
+models.FileSystem, models.MountTarget = DelayedFileSystem, DelayedMountTarget  # type: ignore[misc]
 
 
 @override(EFSBackend)
@@ -122,7 +122,7 @@ def delete_file_system(self: EFSBackend, file_system_id: str) -> None:
         raise FileSystemInUse(f"File system '{file_system_id}' has mount targets and cannot be deleted.")
     if file_system.life_cycle_state != "deleting":
         file_system.life_cycle_state = "deleting"
-        CLOUD.clock.after(CLOUD.delays.file_system, file_system.be_deleted)
+        CLOUD.clock.after(CLOUD.delays.file_system, file_system.finish_deletion)
 
 
 @override(EFSBackend)
@@ -155,7 +155,7 @@ def delete_mount_target(self: EFSBackend, mount_target_id: str) -> None:
     target: Any = self.mount_targets_by_id[mount_target_id]
     if target.life_cycle_state != "deleting":
         target.life_cycle_state = "deleting"
-        CLOUD.clock.after(CLOUD.delays.mount_target, target.be_deleted)
+        CLOUD.clock.after(CLOUD.delays.mount_target, target.finish_deletion)
 
 
 @override(EFSBackend)

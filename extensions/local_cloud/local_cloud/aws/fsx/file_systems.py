@@ -64,13 +64,13 @@ class LustreFileSystem:
         self.actions: list[dict[str, Any]] = []
         self._attach(request)
         backend.tagger.tag_resource(self.resource_arn, request.get("Tags", []))
-        CLOUD.clock.after(CLOUD.delays.file_system, self.come_up)
+        CLOUD.clock.after(CLOUD.delays.file_system, self.become_available)
 
     @property
     def mount_name(self) -> str:
         return str(self.lustre["MountName"])
 
-    def come_up(self) -> None:
+    def become_available(self) -> None:
         """End being created or updated."""
         if self.lifecycle == "DELETING":
             return
@@ -87,20 +87,20 @@ class LustreFileSystem:
         self.lifecycle = "UPDATING"
         action = {"AdministrativeActionType": "FILE_SYSTEM_UPDATE", "RequestTime": time.time(), "Status": "IN_PROGRESS"}
         self.actions.insert(0, {**action, "TargetFileSystemValues": target})
-        CLOUD.clock.after(CLOUD.delays.file_system, self.come_up)
+        CLOUD.clock.after(CLOUD.delays.file_system, self.become_available)
 
-    def go_down(self) -> None:
+    def start_deletion(self) -> None:
         """Begin to be deleted."""
         if self.lifecycle != "DELETING":
             self.lifecycle = "DELETING"
-            CLOUD.clock.after(CLOUD.delays.file_system, self.be_deleted)
+            CLOUD.clock.after(CLOUD.delays.file_system, self.finish_deletion)
 
-    def be_deleted(self) -> None:
+    def finish_deletion(self) -> None:
         """Give back interface and address, and end the associations."""
         self._ec2.delete_network_interface(self.interface_id)
         for association in list(associations(self.backend).values()):
             if association.file_system is self:
-                association.go_down()
+                association.start_deletion()
         del self.backend.file_systems[self.file_system_id]
         self.backend.tagger.delete_all_tags_for_resource(self.resource_arn)
 
@@ -155,13 +155,13 @@ class Association:
         self.created = time.time()
         self.lifecycle = "CREATING"
         self.backend.tagger.tag_resource(self.resource_arn, request.get("Tags", []))
-        CLOUD.clock.after(CLOUD.delays.file_system, self.come_up)
+        CLOUD.clock.after(CLOUD.delays.file_system, self.become_available)
 
     @property
     def path(self) -> str:
         return _folder(self.request.get("FileSystemPath", "/"))
 
-    def come_up(self) -> None:
+    def become_available(self) -> None:
         if self.lifecycle in ("CREATING", "UPDATING"):
             self.lifecycle = "AVAILABLE"
 
@@ -169,15 +169,15 @@ class Association:
         """Take over the policies that are named."""
         self.request["S3"] = {**self.request.get("S3", {}), **policies}
         self.lifecycle = "UPDATING"
-        CLOUD.clock.after(CLOUD.delays.file_system, self.come_up)
+        CLOUD.clock.after(CLOUD.delays.file_system, self.become_available)
 
-    def go_down(self) -> None:
+    def start_deletion(self) -> None:
         """Begin to be deleted."""
         if self.lifecycle != "DELETING":
             self.lifecycle = "DELETING"
-            CLOUD.clock.after(CLOUD.delays.file_system, self.be_deleted)
+            CLOUD.clock.after(CLOUD.delays.file_system, self.finish_deletion)
 
-    def be_deleted(self) -> None:
+    def finish_deletion(self) -> None:
         del associations(self.backend)[self.association_id]
         self.backend.tagger.delete_all_tags_for_resource(self.resource_arn)
 
@@ -246,7 +246,7 @@ def update_file_system(self: FSxResponse) -> str:
 def delete_file_system(self: FSxResponse) -> str:
     file_system = _file_system(self.fsx_backend, json.loads(self.body)["FileSystemId"])
     if file_system.file_system_type == "LUSTRE":
-        file_system.go_down()
+        file_system.start_deletion()
     else:
         del self.fsx_backend.file_systems[file_system.file_system_id]
     return json.dumps({"FileSystemId": file_system.file_system_id, "Lifecycle": "DELETING"})
@@ -304,7 +304,7 @@ def update_data_repository_association(self: FSxResponse) -> str:
 def delete_data_repository_association(self: FSxResponse) -> str:
     request = json.loads(self.body)
     association = _association(self.fsx_backend, request["AssociationId"])
-    association.go_down()
+    association.start_deletion()
     deletes = request.get("DeleteDataInFileSystem", False)
     return json.dumps({"AssociationId": association.association_id, "Lifecycle": "DELETING", "DeleteDataInFileSystem": deletes})
 

@@ -10,7 +10,7 @@ from moto.iam.responses import IamResponse
 
 from ..access.caller_policies import policies
 from ..access.identities import Identity
-from ..access.policies import Question, decide
+from ..access.policies import Permission, decide
 from ..override import override
 
 
@@ -24,7 +24,7 @@ def simulate_principal_policy(self: IamResponse) -> ActionResult:
         {
             "EvalActionName": action,
             "EvalResourceName": resource,
-            "EvalDecision": decide(documents, Question(action, resource), boundary).effect.value,
+            "EvalDecision": decide(documents, Permission(action, resource), boundary).effect.value,
             "MatchedStatements": [],
             "MissingContextValues": [],
         }

@@ -52,7 +52,7 @@ def create_volume(self: EC2Response) -> ActionResult:
         volume.kms_key_id = arn or identifier
         if arn is None:
             volume.lacks_key = True
-            CLOUD.clock.after(CLOUD.delays.file_system, partial(_vanish, backend, volume.id))
+            CLOUD.clock.after(CLOUD.delays.file_system, partial(_remove_volume, backend, volume.id))
     return result
 
 
@@ -73,6 +73,6 @@ def _status(self: Any) -> str:
 Volume.status = property(_status)  # type: ignore[assignment, method-assign]
 
 
-def _vanish(backend: EC2Backend, identifier: str) -> None:
+def _remove_volume(backend: EC2Backend, identifier: str) -> None:
     backend.volumes.pop(identifier, None)
     backend.tags.pop(identifier, None)

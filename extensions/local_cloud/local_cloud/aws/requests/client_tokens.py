@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 from .calls import Call, Environ, read_body
 from .errors import Application
-from .parameter_usage import read
+from .parameter_usage import mark_read
 
 Answer = tuple[str, list[tuple[str, str]], bytes]
 
@@ -24,7 +24,7 @@ class ClientTokens:
         token = _token(environ)
         if not token:
             return application(environ, start)
-        read("ClientToken")
+        mark_read("ClientToken")
         key = (call.region, call.action, token)
         if key not in self._answers:
             seen: list[Any] = []

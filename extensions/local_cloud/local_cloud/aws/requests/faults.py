@@ -33,14 +33,14 @@ class Rule:
     latency: float = 0.0
     """Seconds by which a call is held up."""
     pause: str = ""
-    """`before`: held before it is executed; `after`: executed, its answer held. See pauses.Pauses."""
+    """`before`: held before it is executed; `after`: executed, its answer held. See pauses.HeldCalls."""
     times: int | None = None
-    """How many calls it befalls; None for all."""
+    """How many calls it applies_to; None for all."""
     nth: int | None = None
     """Only the n-th of the calls that match, counted from 1."""
     probability: float = 1.0
     each_call_once: bool = False
-    """Whether it befalls every action of a service only the first time."""
+    """Whether it applies_to every action of a service only the first time."""
     hits: int = 0
 
     def __post_init__(self) -> None:
@@ -51,9 +51,9 @@ class Rule:
         self._seen: set[tuple[str, str]] = set()
         self._matches = 0
 
-    def befalls(self, call: Call) -> bool:
+    def applies_to(self, call: Call) -> bool:
         """Whether the rule applies to this call, and count it."""
-        if not self._matching(call):
+        if not self._matches_call(call):
             return False
         self._matches += 1
         if self.nth not in (None, self._matches):
@@ -68,7 +68,7 @@ class Rule:
         self.hits += 1
         return True
 
-    def _matching(self, call: Call) -> bool:
+    def _matches_call(self, call: Call) -> bool:
         return (
             self.service in ("*", call.service)
             and self.read_only in (None, call.read_only)
@@ -77,7 +77,7 @@ class Rule:
 
 
 class Faults:
-    """The rules in force, and the first of them that befalls a call."""
+    """The rules in force, and the first of them that applies_to a call."""
 
     def __init__(self) -> None:
         self._rules: list[Rule] = []
@@ -104,4 +104,4 @@ class Faults:
 
     def find(self, call: Call) -> Rule | None:
         with self._lock:
-            return next((rule for rule in self._rules if rule.befalls(call)), None)
+            return next((rule for rule in self._rules if rule.applies_to(call)), None)

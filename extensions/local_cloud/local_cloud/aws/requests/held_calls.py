@@ -12,7 +12,7 @@ POLL = 0.05
 """Seconds between two looks at whether a client is still there."""
 
 
-class Held:
+class HeldCall:
     """A call that is being held."""
 
     def __init__(self, call: Call, stage: str) -> None:
@@ -22,31 +22,31 @@ class Held:
         self.resumed = threading.Event()
 
 
-class Pauses:
+class HeldCalls:
     """The calls that are held now, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._held: list[Held] = []
+        self._calls: list[HeldCall] = []
         self._lock = threading.Lock()
 
     def hold(self, call: Call, stage: str, environ: Environ) -> bool:
         """Wait until the call is resumed or its client is gone. Returns whether it is to go on."""
-        held = Held(call, stage)
+        held = HeldCall(call, stage)
         read_body(environ)  # or what is left of it would hide the end of the connection
         gone = _is_gone(environ)
         with self._lock:
-            self._held.append(held)
+            self._calls.append(held)
         while not held.resumed.wait(POLL) and not gone():
             pass
         with self._lock:
-            if held in self._held:
-                self._held.remove(held)
+            if held in self._calls:
+                self._calls.remove(held)
         return held.execute and not gone()
 
     def resume(self, execute: bool = True) -> int:
         """Let all held calls go; those held before their execution are dropped unless `execute`. Returns how many there were."""
         with self._lock:
-            released, self._held = self._held, []
+            released, self._calls = self._calls, []
         for held in released:
             held.execute = execute
             held.resumed.set()
@@ -55,7 +55,7 @@ class Pauses:
     def as_list(self) -> list[dict[str, str]]:
         """The held calls: service, action, and the stage at which each is held."""
         with self._lock:
-            return [{"service": each.call.service, "action": each.call.action, "stage": each.stage} for each in self._held]
+            return [{"service": each.call.service, "action": each.call.action, "stage": each.stage} for each in self._calls]
 
 
 def _is_gone(environ: Environ) -> Callable[[], bool]:

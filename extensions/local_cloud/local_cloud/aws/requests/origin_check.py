@@ -15,7 +15,7 @@ MOTO = ("/moto-api", "/latest/meta-data", "/latest/api", "/favicon.ico")
 """What moto serves beside the API of AWS, such as a dashboard and a call that forgets everything."""
 
 
-def guarded(application: Application, hosts: Collection[str] | None = None) -> Application:
+def refuse_foreign_origins(application: Application, hosts: Collection[str] | None = None) -> Application:
     """The application for those who may ask. `hosts` are the values of Host that are let in, by default the server's own."""
 
     def application_behind(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -30,7 +30,7 @@ def guarded(application: Application, hosts: Collection[str] | None = None) -> A
     return application_behind
 
 
-def is_moto_s_own(path: str) -> bool:
+def is_moto_path(path: str) -> bool:
     """Whether moto would answer this path by itself."""
     return path.startswith(MOTO)
 

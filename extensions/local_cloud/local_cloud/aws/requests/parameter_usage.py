@@ -56,7 +56,7 @@ class Record:
 RECORD = Record()
 
 
-def read(name: str) -> None:
+def mark_read(name: str) -> None:
     """Tell that the current call's parameter of this name was read."""
     if RECORD.on:
         RECORD.read.add((_current.call, name))

@@ -27,7 +27,7 @@ SPELLINGS = (
 )
 
 
-def violated(operation: OperationModel, parameters: dict[str, Any]) -> tuple[str, str] | None:
+def find_violation(operation: OperationModel, parameters: dict[str, Any]) -> tuple[str, str] | None:
     """The error code and the message for the first value of a request that its model does not have."""
     shape = operation.input_shape
     found = next(_violations(shape, parameters, ""), None) if shape else None

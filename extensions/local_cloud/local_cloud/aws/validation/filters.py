@@ -20,7 +20,7 @@ DOCUMENTED: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
 """What `documented` has found, by service and operation: each is read once."""
 
 
-def unknown(operation: OperationModel, parameters: dict[str, Any]) -> str | None:
+def find_unknown(operation: OperationModel, parameters: dict[str, Any]) -> str | None:
     """The name of the first filter of a request that its operation does not have."""
     place = (operation.service_model.service_name, operation.name)
     if place not in DOCUMENTED:

@@ -24,7 +24,7 @@ Refusal = tuple[str, str, int]
 """Error code, message and HTTP status."""
 
 
-def find(environ: dict[str, Any], call: calls.Call) -> Refusal | None:
+def validate(environ: dict[str, Any], call: calls.Call) -> Refusal | None:
     """The first thing that is wrong with a request by itself."""
     parsed = calls.parameters(environ, call)
     if parsed is None:
@@ -32,17 +32,17 @@ def find(environ: dict[str, Any], call: calls.Call) -> Refusal | None:
     operation, parameters = parsed
     if RECORD.on:
         RECORD.begin(call, operation.input_shape, parameters)
-    broken = constraints.violated(operation, parameters)
+    broken = constraints.find_violation(operation, parameters)
     if broken is not None:
         return *broken, 400
-    name = filters.unknown(operation, parameters)
+    name = filters.find_unknown(operation, parameters)
     if name is not None:
         return CODES.get(call.service, USUAL_CODE), f"The filter '{name}' is invalid", 400
     created = EC2[call.action][0] if call.service == "ec2" and call.action in EC2 else ()
-    misplaced = tags.misplaced(parameters, created) if created else None
+    misplaced = tags.find_misplaced(parameters, created) if created else None
     if misplaced is not None:
         return CODES["ec2"], f"'{misplaced}' is not a valid taggable resource type for this operation.", 400
-    key = tags.reserved(parameters)
+    key = tags.find_reserved(parameters)
     if key is not None:
         message = f"Value ( {key} ) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for internal use"
         return CODES.get(call.service, USUAL_CODE), message, 400

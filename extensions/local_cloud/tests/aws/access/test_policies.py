@@ -6,15 +6,17 @@ import json
 from typing import Any
 
 import pytest
-from local_cloud.aws.access.policies import Effect, Question, Unsupported, decide
+from local_cloud.aws.access.policies import Effect, Permission, Unsupported, decide
 
-GET = Question("s3:GetObject", "arn:aws:s3:::data/train/1.tar", {"aws:username": "ann", "aws:viaawsservice": "false", "aws:calledvia": ()})
+GET = Permission(
+    "s3:GetObject", "arn:aws:s3:::data/train/1.tar", {"aws:username": "ann", "aws:viaawsservice": "false", "aws:calledvia": ()}
+)
 
 
-def says(*statements: dict[str, Any], question: Question = GET, boundary: dict[str, Any] | None = None) -> str:
+def says(*statements: dict[str, Any], permission: Permission = GET, boundary: dict[str, Any] | None = None) -> str:
     document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
     bound = None if boundary is None else json.dumps({"Version": "2012-10-17", "Statement": boundary})
-    return decide([document], question, bound).effect.value
+    return decide([document], permission, bound).effect.value
 
 
 def allow(action: Any = "*", resource: Any = "*", **more: Any) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def test_a_boundary_has_to_allow_it_too() -> None:
     assert says(allow(), boundary={"Effect": "Deny", "Action": "*", "Resource": "*"}) == "explicitDeny"
 
 
-TAGGED = Question(
+TAGGED = Permission(
     "ec2:CreateTags",
     "arn:aws:ec2:us-east-1:1:vpc/vpc-1",
     {
@@ -97,7 +99,7 @@ TAGGED = Question(
     ],
 )
 def test_conditions(condition: dict[str, Any], holds: bool) -> None:
-    assert (says(allow(Condition=condition), question=TAGGED) == "allowed") is holds
+    assert (says(allow(Condition=condition), permission=TAGGED) == "allowed") is holds
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.exceptions import ClientError
-from local_cloud.aws.app import LocalCloud
+from local_cloud.aws.app import AwsApi
 from local_cloud.aws.context import CLOUD
 from local_cloud.testing import wait_until
 
@@ -57,7 +57,7 @@ def test_tags_of_the_group_reach_its_instances(account: Account) -> None:
     assert "note" not in found
 
 
-def test_no_capacity(account: Account, cloud: LocalCloud) -> None:
+def test_no_capacity(account: Account, cloud: AwsApi) -> None:
     cloud.capacity.update({"p4d.24xlarge": {"us-east-1a": 0, "us-east-1b": 0}})
     group = account.group(2)
     activity = wait_until(lambda: account.activities(group))[-1]
@@ -69,7 +69,7 @@ def test_no_capacity(account: Account, cloud: LocalCloud) -> None:
     in_service(account, group, 2)
 
 
-def test_a_full_zone_is_passed_over(account: Account, cloud: LocalCloud) -> None:
+def test_a_full_zone_is_passed_over(account: Account, cloud: AwsApi) -> None:
     cloud.capacity.update({"p4d.24xlarge": {"us-east-1a": 0}})
     group = account.group(3)
     identifiers = in_service(account, group, 3)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from local_cloud.aws.tags import reserved
+from local_cloud.aws.tags import find_reserved
 from local_cloud.testing import wait_until
 
 from ..conftest import Account
@@ -127,7 +127,7 @@ def test_tags_of_aws_can_be_looked_for(account: Account) -> None:
     ],
 )
 def test_reserved_keys(parameters: Any, key: str | None) -> None:
-    assert reserved(parameters) == key
+    assert find_reserved(parameters) == key
 
 
 def test_a_resource_has_fifty_tags_of_its_own(account: Account) -> None:

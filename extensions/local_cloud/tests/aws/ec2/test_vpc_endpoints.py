@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from local_cloud.aws.app import LocalCloud
+from local_cloud.aws.app import AwsApi
 from local_cloud.testing import wait_until
 from moto.core.base_backend import BackendDict
 
@@ -175,7 +175,7 @@ def test_services(account: Account) -> None:
     refused(lambda: account.ec2.describe_vpc_endpoint_services(ServiceNames=unknown), "InvalidServiceName", unknown[0])
 
 
-def test_they_outlive_the_server(account: Account, vpc: str, cloud: LocalCloud, tmp_path: Path) -> None:
+def test_they_outlive_the_server(account: Account, vpc: str, cloud: AwsApi, tmp_path: Path) -> None:
     kept, deleted = (interface_endpoint(account, vpc, [subnet], PrivateDnsEnabled=False) for subnet in account.subnets("ab", vpc))
     account.ec2.delete_vpc_endpoints(VpcEndpointIds=[deleted["VpcEndpointId"]])
     cloud.save(tmp_path / "state")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from local_cloud.aws.app import LocalCloud
+from local_cloud.aws.app import AwsApi
 from local_cloud.exports import served_file_systems
 from local_cloud.testing import wait_until
 from moto.core.base_backend import BackendDict
@@ -204,7 +204,7 @@ def test_links_to_s3(account: Account, subnet: str) -> None:
     wait_until(lambda: links() == {})
 
 
-def test_they_outlive_the_server(account: Account, subnet: str, cloud: LocalCloud, tmp_path: Path) -> None:
+def test_they_outlive_the_server(account: Account, subnet: str, cloud: AwsApi, tmp_path: Path) -> None:
     bucket = account.name("bucket")
     account.client("s3").create_bucket(Bucket=bucket)
     identifier = create(account, subnet, PERSISTENT)["FileSystemId"]

@@ -9,7 +9,7 @@ import botocore.session
 import pytest
 from botocore.exceptions import ClientError
 from botocore.model import OperationModel
-from local_cloud.aws.validation.filters import documented, unknown
+from local_cloud.aws.validation.filters import documented, find_unknown
 
 from ..conftest import Account
 
@@ -68,7 +68,7 @@ def test_names_are_read_from_nothing_but_lists_of_filters() -> None:
     ],
 )
 def test_what_is_refused(name: str, filters: Any, refused: str | None) -> None:
-    assert unknown(operation("ec2", name), {"Filters": filters}) == refused
+    assert find_unknown(operation("ec2", name), {"Filters": filters}) == refused
 
 
 @pytest.mark.parametrize(
