@@ -1,9 +1,9 @@
-"""How parts of moto are replaced."""
+"""Replaces parts of moto."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -16,3 +16,15 @@ def override(owner: object) -> Callable[[Function], Function]:
         return function
 
     return install
+
+
+def check_before(owner: type, action: str, check: Callable[[Any], None]) -> None:
+    """Call `check(response)` before the method `action` of `owner`, a response class of moto. `check` raises the error of the service."""
+    moto_call = getattr(owner, action)
+
+    def call(self: Any) -> Any:
+        check(self)
+        return moto_call(self)
+
+    call.__name__ = action
+    override(owner)(call)

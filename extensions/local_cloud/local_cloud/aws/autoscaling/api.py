@@ -13,23 +13,17 @@ from moto.ec2.exceptions import EC2ClientError
 
 from ..context import CLOUD
 from ..ec2.placement_groups import find_placement_group
-from ..override import override
+from ..override import check_before, override
+from .activities import activities
 from .groups import Group, find_group, find_member
 
 moto_create_group = AutoScalingResponse.create_auto_scaling_group
 moto_update_group = AutoScalingResponse.update_auto_scaling_group
 
 
-def _with_group_named(action: str, parameter: str = "AutoScalingGroupName") -> None:
-    """Make a call refuse the name of a group that does not exist, where moto fails."""
-    moto_call = getattr(AutoScalingResponse, action)
-
-    def call(self: AutoScalingResponse) -> Any:
-        find_group(self.autoscaling_backend, self._get_param(parameter))
-        return moto_call(self)
-
-    call.__name__ = action
-    override(AutoScalingResponse)(call)
+def _check_group(response: AutoScalingResponse) -> None:
+    """Refuse the name of a group that does not exist, where moto fails."""
+    find_group(response.autoscaling_backend, response._get_param("AutoScalingGroupName"))
 
 
 for _action in (
@@ -43,7 +37,7 @@ for _action in (
     "put_lifecycle_hook",
     "put_scaling_policy",
 ):
-    _with_group_named(_action)
+    check_before(AutoScalingResponse, _action, _check_group)
 
 
 @override(AutoScalingResponse)
@@ -273,3 +267,27 @@ def _exists(find: Any, identifier: str) -> bool:
     except EC2ClientError:
         return False
     return True
+
+
+@override(AutoScalingResponse)
+def describe_scaling_activities(self: AutoScalingResponse) -> ActionResult:
+    """Newest first, in pages."""
+    from .groups import find_group
+
+    name, wanted = self._get_param("AutoScalingGroupName"), self._get_param("ActivityIds", [])
+    backend = self.autoscaling_backend
+    if name and not self._get_bool_param("IncludeDeletedGroups", False):
+        find_group(backend, name)
+    living = {group.arn for group in backend.autoscaling_groups.values()}
+    found = [
+        activity
+        for activity in reversed(activities(backend))
+        if name in (None, activity["AutoScalingGroupName"])
+        and (not wanted or activity["ActivityId"] in wanted)
+        and (activity["AutoScalingGroupARN"] in living or self._get_bool_param("IncludeDeletedGroups", False))
+    ]
+    token = self._get_param("NextToken")
+    start = next((n + 1 for n, activity in enumerate(found) if activity["ActivityId"] == token), 0)
+    page = found[start : start + min(self._get_int_param("MaxRecords") or 100, 100)]
+    more = bool(page) and page[-1] is not found[-1]
+    return ActionResult({"Activities": page, "NextToken": page[-1]["ActivityId"] if more else None})
