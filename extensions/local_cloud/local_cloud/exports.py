@@ -10,7 +10,7 @@ from moto.efs.models import efs_backends
 from moto.fsx.models import fsx_backends
 
 from .aws.context import CLOUD
-from .aws.efs.access import client_access
+from .aws.efs.file_system_policies import client_access
 from .host_interface import OPEN, HostInterface
 
 LOG = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ def _backends(service: Any) -> list[tuple[str, Any]]:
 
 
 def _lustre_servers(file_system: Any) -> list[str]:
-    mountable = file_system.lifecycle in ("AVAILABLE", "UPDATING")
+    mountable = file_system.life_cycle_state in ("available", "updating")
     return [f"{file_system.dns_name}@tcp:{file_system.mount_name}"] if mountable else []
 
 

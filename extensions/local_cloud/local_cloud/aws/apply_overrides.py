@@ -1,27 +1,14 @@
-"""Everything that changes moto: importing this applies it."""
+"""Replaces what moto lacks or does otherwise than AWS: importing this module imports every module that overrides a part of moto."""
 
 from __future__ import annotations
 
-from . import moto_caching, tags  # noqa: F401
-from .autoscaling import activities, api, groups  # noqa: F401
-from .ec2 import (  # noqa: F401
-    addresses,
-    capacity_reservations,
-    console_output,
-    dependency_violations,
-    error_messages,
-    images,
-    instances,
-    launch,
-    launch_templates,
-    nat_gateways,
-    placement_groups,
-    quotas,
-    spot,
-    vpc_endpoints,
-)
-from .efs import access, file_systems  # noqa: F401
-from .fsx import file_systems as fsx_file_systems  # noqa: F401
-from .iam import policy_simulation  # noqa: F401
-from .kms import keys  # noqa: F401
-from .s3 import buckets  # noqa: F401
+import importlib
+import pkgutil
+
+from . import autoscaling, ec2, efs, fsx, iam, kms, moto_caching, s3, servicequotas, ssm  # noqa: F401
+
+SERVICES = (autoscaling, ec2, efs, fsx, iam, kms, s3, servicequotas, ssm)
+
+for _service in SERVICES:
+    for _module in pkgutil.iter_modules(_service.__path__, f"{_service.__name__}."):
+        importlib.import_module(_module.name)

@@ -40,8 +40,9 @@ from moto.ec2.models import ec2_backends
 from .autoscaling.groups import all_groups, retry_all
 from .capacity import SPOT
 from .context import ACCOUNT, CLOUD, instances
-from .ec2 import capacity_reservations, quotas, spot
+from .ec2 import capacity_reservations, spot
 from .requests.parameter_usage import RECORD
+from .servicequotas import quotas
 
 if TYPE_CHECKING:
     from .app import AwsApi

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from moto.ec2.exceptions import InvalidParameterValueErrorTagNull, TagLimitExceeded
-from moto.ec2.models.tags import TagBackend
-
-from .override import override
-
 RESERVED = "aws:"
-MOST = 50
-"""Of one's own, on a resource."""
 MEMBERS = ("Tag", "Tags", "TagList", "TagSet", "tags")
 """What parameters with tags are called. Filters have other names: everybody may look for the tags of AWS."""
 
@@ -37,17 +30,3 @@ def _keys(value: Any, of_tags: bool = False) -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from _keys(each, of_tags)
-
-
-@override(TagBackend)
-def create_tags(self: TagBackend, resource_ids: list[str], tags: dict[str, str]) -> bool:
-    """Set tags, unless a resource then had too many. Those of AWS do not count."""
-    if None in tags.values():
-        raise InvalidParameterValueErrorTagNull
-    for resource_id in resource_ids:
-        together = {*self.tags.get(resource_id, {}), *tags}
-        if sum(not key.startswith(RESERVED) for key in together) > MOST:
-            raise TagLimitExceeded
-    for resource_id in resource_ids:
-        self.tags[resource_id].update(tags)
-    return True

@@ -10,7 +10,6 @@ from moto.ec2.responses import EC2Response
 
 from ..override import override
 
-moto_delete_volume = EC2Backend.delete_volume
 moto_delete_subnet = EC2Backend.delete_subnet
 
 
@@ -89,13 +88,6 @@ def _network_interface(backend: EC2Backend, identifier: str) -> None:
 
 def _violation(kind: str, identifier: str) -> DependencyViolationError:
     return DependencyViolationError(f"The {kind} '{identifier}' has dependencies and cannot be deleted.")
-
-
-@override(EC2Backend)
-def delete_volume(self: EC2Backend, volume_id: str) -> Any:
-    volume = moto_delete_volume(self, volume_id)
-    self.tags.pop(volume_id, None)
-    return volume
 
 
 @override(EC2Backend)

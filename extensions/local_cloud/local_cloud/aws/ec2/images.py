@@ -13,7 +13,6 @@ from typing import Any
 
 from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.models.amis import Ami
-from moto.ssm.models import Parameter, ParameterDict
 
 from ..override import override
 
@@ -52,7 +51,6 @@ KINDS: dict[str, Kind] = {
 """Kinds of images by the names of images, which end with a date besides."""
 
 moto_register_image = EC2Backend.register_image
-moto_check_loading_status = ParameterDict._check_loading_status
 
 
 class Release(Ami):
@@ -89,7 +87,7 @@ def _load_amis(self: EC2Backend) -> None:
         Release(self, name, FIRST_RELEASE)
     for backend in _accounts(self.region_name):
         if backend.account_id == AMAZON:
-            for image in _releases(backend):
+            for image in releases(backend):
                 Release(self, str(image.name)[: -len(" YYYYMMDD")], image.date)
 
 
@@ -103,43 +101,10 @@ def register_image(self: EC2Backend, name: str | None = None, description: str |
     return made[AMAZON]
 
 
-@override(ParameterDict)
-def _check_loading_status(self: Any, key: str) -> None:
-    if str(key or "").startswith("/aws/service/deeplearning"):
-        images = sorted(_releases(ec2_backends[self.account_id][self.region_name]), key=lambda image: image.date)
-        newest = {image.kind: image for image in images}
-        for image in newest.values():
-            _lead_to(self, image)
-    moto_check_loading_status(self, key)
-
-
 def _accounts(region: str) -> list[Any]:
     """The EC2 backends of all accounts in use, in one region."""
     return [backend for _account, place, backend in list(ec2_backends.iter_backends()) if place == region]
 
 
-def _releases(backend: EC2Backend) -> list[Release]:
+def releases(backend: EC2Backend) -> list[Release]:
     return [image for image in backend.amis.values() if isinstance(image, Release)]
-
-
-def _lead_to(parameters: Any, image: Release) -> None:
-    """Give the parameter of the image's kind a new version, unless its latest one leads there."""
-    part, architecture = image.kind
-    name = f"/aws/service/deeplearning/ami/{architecture}/{part}/latest/ami-id"
-    versions = parameters.setdefault(name, [])
-    if versions and versions[-1].value == image.id:
-        return
-    versions.append(
-        Parameter(  # type: ignore[abstract]  # moto's class lacks methods for CloudFormation
-            account_id=parameters.account_id,
-            name=name,
-            value=image.id,
-            parameter_type="String",
-            description=None,
-            allowed_pattern=None,
-            keyid=None,
-            last_modified_date=image.creation_date,
-            version=len(versions) + 1,
-            data_type="aws:ec2:image",
-        )
-    )

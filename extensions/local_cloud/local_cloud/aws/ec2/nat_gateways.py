@@ -8,9 +8,7 @@ from moto.core.responses import ActionResult
 from moto.ec2 import utils
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend, nat_gateways
-from moto.ec2.models.elastic_network_interfaces import Attachment
 from moto.ec2.models.nat_gateways import NatGateway
-from moto.ec2.models.security_groups import SecurityGroupRule
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import generic_filter
 
@@ -21,9 +19,6 @@ utils.EC2_RESOURCE_TO_PREFIX["natgateway"] = "nat"
 utils.EC2_PREFIX_TO_RESOURCE["nat"] = "natgateway"
 
 moto_create_nat_gateway = EC2Response.create_nat_gateway
-moto_describe_ingress = EC2Response.update_security_group_rule_descriptions_ingress
-moto_describe_egress = EC2Response.update_security_group_rule_descriptions_egress
-moto_attachment = Attachment.__init__
 
 
 class DelayedNatGateway(NatGateway):
@@ -123,39 +118,3 @@ def _nat_gateway(backend: EC2Backend, identifier: str) -> Any:
         return backend.nat_gateways[identifier]
     except KeyError:
         raise EC2ClientError("NatGatewayNotFound", f"The Nat Gateway {identifier} was not found") from None
-
-
-@override(SecurityGroupRule)
-def __eq__(self: Any, other: Any) -> bool:
-    """Equal whatever the descriptions say."""
-    return _identity(self) == _identity(other)
-
-
-def _identity(rule: Any) -> tuple[Any, ...]:
-    ports = () if rule.ip_protocol == "-1" else (rule.from_port, rule.to_port)
-    return (
-        rule.ip_protocol,
-        ports,
-        rule.ip_range.get("CidrIp"),
-        rule.ip_range.get("CidrIpv6"),
-        rule.source_group.get("GroupId") or rule.source_group.get("GroupName"),
-        rule.prefix_list_id,
-    )
-
-
-@override(EC2Response)
-def update_security_group_rule_descriptions_ingress(self: EC2Response) -> ActionResult:
-    moto_describe_ingress(self)
-    return ActionResult({"Return": True})
-
-
-@override(EC2Response)
-def update_security_group_rule_descriptions_egress(self: EC2Response) -> ActionResult:
-    moto_describe_egress(self)
-    return ActionResult({"Return": True})
-
-
-@override(Attachment)
-def __init__(self: Any, eni: Any) -> None:
-    moto_attachment(self, eni)
-    self.network_card_index = getattr(eni, "network_card_index", 0)

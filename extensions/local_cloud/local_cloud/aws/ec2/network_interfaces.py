@@ -7,6 +7,7 @@ from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models.elastic_network_interfaces import Attachment
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
 
@@ -101,3 +102,12 @@ def _check_efas(instance_type: str, adapters: list[Interface]) -> None:
 def _cards(instance_type: str) -> dict[int, dict[str, Any]]:
     """Network cards by their index."""
     return {card["NetworkCardIndex"]: card for card in INSTANCE_TYPES[instance_type]["NetworkInfo"]["NetworkCards"]}
+
+
+moto_attachment = Attachment.__init__
+
+
+@override(Attachment)
+def __init__(self: Any, eni: Any) -> None:
+    moto_attachment(self, eni)
+    self.network_card_index = getattr(eni, "network_card_index", 0)

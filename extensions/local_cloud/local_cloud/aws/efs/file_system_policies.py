@@ -9,9 +9,8 @@ import json
 from functools import partial
 from typing import Any
 
-from moto.efs import models
-from moto.efs.exceptions import AccessPointNotFound, BadRequest, PolicyNotFound
-from moto.efs.models import AccessPoint, EFSBackend
+from moto.efs.exceptions import BadRequest, PolicyNotFound
+from moto.efs.models import EFSBackend
 from moto.efs.responses import EFSResponse
 
 from ..access.policies import Effect, Permission, Unsupported, about, decide
@@ -21,91 +20,8 @@ from .file_systems import JSON, efs_error, find_file_system, incorrect_state
 
 ACTIONS = ("ClientMount", "ClientWrite", "ClientRootAccess")
 LONGEST_POLICY = 20000
-PAGE = 100
 POLICY_ELEMENTS = {"Version", "Id", "Statement"}
 MOUNTED: dict[str, str | tuple[str, ...]] = {"elasticfilesystem:accessedviamounttarget": "true"}
-
-moto_create_access_point = EFSBackend.create_access_point
-moto_delete_access_point = EFSBackend.delete_access_point
-
-
-class DelayedAccessPoint(AccessPoint):
-    """An access point that is creating at first."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.life_cycle_state = "creating"
-        CLOUD.clock.after(CLOUD.delays.mount_target, self.become_available)
-
-    def become_available(self) -> None:
-        if self.life_cycle_state == "creating":
-            self.life_cycle_state = "available"
-
-    def finish_deletion(self) -> None:
-        moto_delete_access_point(self.context, self.access_point_id)
-
-    def info_json(self) -> dict[str, Any]:
-        return super().info_json() | {"LifeCycleState": self.life_cycle_state}
-
-
-models.AccessPoint = DelayedAccessPoint  # type: ignore[misc]
-
-
-@override(EFSBackend)
-def create_access_point(
-    self: EFSBackend,
-    client_token: str,
-    tags: list[dict[str, str]],
-    file_system_id: str,
-    posix_user: dict[str, Any],
-    root_directory: dict[str, Any],
-) -> AccessPoint:
-    file_system = find_file_system(self, file_system_id)
-    for known in self.access_points.values():
-        if known.client_token == client_token:
-            text = f"Access point '{known.access_point_id}' already exists with client token '{client_token}'"
-            raise efs_error(409, "AccessPointAlreadyExists", text, AccessPointId=known.access_point_id)
-    if file_system.life_cycle_state not in ("available", "updating"):
-        raise incorrect_state(file_system)
-    return moto_create_access_point(self, client_token, tags, file_system_id, posix_user, root_directory)
-
-
-@override(EFSBackend)
-def delete_access_point(self: EFSBackend, access_point_id: str) -> None:
-    if access_point_id not in self.access_points:
-        raise AccessPointNotFound(access_point_id)
-    found: Any = self.access_points[access_point_id]
-    if found.life_cycle_state != "deleting":
-        found.life_cycle_state = "deleting"
-        CLOUD.clock.after(CLOUD.delays.mount_target, found.finish_deletion)
-
-
-@override(EFSBackend)
-def describe_access_points(self: EFSBackend, access_point_id: str | None, file_system_id: str | None) -> list[AccessPoint]:
-    if access_point_id and file_system_id:
-        raise BadRequest("FileSystemId and AccessPointId are mutually exclusive.")
-    if access_point_id and access_point_id not in self.access_points:
-        raise AccessPointNotFound(access_point_id)
-    if file_system_id:
-        find_file_system(self, file_system_id)
-    return [
-        each
-        for each in self.access_points.values()
-        if access_point_id in (None, each.access_point_id) and file_system_id in (None, each.file_system_id)
-    ]
-
-
-@override(EFSResponse)
-def describe_access_points_page(self: EFSResponse) -> tuple[str, dict[str, str]]:
-    found = self.efs_backend.describe_access_points(self._get_param("AccessPointId"), self._get_param("FileSystemId"))
-    first, size = int(self._get_param("NextToken") or 0), self._get_int_param("MaxResults", PAGE)
-    answer: dict[str, Any] = {"AccessPoints": [each.info_json() for each in found[first : first + size]]}
-    if first + size < len(found):
-        answer["NextToken"] = str(first + size)
-    return json.dumps(answer), JSON
-
-
-EFSResponse.describe_access_points = describe_access_points_page  # type: ignore[assignment]
 
 
 @override(EFSBackend)

@@ -14,6 +14,7 @@ from moto.efs.responses import EFSResponse
 
 from ..context import CLOUD
 from ..kms.keys import usable_key
+from ..lifecycle import LifeCycle
 from ..override import override
 
 JSON = {"Content-Type": "application/json"}
@@ -33,20 +34,14 @@ moto_delete_mount_target = EFSBackend.delete_mount_target
 moto_delete_file_system = EFSBackend.delete_file_system
 
 
-class DelayedFileSystem(FileSystem):
+class DelayedFileSystem(LifeCycle, FileSystem):
     """A file system that is creating at first."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._backup_status = "ENABLED" if self._backup else "DISABLED"
         self._may_change_at = datetime.min.replace(tzinfo=UTC)
-        self.life_cycle_state = "creating"
-        CLOUD.clock.after(CLOUD.delays.file_system, self.become_available)
-
-    def become_available(self) -> None:
-        """End being created or updated."""
-        if self.life_cycle_state in ("creating", "updating"):
-            self.life_cycle_state = "available"
+        self.start_creation(CLOUD.delays.file_system)
 
     def set_throughput(self, mode: str, provisioned: float | None) -> None:
         """Begin an update. Raises TooManyRequests when the last one of its kind was too recent."""
@@ -61,8 +56,7 @@ class DelayedFileSystem(FileSystem):
                 raise efs_error(429, "TooManyRequests", text)
             self._may_change_at = now + REST
         self.throughput_mode, self.provisioned_throughput_in_mibps = mode, provisioned  # type: ignore[assignment]
-        self.life_cycle_state = "updating"
-        CLOUD.clock.after(CLOUD.delays.file_system, self.become_available)
+        self.start_update(CLOUD.delays.file_system)
 
     def finish_deletion(self) -> None:
         moto_delete_file_system(self._context, self.file_system_id)
@@ -72,17 +66,12 @@ class DelayedFileSystem(FileSystem):
         return {"Status": self._backup_status}
 
 
-class DelayedMountTarget(MountTarget):
+class DelayedMountTarget(LifeCycle, MountTarget):
     """A mount target that is creating at first."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.life_cycle_state = "creating"
-        CLOUD.clock.after(CLOUD.delays.mount_target, self.become_available)
-
-    def become_available(self) -> None:
-        if self.life_cycle_state == "creating":
-            self.life_cycle_state = "available"
+        self.start_creation(CLOUD.delays.mount_target)
 
     def finish_deletion(self) -> None:
         """Leave the file system, and give back interface and address."""
@@ -120,9 +109,7 @@ def delete_file_system(self: EFSBackend, file_system_id: str) -> None:
     file_system = find_file_system(self, file_system_id)
     if file_system.number_of_mount_targets:
         raise FileSystemInUse(f"File system '{file_system_id}' has mount targets and cannot be deleted.")
-    if file_system.life_cycle_state != "deleting":
-        file_system.life_cycle_state = "deleting"
-        CLOUD.clock.after(CLOUD.delays.file_system, file_system.finish_deletion)
+    file_system.start_deletion(CLOUD.delays.file_system)
 
 
 @override(EFSBackend)
@@ -153,9 +140,7 @@ def delete_mount_target(self: EFSBackend, mount_target_id: str) -> None:
     if mount_target_id not in self.mount_targets_by_id:
         raise MountTargetNotFound(mount_target_id)
     target: Any = self.mount_targets_by_id[mount_target_id]
-    if target.life_cycle_state != "deleting":
-        target.life_cycle_state = "deleting"
-        CLOUD.clock.after(CLOUD.delays.mount_target, target.finish_deletion)
+    target.start_deletion(CLOUD.delays.mount_target)
 
 
 @override(EFSBackend)

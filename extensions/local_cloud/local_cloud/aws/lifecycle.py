@@ -1,0 +1,36 @@
+"""States of resources that take time to become available and to be deleted."""
+
+from __future__ import annotations
+
+from .context import CLOUD
+
+
+class LifeCycle:
+    """A resource that is `creating` at first, `updating` during an update, and `deleting` before it is gone."""
+
+    life_cycle_state: str
+
+    def start_creation(self, seconds: float) -> None:
+        """Make the resource available after `seconds`."""
+        self.life_cycle_state = "creating"
+        CLOUD.clock.after(seconds, self.become_available)
+
+    def start_update(self, seconds: float) -> None:
+        """Make the resource available again after `seconds`."""
+        self.life_cycle_state = "updating"
+        CLOUD.clock.after(seconds, self.become_available)
+
+    def become_available(self) -> None:
+        """End the creation or the update, unless the deletion has begun."""
+        if self.life_cycle_state in ("creating", "updating"):
+            self.life_cycle_state = "available"
+
+    def start_deletion(self, seconds: float) -> None:
+        """Delete the resource after `seconds`. A second request changes nothing."""
+        if self.life_cycle_state != "deleting":
+            self.life_cycle_state = "deleting"
+            CLOUD.clock.after(seconds, self.finish_deletion)
+
+    def finish_deletion(self) -> None:
+        """Remove the resource."""
+        raise NotImplementedError

@@ -1,0 +1,62 @@
+"""Parameter Store: encryption with a KMS key, and the public parameters of Deep Learning AMIs."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from moto.ec2.models import ec2_backends
+from moto.ssm.exceptions import SSMException
+from moto.ssm.models import Parameter, ParameterDict, SimpleSystemManagerBackend
+
+from ..ec2.images import Release, releases
+from ..kms.keys import usable_key
+from ..override import override
+
+moto_put_parameter = SimpleSystemManagerBackend.put_parameter
+
+
+@override(SimpleSystemManagerBackend)
+def put_parameter(self: SimpleSystemManagerBackend, *args: Any, **kwargs: Any) -> Parameter:
+    """Store a parameter. A key that there is not, or that cannot encrypt, is refused."""
+    bound = inspect.signature(moto_put_parameter).bind(self, *args, **kwargs).arguments
+    identifier = bound["keyid"]
+    if identifier and usable_key(self.account_id, self.region_name, identifier) is None:
+        raise SSMException("InvalidKeyId", f"The key {identifier} cannot be found, or is not enabled. (Service: AWSKMS)")
+    return moto_put_parameter(self, *args, **kwargs)
+
+
+moto_check_loading_status = ParameterDict._check_loading_status
+
+
+@override(ParameterDict)
+def _check_loading_status(self: Any, key: str) -> None:
+    if str(key or "").startswith("/aws/service/deeplearning"):
+        images = sorted(releases(ec2_backends[self.account_id][self.region_name]), key=lambda image: image.date)
+        newest = {image.kind: image for image in images}
+        for image in newest.values():
+            _add_version(self, image)
+    moto_check_loading_status(self, key)
+
+
+def _add_version(parameters: Any, image: Release) -> None:
+    """Give the parameter of the image's kind a new version, unless its latest one leads there."""
+    part, architecture = image.kind
+    name = f"/aws/service/deeplearning/ami/{architecture}/{part}/latest/ami-id"
+    versions = parameters.setdefault(name, [])
+    if versions and versions[-1].value == image.id:
+        return
+    versions.append(
+        Parameter(  # type: ignore[abstract]  # moto's class lacks methods for CloudFormation
+            account_id=parameters.account_id,
+            name=name,
+            value=image.id,
+            parameter_type="String",
+            description=None,
+            allowed_pattern=None,
+            keyid=None,
+            last_modified_date=image.creation_date,
+            version=len(versions) + 1,
+            data_type="aws:ec2:image",
+        )
+    )
