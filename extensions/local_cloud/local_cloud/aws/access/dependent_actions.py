@@ -64,7 +64,7 @@ def for_ec2(call: Any, parameters: Mapping[str, Any]) -> Iterator[Permission]:
 def for_launch(
     region: str, template: Mapping[str, Any] | None, given: Mapping[str, Any], more: Context | None = None
 ) -> Iterator[Permission]:
-    """What is required to run instances. `given` is in the place of what the template has; what the template has is not."""
+    """Yield what running instances requires. `given` overrides the launch template; `more` is added to each context."""
     backend: Any = ec2_backends[ACCOUNT][region]
     data, base = dict(given), dict(more or {})
     if template:
@@ -73,36 +73,40 @@ def for_launch(
         resource, tags = resources.ec2(region, version.template.id, "launch-template")
         base["ec2:launchtemplate"] = resource
         yield Permission("ec2:RunInstances", resource, base | resource_tags(tags, "ec2"))
+    for kind, (identifiers, parameter) in _named_resources(data).items():
+        from_template = {"ec2:islaunchtemplateresource": "true" if template and parameter not in given else "false"}
+        for identifier in dict.fromkeys(filter(None, identifiers)):
+            resource, tags = resources.ec2(region, identifier, kind)
+            yield Permission("ec2:RunInstances", resource, base | resource_tags(tags, "ec2") | from_template)
+    from_template = {"ec2:islaunchtemplateresource": "true" if template and not given.keys() - {"SubnetId"} else "false"}
+    yield from _create_with_instances(region, data, base | from_template)
+    yield from pass_role(data.get("IamInstanceProfile") or {})
+
+
+def _named_resources(data: Mapping[str, Any]) -> dict[str, tuple[list[Any], str]]:
+    """Return the resources that launch data names, by kind: their identifiers and the parameter of RunInstances that holds them."""
     interfaces = data.get("NetworkInterfaces") or []
-    named = {
+    groups = [*(data.get("SecurityGroupIds") or []), *(each for one in interfaces for each in one.get("Groups") or [])]
+    reservation = (data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
+    return {
         "image": ([data.get("ImageId")], "ImageId"),
         "key-pair": ([data.get("KeyName")], "KeyName"),
         "placement-group": ([(data.get("Placement") or {}).get("GroupName")], "Placement"),
-        "security-group": (
-            [*(data.get("SecurityGroupIds") or []), *(each for one in interfaces for each in one.get("Groups") or [])],
-            "NetworkInterfaces" if interfaces else "SecurityGroupIds",
-        ),
+        "security-group": (groups, "NetworkInterfaces" if interfaces else "SecurityGroupIds"),
         "subnet": ([data.get("SubnetId"), *(each.get("SubnetId") for each in interfaces)], "SubnetId"),
-        "capacity-reservation": (
-            [((data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}).get("CapacityReservationId")],
-            "CapacityReservationSpecification",
-        ),
+        "capacity-reservation": ([reservation.get("CapacityReservationId")], "CapacityReservationSpecification"),
     }
-    for kind, (identifiers, parameter) in named.items():
-        of_template = "true" if template and parameter not in given else "false"
-        for identifier in dict.fromkeys(filter(None, identifiers)):
-            resource, tags = resources.ec2(region, identifier, kind)
-            context = base | resource_tags(tags, "ec2") | {"ec2:islaunchtemplateresource": of_template}
-            yield Permission("ec2:RunInstances", resource, context)
+
+
+def _create_with_instances(region: str, data: Mapping[str, Any], base: Context) -> Iterator[Permission]:
+    """Yield what creating, and tagging, instances and the resources that come with them requires."""
     spot = (data.get("InstanceMarketOptions") or {}).get("MarketType") == "spot"
     specified = {each["ResourceType"]: tag_pairs(each.get("Tags")) for each in data.get("TagSpecifications") or []}
     for kind in ("instance", "network-interface", "volume", *(["spot-instances-request"] if spot else [])):
         resource, tags = resources.arn("ec2", region, f"{kind}/*"), specified.get(kind, {})
-        of_template = "true" if template and not given.keys() - {"SubnetId"} else "false"
-        yield Permission("ec2:RunInstances", resource, base | request_tags(tags) | {"ec2:islaunchtemplateresource": of_template})
+        yield Permission("ec2:RunInstances", resource, base | request_tags(tags))
         if tags:
             yield Permission("ec2:CreateTags", resource, request_tags(tags) | {"ec2:createaction": "RunInstances"})
-    yield from pass_role(data.get("IamInstanceProfile") or {})
 
 
 def find_group_of(region: str, instance: str) -> str:

@@ -208,22 +208,34 @@ OPERATOR = re.compile(r"(?:(ForAnyValue|ForAllValues):)?([A-Za-z]+?)(IfExists)?"
 
 
 def _holds(operator: str, key: str, wanted: list[Any], permission: Permission) -> bool:
+    """Return whether the request meets one condition of a statement."""
+    quantifier, name, if_exists = _parse_operator(operator)
+    if not KEYS.fullmatch(key):
+        raise Unsupported(f"the condition key {key}")
+    texts = [str(each).lower() if isinstance(each, bool) else str(each) for each in wanted]
+    value = permission.context.get(key.lower())
+    if name == "Null":
+        return any((value is None) is (text.lower() == "true") for text in texts)
+    _compare, negated = OPERATORS[name]
+    if value is None or value == ():
+        return if_exists or quantifier == "ForAllValues" or (negated and not quantifier)
+    each = _compare_values(name, [_filled(text, permission) for text in texts], _list(value))
+    return all(each) if quantifier != "ForAnyValue" else any(each)
+
+
+def _parse_operator(operator: str) -> tuple[str, str, bool]:
+    """Return the quantifier of a condition operator, its name, and whether it ends with IfExists. Raises `Unsupported`."""
     found = OPERATOR.fullmatch(operator)
     if not found or (found.group(2) not in OPERATORS and operator != "Null"):
         raise Unsupported(f"the condition operator {operator}")
-    if not KEYS.fullmatch(key):
-        raise Unsupported(f"the condition key {key}")
     quantifier, name, if_exists = found.groups()
-    texts = [str(each).lower() if isinstance(each, bool) else str(each) for each in wanted]
-    value = permission.context.get(key.lower())
-    if operator == "Null":
-        return any((value is None) is (text.lower() == "true") for text in texts)
+    return quantifier or "", name, bool(if_exists)
+
+
+def _compare_values(name: str, patterns: list[str | None], values: list[str]) -> list[bool]:
+    """Return for each value of the request whether it meets the condition. A pattern that the request cannot fill is None."""
     compare, negated = OPERATORS[name]
-    if value is None or value == ():
-        return bool(if_exists) or quantifier == "ForAllValues" or (negated and quantifier is None)
-    patterns = [filled for text in texts if (filled := _filled(text, permission)) is not None]
-    each = [any(_compared(compare, pattern, one) for pattern in patterns) is not negated for one in _list(value)]
-    return all(each) if quantifier != "ForAnyValue" else any(each)
+    return [any(_compared(compare, pattern, value) for pattern in patterns if pattern is not None) is not negated for value in values]
 
 
 def _compared(compare: Callable[[str, str], bool], pattern: str, value: str) -> bool:

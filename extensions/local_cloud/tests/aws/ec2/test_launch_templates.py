@@ -23,64 +23,68 @@ def profile(account: Account) -> str:
     return name
 
 
-def test_everything_in_the_template_counts(account: Account, hosts: Hosts) -> None:
+def test_the_template_decides_how_an_instance_is_placed_and_reached(account: Account, hosts: Hosts) -> None:
     vpc = account.vpc()
     subnets = account.subnets(vpc=vpc)
     groups = [account.ec2.create_security_group(GroupName=name, Description="d", VpcId=vpc)["GroupId"] for name in ("one", "two")]
     placement = account.name("placement")
     account.ec2.create_placement_group(GroupName=placement, Strategy="cluster")
-    key = account.name("key")
-    account.ec2.create_key_pair(KeyName=key)
-    role = profile(account)
-    kms_key = account.client("kms").create_key()["KeyMetadata"]["Arn"]
     template = account.template(
-        KeyName=key,
-        UserData=encoded("#cloud-config\n"),
-        IamInstanceProfile={"Name": role},
-        MetadataOptions={"HttpTokens": "required", "HttpPutResponseHopLimit": 2, "InstanceMetadataTags": "enabled"},
         Placement={"GroupName": placement},
         NetworkInterfaces=[
             {"DeviceIndex": 0, "NetworkCardIndex": 0, "Groups": groups, "InterfaceType": "efa"},
             {"DeviceIndex": 1, "NetworkCardIndex": 1, "Groups": groups, "InterfaceType": "efa"},
             {"DeviceIndex": 1, "NetworkCardIndex": 2, "Groups": groups, "InterfaceType": "efa"},
         ],
-        BlockDeviceMappings=[
-            {
-                "DeviceName": "/dev/sda1",
-                "Ebs": {"VolumeSize": 80, "VolumeType": "gp3", "Encrypted": True, "KmsKeyId": kms_key, "Iops": 4000, "Throughput": 250},
-            }
-        ],
-        EbsOptimized=True,
-        TagSpecifications=[
-            {"ResourceType": "instance", "Tags": [{"Key": "from", "Value": "template"}]},
-            {"ResourceType": "volume", "Tags": [{"Key": "from", "Value": "template"}]},
-        ],
     )
     instance = launched(account, "$Latest", template, VPCZoneIdentifier=",".join(subnets))
     assert instance["SubnetId"] in subnets
-    assert instance["EbsOptimized"] is True
     assert sorted(each["GroupId"] for each in instance["SecurityGroups"]) == sorted(groups)
-    assert instance["KeyName"] == key
-    assert instance["IamInstanceProfile"]["Arn"].endswith(f"instance-profile/{role}")
-    assert instance["MetadataOptions"]["HttpTokens"] == "required"
-    assert instance["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
-    assert instance["MetadataOptions"]["InstanceMetadataTags"] == "enabled"
     assert instance["Placement"]["GroupName"] == placement
-    interfaces = sorted(
-        (each["Attachment"]["NetworkCardIndex"], each["Attachment"]["DeviceIndex"]) for each in instance["NetworkInterfaces"]
-    )
-    assert interfaces == [(0, 0), (1, 1), (2, 1)]
+    attachments = [each["Attachment"] for each in instance["NetworkInterfaces"]]
+    assert sorted((each["NetworkCardIndex"], each["DeviceIndex"]) for each in attachments) == [(0, 0), (1, 1), (2, 1)]
     assert {each["InterfaceType"] for each in instance["NetworkInterfaces"]} == {"efa"}
-    assert {"Key": "from", "Value": "template"} in instance["Tags"]
-    assert hosts.specs[instance["InstanceId"]].user_data == b"#cloud-config\n"
-    assert len(hosts.specs[instance["InstanceId"]].public_keys) == 1
-    assert [each["DeviceName"] for each in instance["BlockDeviceMappings"]] == ["/dev/sda1"]
-    volume = account.ec2.describe_volumes(VolumeIds=[instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]])["Volumes"][0]
-    assert (volume["Size"], volume["Encrypted"], volume["VolumeType"]) == (80, True, "gp3")
-    assert (volume["KmsKeyId"], volume["Iops"], volume["Throughput"]) == (kms_key, 4000, 250)
-    assert volume["Tags"] == [{"Key": "from", "Value": "template"}]
     with pytest.raises(ClientError, match=r"InvalidPlacementGroup\.InUse"):
         account.ec2.delete_placement_group(GroupName=placement)
+
+
+def test_the_template_decides_what_an_instance_is(account: Account, hosts: Hosts) -> None:
+    key = account.name("key")
+    account.ec2.create_key_pair(KeyName=key)
+    role = profile(account)
+    metadata = {"HttpTokens": "required", "HttpPutResponseHopLimit": 2, "InstanceMetadataTags": "enabled"}
+    tag = {"Key": "from", "Value": "template"}
+    template = account.template(
+        KeyName=key,
+        UserData=encoded("#cloud-config\n"),
+        IamInstanceProfile={"Name": role},
+        MetadataOptions=metadata,
+        EbsOptimized=True,
+        TagSpecifications=[{"ResourceType": "instance", "Tags": [tag]}],
+    )
+    instance = launched(account, "$Latest", template)
+    assert instance["EbsOptimized"] is True
+    assert instance["KeyName"] == key
+    assert instance["IamInstanceProfile"]["Arn"].endswith(f"instance-profile/{role}")
+    assert metadata.items() <= instance["MetadataOptions"].items()
+    assert tag in instance["Tags"]
+    assert hosts.specs[instance["InstanceId"]].user_data == b"#cloud-config\n"
+    assert len(hosts.specs[instance["InstanceId"]].public_keys) == 1
+
+
+def test_the_template_decides_what_the_volume_is(account: Account) -> None:
+    key = account.client("kms").create_key()["KeyMetadata"]["Arn"]
+    tags = [{"Key": "from", "Value": "template"}]
+    disk = {"VolumeSize": 80, "VolumeType": "gp3", "Encrypted": True, "KmsKeyId": key, "Iops": 4000, "Throughput": 250}
+    template = account.template(
+        BlockDeviceMappings=[{"DeviceName": "/dev/sda1", "Ebs": disk}], TagSpecifications=[{"ResourceType": "volume", "Tags": tags}]
+    )
+    (mapping,) = launched(account, "$Latest", template)["BlockDeviceMappings"]
+    assert mapping["DeviceName"] == "/dev/sda1"
+    volume = account.ec2.describe_volumes(VolumeIds=[mapping["Ebs"]["VolumeId"]])["Volumes"][0]
+    assert (volume["Size"], volume["Encrypted"], volume["VolumeType"]) == (80, True, "gp3")
+    assert (volume["KmsKeyId"], volume["Iops"], volume["Throughput"]) == (key, 4000, 250)
+    assert volume["Tags"] == tags
 
 
 def test_volumes_with_provisioned_iops(account: Account) -> None:
