@@ -15,16 +15,7 @@ description:
     M(deeplearning.cluster.node_group) do one by one, in one process.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
-  - deeplearning.cluster.provisioning.adopted_network
-  - deeplearning.cluster.provisioning.network
-  - deeplearning.cluster.provisioning.storage
-  - deeplearning.cluster.provisioning.mount
-  - deeplearning.cluster.provisioning.file_system
-  - deeplearning.cluster.provisioning.lustre_use
-  - deeplearning.cluster.provisioning.lustre
-  - deeplearning.cluster.provisioning.adopted_role
-  - deeplearning.cluster.provisioning.instance_role
-  - deeplearning.cluster.provisioning.nodes
+  - deeplearning.cluster.provisioning.cluster
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -118,11 +109,12 @@ leftovers:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import options, provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
 
 
 def main() -> None:
-    provisioning.run(options.CLUSTER, provisioning.ALL_COMPONENTS)
+    provisioning.run(argument_spec(), provisioning.ALL_COMPONENTS)
 
 
 if __name__ == "__main__":

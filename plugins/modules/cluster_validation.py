@@ -14,16 +14,7 @@ description:
   - Fails when there is an error, with one line for each. Warnings are shown.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
-  - deeplearning.cluster.provisioning.adopted_network
-  - deeplearning.cluster.provisioning.network
-  - deeplearning.cluster.provisioning.storage
-  - deeplearning.cluster.provisioning.mount
-  - deeplearning.cluster.provisioning.file_system
-  - deeplearning.cluster.provisioning.lustre_use
-  - deeplearning.cluster.provisioning.lustre
-  - deeplearning.cluster.provisioning.adopted_role
-  - deeplearning.cluster.provisioning.instance_role
-  - deeplearning.cluster.provisioning.nodes
+  - deeplearning.cluster.provisioning.cluster
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -65,11 +56,12 @@ findings:
       type: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import options, provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
 
 
 def main() -> None:
-    provisioning.run(options.CLUSTER, provisioning.ALL_COMPONENTS, only_validate=True)
+    provisioning.run(argument_spec(), provisioning.ALL_COMPONENTS, only_validate=True)
 
 
 if __name__ == "__main__":

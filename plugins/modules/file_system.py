@@ -13,9 +13,6 @@ description:
   - The network has to exist; it is found by its tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
-  - deeplearning.cluster.provisioning.adopted_network
-  - deeplearning.cluster.provisioning.storage
-  - deeplearning.cluster.provisioning.mount
   - deeplearning.cluster.provisioning.file_system
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
@@ -76,11 +73,12 @@ kept:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import options, provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
 
 
 def main() -> None:
-    provisioning.run({**options.COMMON, **options.ADOPTED_NETWORK, **options.FILE_SYSTEM}, [provisioning.EFS])
+    provisioning.run(argument_spec("file_system"), [provisioning.EFS])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ description:
   - An IAM role with the least rights that nodes need, and the instance profile that carries it.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
-  - deeplearning.cluster.provisioning.adopted_role
   - deeplearning.cluster.provisioning.instance_role
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
@@ -75,11 +74,12 @@ kept:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import options, provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
 
 
 def main() -> None:
-    provisioning.run({**options.COMMON, **options.INSTANCE_ROLE}, [provisioning.INSTANCE_ROLE])
+    provisioning.run(argument_spec("instance_role"), [provisioning.INSTANCE_ROLE])
 
 
 if __name__ == "__main__":

@@ -13,10 +13,7 @@ description:
   - The network has to exist; it is found by its tags. Where the file system is kept, so are its subnet, its security groups and the VPC.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
-  - deeplearning.cluster.provisioning.adopted_network
-  - deeplearning.cluster.provisioning.storage
-  - deeplearning.cluster.provisioning.lustre_use
-  - deeplearning.cluster.provisioning.lustre
+  - deeplearning.cluster.provisioning.lustre_file_system
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -80,11 +77,12 @@ kept:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import options, provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
 
 
 def main() -> None:
-    provisioning.run({**options.COMMON, **options.ADOPTED_NETWORK, **options.LUSTRE}, [provisioning.LUSTRE])
+    provisioning.run(argument_spec("lustre_file_system"), [provisioning.LUSTRE])
 
 
 if __name__ == "__main__":

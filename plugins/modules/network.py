@@ -16,9 +16,7 @@ description:
   - Resources are found again by their tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
-  - deeplearning.cluster.provisioning.adopted_network
   - deeplearning.cluster.provisioning.network
-  - deeplearning.cluster.provisioning.lustre_use
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -90,11 +88,12 @@ kept:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import options, provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
 
 
 def main() -> None:
-    provisioning.run({**options.COMMON, **options.NETWORK}, [provisioning.NETWORK])
+    provisioning.run(argument_spec("network"), [provisioning.NETWORK])
 
 
 if __name__ == "__main__":

@@ -13,29 +13,9 @@ description:
   - Every node has a number that stays with its instance; the master is 1, workers follow. Fewer workers means that those with
     the highest numbers go.
   - The cluster's network and role have to exist; they are found by their tags.
-options:
-  group:
-    description:
-      - Which group of nodes.
-    type: str
-    choices: [master, workers]
-    required: true
-  file_system_id:
-    description:
-      - The EFS file system that the cluster adopts, if its mount targets are not the cluster's own, by which it is found.
-      - It cannot be changed while nodes run. Delete the cluster, which keeps the data, and create it again.
-    type: str
-  lustre_file_system_id:
-    description:
-      - The Lustre file system that the cluster adopts, if any.
-      - It cannot be changed while nodes run. Delete the cluster, which keeps the data, and create it again.
-    type: str
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
-  - deeplearning.cluster.provisioning.adopted_network
-  - deeplearning.cluster.provisioning.adopted_role
-  - deeplearning.cluster.provisioning.mount
-  - deeplearning.cluster.provisioning.nodes
+  - deeplearning.cluster.provisioning.node_group
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -118,21 +98,12 @@ kept:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import options, provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
 
 
 def main() -> None:
-    provisioning.run(
-        {
-            **options.COMMON,
-            **options.ADOPTED_NETWORK,
-            **options.ADOPTED_ROLE,
-            **options.ADOPTED_STORAGE,
-            **options.NODES,
-            "group": {"type": "str", "choices": ["master", "workers"], "required": True},
-        },
-        [provisioning.NODE_GROUP],
-    )
+    provisioning.run(argument_spec("node_group"), [provisioning.NODE_GROUP])
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import yaml
-from ansible_collections.deeplearning.cluster.plugins.doc_fragments.provisioning import ModuleDocFragment
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import Policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import OPTIONS
 
 from . import test_networks
 from .conftest import IMAGE_PARAMETER, KEY_NAME, MODULES, ModuleFailed
@@ -23,20 +23,7 @@ from .test_cluster import numbers
 
 landlord = test_networks.landlord
 
-IN_PLACE, REPLACE, FORBIDDEN, NOT_STORED, SUBJECT = (
-    "in place",
-    "replaces nodes",
-    "cannot be changed",
-    "not stored",
-    "names what the run is about",
-)
-WORDING = {
-    IN_PLACE: "Changed in place",
-    REPLACE: "Changing it replaces the nodes, which happens only with O(ignore:replace_nodes)",
-    FORBIDDEN: "It cannot be changed",
-    NOT_STORED: "It counts for one run and is not stored",
-    SUBJECT: "",
-}
+POLICIES = {option.name: option.update.policy for option in OPTIONS}
 COMPONENTS = ("network", "file_system", "lustre_file_system", "instance_role", "node_group")
 GROUPS = ("workers", "master")
 BASE_IMAGE = IMAGE_PARAMETER.replace("oss-nvidia-driver-gpu-pytorch-2.7", "base-oss-nvidia-driver-gpu")
@@ -126,14 +113,13 @@ class Account:
 
 @dataclass(frozen=True)
 class Field:
-    """What changing one option does.
+    """Values of one option to try, which has to do what its declaration says.
 
     Values are what they are, or functions of the account. C(shows) is a pattern for the line of the plan that tells of it:
     C(ACTION KIND KEY PROPERTY: AFTER); C(waits) is one for what is not changed before nodes are
     replaced, C(refusal) one for the message. Without C(first) the option is left out before.
     """
 
-    policy: str
     scenario: str = "own network"
     first: Any = None
     second: Any = None
@@ -155,150 +141,131 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 }
 
 FIELDS = {
-    "cluster": Field(SUBJECT),
-    "state": Field(SUBJECT),
-    "group": Field(SUBJECT),
-    "tags": Field(IN_PLACE, first={"team": "speech"}, second={"team": "vision"}, shows="update vpc main tags: .*vision"),
-    "suppress_validators": Field(NOT_STORED, second=["buckets"]),
-    "wait": Field(NOT_STORED, second=False),
-    "wait_timeout": Field(NOT_STORED, first=30, second=31),
+    "tags": Field(first={"team": "speech"}, second={"team": "vision"}, shows="update vpc main tags: .*vision"),
+    "suppress_validators": Field(second=["buckets"]),
+    "wait": Field(second=False),
+    "wait_timeout": Field(first=30, second=31),
     # Network
-    "vpc_id": Field(FORBIDDEN, second=lambda account: account.owner.vpc, refusal=rf"vpc_id: .* cannot move to vpc-\w+\..*{ELSEWHERE}"),
+    "vpc_id": Field(second=lambda account: account.owner.vpc, refusal=rf"vpc_id: .* cannot move to vpc-\w+\..*{ELSEWHERE}"),
     "public_subnet_ids": Field(
-        IN_PLACE,
         "adopted network",
         first=lambda account: account.owner.public[:1],
         second=lambda account: account.owner.public[1:],
         shows="update auto_scaling_group master subnets",
     ),
     "private_subnet_ids": Field(
-        IN_PLACE,
         "adopted network",
         first=lambda account: account.owner.private[:1],
         second=lambda account: account.owner.private[:2],
         shows="create mount_target us-east-1b subnet",
     ),
     "security_group_ids": Field(
-        FORBIDDEN,
         "adopted network",
         second=lambda account: {"nodes": account.once("group", lambda: account.owner.group("theirs", ("tcp", 0, 65535, "")))},
         refusal=rf"security_group_ids: nodes is a group of the cluster's own and cannot become sg-\w+\..*{ELSEWHERE}",
     ),
     "master_public_address": Field(
-        REPLACE, second=False, shows="update launch_template master public_address: false", waits="auto_scaling_group master subnets"
+        second=False, shows="update launch_template master public_address: false", waits="auto_scaling_group master subnets"
     ),
-    "network_cidr": Field(FORBIDDEN, second="10.1.0.0/16", refusal=f"cidr is .* cannot become '10.1.0.0/16'.*{ELSEWHERE}"),
-    "zones": Field(IN_PLACE, first=["us-east-1a"], second=["us-east-1a", "us-east-1b"], shows="update auto_scaling_group workers subnets"),
-    "ssh_cidrs": Field(IN_PLACE, first=["203.0.113.0/24"], second=["198.51.100.0/24"], shows="security_group ssh ingress: .*198.51"),
-    "allow_ssh_from_anywhere": Field(NOT_STORED, second=True),
-    "nat": Field(IN_PLACE, second="per_zone", shows="create nat_gateway us-east-1a subnet"),
-    "interface_endpoints": Field(IN_PLACE, second=["logs"], shows="create vpc_endpoint logs service"),
+    "network_cidr": Field(second="10.1.0.0/16", refusal=f"cidr is .* cannot become '10.1.0.0/16'.*{ELSEWHERE}"),
+    "zones": Field(first=["us-east-1a"], second=["us-east-1a", "us-east-1b"], shows="update auto_scaling_group workers subnets"),
+    "ssh_cidrs": Field(first=["203.0.113.0/24"], second=["198.51.100.0/24"], shows="security_group ssh ingress: .*198.51"),
+    "allow_ssh_from_anywhere": Field(second=True),
+    "nat": Field(second="per_zone", shows="create nat_gateway us-east-1a subnet"),
+    "interface_endpoints": Field(second=["logs"], shows="create vpc_endpoint logs service"),
     # Storage
-    "kms_key_id": Field(FORBIDDEN, second=lambda account: account.kms_key, refusal=f"kms_key is .* cannot become.*{COPY}"),
-    "delete_data": Field(NOT_STORED, second=True),
-    "efs": Field(FORBIDDEN, second=False, refusal=rf"file_system_id: nodes run that mount .*to none.*{ELSEWHERE}"),
-    "file_system_id": Field(
-        FORBIDDEN, second=lambda account: account.file_system, refusal=rf"file_system_id: nodes run that mount .*{ELSEWHERE}"
-    ),
-    "encrypted": Field(FORBIDDEN, second=False, refusal=f"encrypted is True and cannot become False.*{COPY}"),
-    "performance_mode": Field(FORBIDDEN, second="maxIO", refusal=f"performance_mode is .* cannot become 'maxIO'.*{COPY}"),
-    "throughput_mode": Field(IN_PLACE, second="elastic", shows="update file_system main throughput_mode"),
+    "kms_key_id": Field(second=lambda account: account.kms_key, refusal=f"kms_key is .* cannot become.*{COPY}"),
+    "delete_data": Field(second=True),
+    "efs": Field(second=False, refusal=rf"file_system_id: nodes run that mount .*to none.*{ELSEWHERE}"),
+    "file_system_id": Field(second=lambda account: account.file_system, refusal=rf"file_system_id: nodes run that mount .*{ELSEWHERE}"),
+    "encrypted": Field(second=False, refusal=f"encrypted is True and cannot become False.*{COPY}"),
+    "performance_mode": Field(second="maxIO", refusal=f"performance_mode is .* cannot become 'maxIO'.*{COPY}"),
+    "throughput_mode": Field(second="elastic", shows="update file_system main throughput_mode"),
     "provisioned_throughput": Field(
-        IN_PLACE, "adopted network", first=64, second=128.5, shows="update file_system main provisioned_throughput: 128.5"
+        "adopted network", first=64, second=128.5, shows="update file_system main provisioned_throughput: 128.5"
     ),
     "lustre": Field(
-        REPLACE,
         "adopted network",
         second=True,
         shows="update launch_template workers user_data: .*(known after| lustre )",
         waits="auto_scaling_group .* tags",
     ),
     "lustre_file_system_id": Field(
-        FORBIDDEN, second=lambda account: account.lustre, refusal=rf"lustre_file_system_id: nodes run that mount .*{ELSEWHERE}"
+        second=lambda account: account.lustre, refusal=rf"lustre_file_system_id: nodes run that mount .*{ELSEWHERE}"
     ),
-    "lustre_capacity": Field(IN_PLACE, second=2400, shows="update lustre_file_system main capacity: 2400"),
-    "lustre_deployment": Field(FORBIDDEN, second="SCRATCH_2", refusal=f"deployment is .* cannot become 'SCRATCH_2'.*{COPY}"),
-    "lustre_throughput": Field(IN_PLACE, second=500, shows="update lustre_file_system main throughput: 500"),
-    "lustre_compression": Field(IN_PLACE, second="NONE", shows="update lustre_file_system main compression"),
-    "lustre_data_repositories": Field(
-        IN_PLACE, first=links("/train"), second=links("/test"), shows="create data_repository_association /test s3"
-    ),
+    "lustre_capacity": Field(second=2400, shows="update lustre_file_system main capacity: 2400"),
+    "lustre_deployment": Field(second="SCRATCH_2", refusal=f"deployment is .* cannot become 'SCRATCH_2'.*{COPY}"),
+    "lustre_throughput": Field(second=500, shows="update lustre_file_system main throughput: 500"),
+    "lustre_compression": Field(second="NONE", shows="update lustre_file_system main compression"),
+    "lustre_data_repositories": Field(first=links("/train"), second=links("/test"), shows="create data_repository_association /test s3"),
     # Role
     "instance_profile": Field(
-        REPLACE,
         "adopted network",
         second=lambda account: account.instance_profile,
         shows="update launch_template master instance_profile: .*-theirs",
     ),
-    "read_buckets": Field(IN_PLACE, second=["to-read"], shows="update role nodes policy: .*s3:::to-read/"),
-    "write_buckets": Field(IN_PLACE, second=["to-write"], shows="update role nodes policy: .*s3:PutObject"),
+    "read_buckets": Field(second=["to-read"], shows="update role nodes policy: .*s3:::to-read/"),
+    "write_buckets": Field(second=["to-write"], shows="update role nodes policy: .*s3:PutObject"),
     "permissions_boundary": Field(
-        IN_PLACE,
         second=lambda account: account.boundary,
         shows="update role nodes permissions_boundary: .*-boundary",
     ),
-    "session_manager": Field(IN_PLACE, second=True, shows="update role nodes policy: .*ssmmessages"),
+    "session_manager": Field(second=True, shows="update role nodes policy: .*ssmmessages"),
     # Nodes
     "instance_type": Field(
-        REPLACE, "adapters", first="c5n.9xlarge", second="c5n.18xlarge", shows="launch_template master instance_type: .*c5n.18xlarge"
+        "adapters", first="c5n.9xlarge", second="c5n.18xlarge", shows="launch_template master instance_type: .*c5n.18xlarge"
     ),
-    "worker_count": Field(IN_PLACE, first=2, second=1, shows="update auto_scaling_group workers size: 1"),
-    "worker_minimum": Field(NOT_STORED, second=1),
-    "market": Field(REPLACE, "adapters", second="spot", shows="update launch_template workers market: .*spot"),
-    "spot_max_price": Field(REPLACE, first="1.5", second="2.5", shows="update launch_template workers spot_max_price: .*2.5"),
+    "worker_count": Field(first=2, second=1, shows="update auto_scaling_group workers size: 1"),
+    "worker_minimum": Field(second=1),
+    "market": Field("adapters", second="spot", shows="update launch_template workers market: .*spot"),
+    "spot_max_price": Field(first="1.5", second="2.5", shows="update launch_template workers spot_max_price: .*2.5"),
     "capacity_reservation_id": Field(
-        REPLACE,
         "reserved",
         first=lambda account: account.reservation(1),
         second=lambda account: account.reservation(2),
         shows="update launch_template workers capacity_reservation",
     ),
-    "alternatives": Field(NOT_STORED, second=[{"instance_type": "c5.2xlarge"}]),
-    "capacity_timeout": Field(NOT_STORED, second=30),
-    "grow": Field(NOT_STORED, second=True),
-    "replace_nodes": Field(NOT_STORED, second=True),
-    "progress_file": Field(NOT_STORED, second="/dev/null"),
+    "alternatives": Field(second=[{"instance_type": "c5.2xlarge"}]),
+    "capacity_timeout": Field(second=30),
+    "grow": Field(second=True),
+    "replace_nodes": Field(second=True),
+    "progress_file": Field(second="/dev/null"),
     "image_id": Field(
-        REPLACE,
         "adopted network",
         first=lambda account: account.image(IMAGE_PARAMETER),
         second=lambda account: account.image(BASE_IMAGE),
         shows="update launch_template master image_id",
     ),
-    "image_parameter": Field(REPLACE, first=IMAGE_PARAMETER, second=BASE_IMAGE, shows="update launch_template master image_id"),
+    "image_parameter": Field(first=IMAGE_PARAMETER, second=BASE_IMAGE, shows="update launch_template master image_id"),
     "image_framework": Field(
-        REPLACE,
         "adapters",
         first="pytorch",
         second="base",
         shows="update launch_template workers image_id",
     ),
-    "image_os": Field(REPLACE, "reserved", second="amazon-linux-2023", shows="update launch_template workers image_id"),
-    "image_update": Field(NOT_STORED, second=True),
-    "key_name": Field(REPLACE, first=KEY_NAME, second=lambda account: account.key_pair, shows="update launch_template master key_name"),
-    "root_volume_size": Field(REPLACE, "adopted network", second=200, shows="update launch_template master root_volume_size: 200"),
-    "root_volume_type": Field(REPLACE, "adapters", second="gp2", shows="update launch_template master root_volume_type: .*gp2"),
-    "root_volume_iops": Field(REPLACE, "adopted network", second=4000, shows="update launch_template master root_volume_iops: 4000"),
-    "root_volume_throughput": Field(REPLACE, second=250, shows="update launch_template master root_volume_throughput: 250"),
+    "image_os": Field("reserved", second="amazon-linux-2023", shows="update launch_template workers image_id"),
+    "image_update": Field(second=True),
+    "key_name": Field(first=KEY_NAME, second=lambda account: account.key_pair, shows="update launch_template master key_name"),
+    "root_volume_size": Field("adopted network", second=200, shows="update launch_template master root_volume_size: 200"),
+    "root_volume_type": Field("adapters", second="gp2", shows="update launch_template master root_volume_type: .*gp2"),
+    "root_volume_iops": Field("adopted network", second=4000, shows="update launch_template master root_volume_iops: 4000"),
+    "root_volume_throughput": Field(second=250, shows="update launch_template master root_volume_throughput: 250"),
     "root_volume_kms_key": Field(
-        REPLACE, "adopted network", second=lambda account: account.kms_key, shows="update launch_template workers root_volume_kms_key"
+        "adopted network", second=lambda account: account.kms_key, shows="update launch_template workers root_volume_kms_key"
     ),
-    "metadata_hop_limit": Field(REPLACE, second=2, shows="update launch_template workers metadata_hop_limit: 2"),
-    "efa": Field(REPLACE, "adapters", second=True, shows="update launch_template workers interfaces: .*efa"),
-    "placement": Field(REPLACE, "reserved", second="cluster", shows="update launch_template workers placement_group"),
+    "metadata_hop_limit": Field(second=2, shows="update launch_template workers metadata_hop_limit: 2"),
+    "efa": Field("adapters", second=True, shows="update launch_template workers interfaces: .*efa"),
+    "placement": Field("reserved", second="cluster", shows="update launch_template workers placement_group"),
     "placement_group": Field(
-        REPLACE,
         "adapters",
         second=lambda account: account.placement_group,
         shows="update launch_template workers placement_group: .*theirs",
     ),
-    "login_user": Field(REPLACE, second="admin", shows="update launch_template workers user_data: .*admin"),
-    "mount_point": Field(REPLACE, "reserved", second="/shared", shows="update launch_template workers user_data: .* /shared nfs4 "),
-    "file_system_directory": Field(
-        REPLACE, "shared file system", first="/teams/bert", second="/teams/gpt", shows="create access_point /teams/gpt"
-    ),
-    "encrypt_in_transit": Field(REPLACE, second=False, shows="update launch_template workers user_data: .*add 'fs-[0-9a-f]+[.]efs"),
-    "lustre_mount_point": Field(REPLACE, second="/scratch", shows="update launch_template workers user_data: .* /scratch lustre "),
+    "login_user": Field(second="admin", shows="update launch_template workers user_data: .*admin"),
+    "mount_point": Field("reserved", second="/shared", shows="update launch_template workers user_data: .* /shared nfs4 "),
+    "file_system_directory": Field("shared file system", first="/teams/bert", second="/teams/gpt", shows="create access_point /teams/gpt"),
+    "encrypt_in_transit": Field(second=False, shows="update launch_template workers user_data: .*add 'fs-[0-9a-f]+[.]efs"),
+    "lustre_mount_point": Field(second="/scratch", shows="update launch_template workers user_data: .* /scratch lustre "),
 }
 
 FURTHER = [
@@ -330,34 +297,13 @@ VIA = {
 
 
 def test_every_option_is_in_the_table():
-    assert set(FIELDS) == {option for options in SPECS.values() for option in options}
+    assert set(FIELDS) == {option.name for option in OPTIONS if option.update.policy is not Policy.SUBJECT}
+    assert {option.name for option in OPTIONS} == {option for options in SPECS.values() for option in options}
 
 
-def descriptions() -> Iterator[tuple[str, str]]:
-    """Every option and its description, from the doc fragment and from the module that has options of its own."""
-    texts = [text for name, text in vars(ModuleDocFragment).items() if name.isupper()]
-    texts.append(importlib.import_module(f"{MODULES}.node_group").DOCUMENTATION)
-    for text in texts:
-        for option, documented in yaml.safe_load(text)["options"].items():
-            yield option, " ".join(documented["description"])
-
-
-def test_descriptions_say_what_changing_does():
-    described = list(descriptions())
-    assert {option for option, _text in described} == set(FIELDS)
-    assert [(option, WORDING[FIELDS[option].policy]) for option, text in described if WORDING[FIELDS[option].policy] not in text] == []
-
-
-def test_the_page_about_changes_is_complete(repository):
-    rows = re.findall(r"(?m)^\| `(\w+)` \| ([^|]+) \| ([^|]*)\|$", (repository / "docs" / "changes.md").read_text())
-    assert [option for option, _change, _instead in rows] == list(FIELDS)
-    for option, change, instead in rows:
-        assert change.startswith(FIELDS[option].policy), option
-        assert instead.strip() or FIELDS[option].policy != FORBIDDEN, option
-
-
-def fields(scenario: str, *policies: str) -> dict[str, Field]:
-    return {option: item for option, item in FIELDS.items() if item.scenario == scenario and item.policy in policies}
+def fields(scenario: str, *policies: Policy) -> dict[str, Field]:
+    """Those whose options are declared to have one of the policies."""
+    return {option: item for option, item in FIELDS.items() if item.scenario == scenario and POLICIES[option] in policies}
 
 
 def concerned(scenario: str, via: str) -> list[tuple[str, dict[str, str]]]:
@@ -444,18 +390,21 @@ def test_what_changing_does(cloud, run, definition, name, landlord, scenario, vi
     before = account.values({**definition, "worker_count": 1, "suppress_validators": ["vcpu_quota"], **SCENARIOS[scenario], **firsts})
     run("cluster", **before)
 
-    refused = [({option: item.second}, item.refusal) for option, item in fields(scenario, FORBIDDEN).items()]
+    refused = [({option: item.second}, item.refusal) for option, item in fields(scenario, Policy.FORBIDDEN).items()]
     refused += [(change, message) for where, change, message in FURTHER if (where, via) == (scenario, "cluster")]
     for change, message in refused:
         tour.refuse(before, account.values(change), message)
-    tour.rest({**before, **account.values({option: item.second for option, item in fields(scenario, NOT_STORED).items()})})
+    tour.rest({**before, **account.values({option: item.second for option, item in fields(scenario, Policy.NOT_STORED).items()})})
 
-    after = {**before, **account.values({option: item.second for option, item in fields(scenario, IN_PLACE, REPLACE).items()})}
+    after = {
+        **before,
+        **account.values({option: item.second for option, item in fields(scenario, Policy.IN_PLACE, Policy.REPLACES_NODES).items()}),
+    }
     now, later = parts(tour.go(after))
-    missing = [option for option, item in fields(scenario, IN_PLACE).items() if not re.search(item.shows, now)]
-    missing += [option for option, item in fields(scenario, REPLACE).items() if not re.search(item.shows, later)]
+    missing = [option for option, item in fields(scenario, Policy.IN_PLACE).items() if not re.search(item.shows, now)]
+    missing += [option for option, item in fields(scenario, Policy.REPLACES_NODES).items() if not re.search(item.shows, later)]
     assert missing == []
-    assert [option for option, item in fields(scenario, REPLACE).items() if item.waits and re.search(item.waits, now)] == []
+    assert [option for option, item in fields(scenario, Policy.REPLACES_NODES).items() if item.waits and re.search(item.waits, now)] == []
     waiting = properties(later)
     if via == "cluster":
         now, later = parts(tour.go(after))

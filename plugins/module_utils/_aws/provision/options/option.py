@@ -1,0 +1,117 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the declaration of an option holds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+# The modules that take an option, each of one component. `cluster` and `cluster_validation` take what any of them takes.
+NETWORK = "network"
+EFS = "file_system"
+LUSTRE = "lustre_file_system"
+INSTANCE_ROLE = "instance_role"
+NODE_GROUP = "node_group"
+COMPONENTS = (NETWORK, EFS, LUSTRE, INSTANCE_ROLE, NODE_GROUP)
+
+#: The variable of an option is this and its name.
+PREFIX = "deeplearning_"
+#: What variables of the role `provision` began with before.
+FORMER_PREFIX = "provision_"
+
+# What to do where an option cannot be changed.
+DELETE_AND_CREATE = "Delete the cluster, which keeps the data, and create it again"
+COPY_DATA = "Copy the data to another file system and adopt that"
+
+
+class Policy(Enum):
+    """What a run does when an option of an existing cluster is changed. The values are the words of `docs/changes.md`."""
+
+    IN_PLACE = "in place"
+    REPLACES_NODES = "replaces nodes"
+    FORBIDDEN = "cannot be changed"
+    NOT_STORED = "not stored"
+    SUBJECT = "names what the run is about"
+
+
+@dataclass(frozen=True)
+class Update:
+    """The update policy of an option: `details` say when or how, `advice` what to do instead or besides."""
+
+    policy: Policy
+    details: str = ""
+    advice: str = ""
+
+    @property
+    def summary(self) -> str:
+        """The policy as the cell of a table."""
+        separator = ", " if self.policy is Policy.IN_PLACE else " "
+        return self.policy.value + (separator + self.details if self.details else "")
+
+    @property
+    def sentences(self) -> str:
+        """The policy as the last paragraph of a description, which is empty for what a run is about."""
+        sentence = {
+            Policy.IN_PLACE: f"Changed {self.summary}.",
+            Policy.REPLACES_NODES: "Changing it replaces the nodes, which happens only with O(replace_nodes).",
+            Policy.FORBIDDEN: f"It {self.summary}.",
+            Policy.NOT_STORED: "It counts for one run and is not stored.",
+            Policy.SUBJECT: "",
+        }[self.policy]
+        return f"{sentence} {self.advice}." if self.advice else sentence
+
+
+SUBJECT = Update(Policy.SUBJECT)
+NOT_STORED = Update(Policy.NOT_STORED)
+IN_PLACE = Update(Policy.IN_PLACE)
+REPLACES_NODES = Update(Policy.REPLACES_NODES)
+
+
+def in_place(details: str, advice: str = "") -> Update:
+    return Update(Policy.IN_PLACE, details, advice)
+
+
+def forbidden(advice: str, *, details: str = "") -> Update:
+    return Update(Policy.FORBIDDEN, details, advice)
+
+
+@dataclass(frozen=True)
+class Suboption:
+    """A key of a dictionary, or of the dictionaries in a list, that an option takes."""
+
+    name: str
+    spec: Mapping[str, Any]
+    description: str
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of the modules that provision, and a variable of the role `provision`.
+
+    `spec` is its part of the argument spec, without `suboptions`. Each string of `description` is a paragraph, in which `O(x)` names
+    another option; what a change does is added. A `components` of one component alone is not an option of the whole cluster
+    if `whole` is false. The role leaves the option out while one of `yields_to` is given. `former_variables` are accepted, too.
+    """
+
+    name: str
+    spec: Mapping[str, Any]
+    components: tuple[str, ...]
+    update: Update
+    description: tuple[str, ...]
+    suboptions: tuple[Suboption, ...] = ()
+    whole: bool = True
+    yields_to: tuple[str, ...] = ()
+    former_variables: tuple[str, ...] = ()
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.name
+
+    @property
+    def argument_spec(self) -> dict[str, Any]:
+        options = {"options": {each.name: dict(each.spec) for each in self.suboptions}} if self.suboptions else {}
+        return {**self.spec, **options}

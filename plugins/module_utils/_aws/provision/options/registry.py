@@ -1,0 +1,40 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""All options, and what the modules take of them. A new option is an entry in one of the files beside this one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options import (
+    common,
+    efs,
+    instance_role,
+    lustre,
+    network,
+    node_group,
+    storage,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import Option
+
+#: In the order of the documentation.
+OPTIONS: tuple[Option, ...] = (
+    *common.OPTIONS,
+    *network.OPTIONS,
+    *storage.OPTIONS,
+    *efs.OPTIONS,
+    *lustre.OPTIONS,
+    *instance_role.OPTIONS,
+    *node_group.OPTIONS,
+)
+
+
+def options_of(component: str = "") -> list[Option]:
+    """Return the options of one component's module, or those of the whole cluster."""
+    return [option for option in OPTIONS if (component in option.components if component else option.whole)]
+
+
+def argument_spec(component: str = "") -> dict[str, Any]:
+    """Return the argument spec of one component's module, or of C(cluster)."""
+    return {option.name: option.argument_spec for option in options_of(component)}

@@ -1,0 +1,105 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Options are declared in a form that can be written out, and what is written out is what is declared."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import (
+    COMPONENTS,
+    EFS,
+    NODE_GROUP,
+    Option,
+    Policy,
+    Suboption,
+    Update,
+    forbidden,
+    in_place,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import OPTIONS, argument_spec, options_of
+
+ROOT = Path(__file__).resolve().parents[3]
+NAMES = [option.name for option in OPTIONS]
+tool = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "options.py")))
+DIRECTORY = Option(
+    "directory",
+    {"type": "str", "choices": ["a", "b"], "no_log": False},
+    (EFS, NODE_GROUP),
+    Update(Policy.REPLACES_NODES, advice="Keep O(efs)"),
+    ("Not used with O(efs=false), nor with M(deeplearning.cluster.dataset).",),
+    (Suboption("path", {"type": "str", "required": True}, "As in O(efs)."),),
+)
+
+
+@pytest.mark.parametrize("path", tool.files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_is_what_the_declarations_give(path):
+    assert path.read_text() == tool.files()[path], "run python tools/options.py"
+
+
+def test_no_option_is_declared_twice():
+    assert sorted(NAMES) == sorted(set(NAMES))
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_a_declaration_names_options_that_there_are(option):
+    texts = [*option.description, option.update.advice, option.update.details, *(each.description for each in option.suboptions)]
+    assert {name for text in texts for name in re.findall(r"\bO\((\w+)", text)} <= set(NAMES)
+    assert set(option.yields_to) <= set(NAMES)
+    assert set(option.components) <= set(COMPONENTS)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_an_option_that_cannot_be_changed_says_what_to_do_instead(option):
+    assert option.update.advice or option.update.policy is not Policy.FORBIDDEN
+
+
+def test_a_module_takes_the_options_of_its_component():
+    assert {"cluster", "group", "worker_count", "file_system_id"} <= argument_spec(NODE_GROUP).keys()
+    assert not {"nat", "encrypted"} & argument_spec(NODE_GROUP).keys()
+    assert argument_spec("lustre_file_system")["lustre_data_repositories"]["options"]["path"] == {"type": "str", "default": "/"}
+    assert {option.name for option in options_of()} == set(NAMES) - {"group"}
+
+
+@pytest.mark.parametrize(
+    ("update", "summary", "sentences"),
+    [
+        (Update(Policy.SUBJECT), "names what the run is about", ""),
+        (Update(Policy.NOT_STORED), "not stored", "It counts for one run and is not stored."),
+        (in_place("for new files"), "in place, for new files", "Changed in place, for new files."),
+        (in_place("", "Wait"), "in place", "Changed in place. Wait."),
+        (
+            Update(Policy.REPLACES_NODES),
+            "replaces nodes",
+            "Changing it replaces the nodes, which happens only with O(replace_nodes).",
+        ),
+        (
+            forbidden("Copy it", details="while nodes run"),
+            "cannot be changed while nodes run",
+            "It cannot be changed while nodes run. Copy it.",
+        ),
+    ],
+)
+def test_an_update_policy_in_words(update, summary, sentences):
+    assert (update.summary, update.sentences) == (summary, sentences)
+
+
+def test_the_documentation_of_a_module():
+    assert tool.documentation(DIRECTORY, known={"efs"}) == {
+        "description": [
+            "Not used with O(efs=false), nor with M(deeplearning.cluster.dataset).",
+            "Changing it replaces the nodes, which happens only with O(ignore:replace_nodes). Keep O(efs).",
+        ],
+        "type": "str",
+        "choices": ["a", "b"],
+        "suboptions": {"path": {"description": ["As in O(efs)."], "type": "str", "required": True}},
+    }
+
+
+def test_markup_in_a_table():
+    assert tool.markdown("Keep O(nat) for V(none), or C(aws iam x)") == "Keep `nat` for `none`, or `aws iam x`"

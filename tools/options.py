@@ -1,0 +1,149 @@
+"""Writes what is said of the options of provisioning in other places than their declarations.
+
+`python tools/options.py` writes the documentation of the modules' options and the table of docs/changes.md anew from
+`plugins/module_utils/_aws/provision/options/`, and names the files that it has changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import (
+    COMPONENTS,
+    Option,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import OPTIONS, options_of
+
+ROOT = Path(__file__).resolve().parents[1]
+CHANGES = ROOT / "docs" / "changes.md"
+TABLE_START, TABLE_END = "<!-- Written by tools/options.py -->\n", "<!-- End of what tools/options.py writes -->\n"
+GENERATED = "Written by tools/options.py from plugins/module_utils/_aws/provision/options."
+WIDTH = 110  # after which a line ends with the next word
+
+FRAGMENT_HEAD = f'''\
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Documentation of the options that modules share when they provision.
+
+{GENERATED}
+"""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """What all of these modules share, and the options of each, by its name."""
+'''
+ATTRIBUTES = {
+    "attributes": {
+        "check_mode": {"description": "Predicts exactly what a run changes and changes nothing.", "support": "full"},
+        "diff_mode": {"description": "Shows for every change the properties that differ.", "support": "full"},
+        "idempotent": {"description": "A second run changes nothing and makes read calls only.", "support": "full"},
+    },
+    "extends_documentation_fragment": ["amazon.aws.common.modules", "amazon.aws.region.modules", "amazon.aws.boto3"],
+}
+
+
+class Flow(list[Any]):
+    """A list in one line."""
+
+
+class Dumper(yaml.SafeDumper):
+    """Writes YAML as the rest of the repository has it: lists are indented."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, indentless=False)
+
+
+Dumper.add_representer(Flow, lambda dumper, items: dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=True))
+
+
+def to_yaml(content: Any) -> str:
+    return yaml.dump(content, Dumper=Dumper, sort_keys=False, width=WIDTH, allow_unicode=True)
+
+
+def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
+    """Ansible's markup with the names of options as they are where it is read: with a prefix, or said to be elsewhere if unknown."""
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match.groups()
+        return f"O({prefix if prefix or name in known else 'ignore:'}{name}{value})"
+
+    return re.sub(r"\bO\((\w+)([^)]*)\)", option, text)
+
+
+def markdown(text: str) -> str:
+    """Ansible's markup as Markdown."""
+    return re.sub(r"\b[OVC]\(([^)]+)\)", r"`\1`", text)
+
+
+def documented(spec: dict[str, Any]) -> dict[str, Any]:
+    """The part of an argument spec that belongs into its documentation."""
+    return {key: Flow(value) if key == "choices" else value for key, value in spec.items() if key != "no_log"}
+
+
+def documentation(option: Option, *, prefix: str = "", known: Collection[str] = (), nested: str = "suboptions") -> dict[str, Any]:
+    """An option in the form of a module's documentation, or with other names in that of a role's argument specs."""
+    paragraphs = [*option.description, *filter(None, [option.update.sentences])]
+    result = {"description": [marked(text, prefix, known) for text in paragraphs], **documented(dict(option.spec))}
+    if option.suboptions:
+        result[nested] = {
+            each.name: {"description": [marked(each.description, prefix, known)], **documented(dict(each.spec))}
+            for each in option.suboptions
+        }
+    return result
+
+
+def fragment() -> str:
+    """The doc fragment: what all modules share, then the further options of each."""
+    shared = [option for option in OPTIONS if option.components == COMPONENTS]
+    names = {option.name for option in shared}
+    result = FRAGMENT_HEAD + section("DOCUMENTATION", shared, names, ATTRIBUTES)
+    for component in ("", *COMPONENTS):
+        options = options_of(component)
+        further = [option for option in options if option not in shared]
+        result += section(component.upper() or "CLUSTER", further, {option.name for option in options}, {})
+    return result
+
+
+def section(name: str, options: Iterable[Option], known: Collection[str], further: dict[str, Any]) -> str:
+    content = {"options": {option.name: documentation(option, known=known) for option in options}, **further}
+    return f'\n    {name} = r"""\n{to_yaml(content)}"""\n'
+
+
+def table() -> str:
+    """What changing each option does."""
+    rows = "".join(
+        f"| `{option.name}` | {markdown(option.update.summary)} | {markdown(option.update.advice)}{' ' if option.update.advice else ''}|\n"
+        for option in OPTIONS
+    )
+    return f"| option | a change | instead, or besides |\n|---|---|---|\n{rows}"
+
+
+def with_table(page: str) -> str:
+    before, rest = page.split(TABLE_START)
+    return before + TABLE_START + table() + TABLE_END + rest.split(TABLE_END)[1]
+
+
+def files() -> dict[Path, str]:
+    """What each file should hold."""
+    return {
+        ROOT / "plugins" / "doc_fragments" / "provisioning.py": fragment(),
+        CHANGES: with_table(CHANGES.read_text()),
+    }
+
+
+def main() -> None:
+    for path, content in files().items():
+        if path.read_text() != content:
+            path.write_text(content)
+            print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
