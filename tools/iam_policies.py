@@ -18,14 +18,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import PATH
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.provisioning import ALL_COMPONENTS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import IAM_ACTIONS as AUTHORITY_KEY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.key import alias
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.iam_actions import IAM_ACTIONS as VALIDATORS
-from ansible_collections.deeplearning.cluster.plugins.modules.former_nodes_info import IAM_ACTIONS as FORMER_NODES
-from ansible_collections.deeplearning.cluster.plugins.modules.host_keys_info import IAM_ACTIONS as HOST_KEYS
-from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority import IAM_ACTIONS as AUTHORITY
-from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority_info import IAM_ACTIONS as AUTHORITY_INFO
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "policies"
 EXAMPLE = "example-*"

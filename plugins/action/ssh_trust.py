@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import files, trust
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
     DAY,
     HOST,
@@ -20,7 +21,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     key_ids,
     parse_certificate,
 )
-from ansible_collections.deeplearning.cluster.plugins.modules import ssh_trust
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
@@ -57,7 +57,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         private_key = arguments.pop("authority_private_key", None)
-        right = snapshot.look(arguments, ssh_trust.SPECIFICATION, self._find)
+        right = snapshot.look(arguments, trust.SPECIFICATION, self._find)
         if right:
             return {**result, **right}
         found = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
@@ -75,8 +75,8 @@ class ActionModule(NodeAction, module="ssh_trust"):
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
         """Return the result for a host that is right, None for any other."""
-        host = snapshot.take(self, parameters["user"], ssh_trust.PATHS)
-        return {"changed": False, "diff": [], "unsigned": {}} if host and ssh_trust.is_right(parameters, host) else None
+        host = snapshot.take(self, parameters["user"], files.PATHS)
+        return {"changed": False, "diff": [], "unsigned": {}} if host and trust.is_right(parameters, host) else None
 
 
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:

@@ -11,8 +11,8 @@ from typing import Any, Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import generation
-from ansible_collections.deeplearning.cluster.plugins.modules import training_job
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
     Code,
@@ -57,13 +57,13 @@ class ActionModule(NodeAction, module="training_job"):
 
     def _check(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Check what needs no host, on the controller."""
-        validation = ArgumentSpecValidator(**training_job.SPECIFICATION).validate(arguments)
+        validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(arguments)
         if validation.error_messages:
             raise AnsibleActionFail("; ".join(validation.error_messages))
         parameters = validation.validated_parameters
         try:
-            training_job.check(parameters)
-        except (training_job.RefusalError, ValueError) as error:
+            specification.check(parameters)
+        except (specification.RefusalError, ValueError) as error:
             raise AnsibleActionFail(str(error)) from error
         if not parameters["repository"]:
             code_to_send(parameters, self._bases(), patterns(parameters))

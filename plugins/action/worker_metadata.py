@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import count_gpus
-from ansible_collections.deeplearning.cluster.plugins.modules import worker_metadata
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
@@ -22,17 +22,17 @@ class ActionModule(NodeAction, module="worker_metadata"):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        found = snapshot.look(self._task.args, worker_metadata.SPECIFICATION, self._find)
+        found = snapshot.look(self._task.args, files.SPECIFICATION, self._find)
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=self._task.args, task_vars=task_vars))}
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
         """Return the result for a host that is right, None for any other."""
         if parameters["state"] != "present":
             return None
-        host = snapshot.take(self, parameters["user"], worker_metadata.paths(parameters), " ".join(worker_metadata.LIST_GPUS))
+        host = snapshot.take(self, parameters["user"], files.paths(parameters), " ".join(files.LIST_GPUS))
         if host is None or host.status not in (0, snapshot.NOT_FOUND):
             return None
         gpu_count = count_gpus(host.output)
-        if not worker_metadata.is_right(parameters, gpu_count, host):
+        if not files.is_right(parameters, gpu_count, host):
             return None
-        return {"changed": False, "diff": [], **worker_metadata.facts(parameters, gpu_count)}
+        return {"changed": False, "diff": [], **files.facts(parameters, gpu_count)}

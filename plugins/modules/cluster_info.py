@@ -137,18 +137,20 @@ nodes:
       type: bool
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, AwsClient, ClusterError, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    AnsibleAWSModule,
+    AwsClient,
+    BotoCoreError,
+    ClientError,
+    ClusterError,
+    fail,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import live_instances
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import printable
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
-
-try:
-    from botocore.exceptions import BotoCoreError, ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 
 def main() -> None:

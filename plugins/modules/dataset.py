@@ -214,46 +214,18 @@ progress:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import background, stager
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import patterns
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.call import (
+    ARGUMENTS,
+    OF_THE_CALL,
+    examine,
+    refuse_own_disk,
+    work_on,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
     PATH,
-    S3,
     DataError,
-    fingerprint,
-    name_of,
     parse,
 )
-
-ARGUMENTS = {
-    "source": {"type": "str", "required": True},
-    "destination": {"type": "str", "default": "shared"},
-    "name": {"type": "str"},
-    "directory": {"type": "path", "required": True},
-    "checksum": {"type": "str", "default": ""},
-    "unpack": {"type": "bool", "default": False},
-    "region": {"type": "str"},
-    "anonymous": {"type": "bool", "default": False},
-    "shards": {"type": "list", "elements": "int", "default": []},
-    "state": {"type": "str", "choices": ["examined", "fetched", "present"], "default": "present"},
-    "hosts": {"type": "int", "default": 1},
-    "share": {
-        "type": "dict",
-        "options": {"version": {"type": "str", "required": True}, "patterns": {"type": "list", "elements": "str", "required": True}},
-    },
-    "upload": {
-        "type": "dict",
-        "options": {
-            "version": {"type": "str", "required": True},
-            "size": {"type": "int", "required": True},
-            "single": {"type": "bool", "required": True},
-        },
-    },
-    "attempt": {"type": "str", "default": ""},
-    "wait": {"type": "int", "default": 5},
-}
-# What concerns the single call and not what is to be staged
-OF_THE_CALL = {"state", "hosts", "attempt", "wait"}
 
 
 def main() -> None:
@@ -271,59 +243,6 @@ def main() -> None:
         work_on(module, spec)
     except DataError as error:
         module.fail_json(msg=str(error))
-
-
-def refuse_own_disk(destination: str, directory: str) -> None:
-    """Raise DataError for a place that other hosts cannot see, as it is when the shared storage is not mounted."""
-    if destination not in (stager.SHARED, stager.DIRECT):
-        return
-    existing = os.path.abspath(directory)
-    while not os.path.exists(existing):
-        existing = os.path.dirname(existing)
-    if os.stat(existing).st_dev == os.stat("/").st_dev:
-        raise DataError(
-            f"{directory} is on the host's own disk, and dataset_destination is {destination}. Mount the shared storage with "
-            "deeplearning.cluster.configure, or choose local."
-        )
-
-
-def examine(module: AnsibleModule, spec: stager.Spec) -> None:
-    """Tell what there is and what would be done."""
-    plan = stager.examine(spec)
-    where, current = stager.places(spec, plan), plan.current and not stager.missing_shards(spec, plan)
-    divided = plan.source.kind == S3 and not plan.single and module.params["hosts"] > 1
-    module.exit_json(
-        changed=not current and module.params["state"] != "examined",
-        finished=True,
-        name=plan.name,
-        path=where.final,
-        version=plan.version,
-        current=current,
-        download=where.download,
-        single=plan.single,
-        shares=patterns(plan.files, module.params["hosts"]) if divided and not plan.current else [],
-    )
-
-
-def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
-    """Start the work if need be, wait for a while, and tell how far it is."""
-    what = fingerprint(name_of(parse(spec["source"]), spec["name"]), spec["directory"], spec["destination"])
-    work, attempt = background.work(what), {"attempt": module.params["attempt"], "spec": fingerprint(*sorted(spec.items()))}
-    known = work.attempt() or {}
-    if not work.is_running():
-        if known != attempt:
-            work.start(attempt, lambda: stager.run(spec, stager.Progress(work.progress)))
-    elif known.get("spec") != attempt["spec"]:
-        raise DataError(f"{spec['source'].partition('?')[0]} is being staged on this host in another way. Run again when that is done.")
-    ended = work.wait(module.params["wait"])
-    state = work.state()
-    if not ended or work.attempt() != attempt:
-        module.exit_json(changed=False, finished=False, progress={**state, "seconds": work.seconds()})
-    if state.get("stage") != "ended":
-        raise DataError(f"Staging ended before it was done. See {work.log} on the host, and run again to carry on.")
-    if "error" in state:
-        raise DataError(state["error"])
-    module.exit_json(finished=True, **state["result"])
 
 
 if __name__ == "__main__":

@@ -72,17 +72,19 @@ adopted:
   type: bool
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, AwsClient, ClusterError, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    AnsibleAWSModule,
+    AwsClient,
+    BotoCoreError,
+    ClientError,
+    ClusterError,
+    fail,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket import bucket
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import ApplyError, apply_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import ForbiddenChange, make_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.provisioning import difference
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
-
-try:
-    from botocore.exceptions import BotoCoreError, ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 ARGUMENTS = {
     "bucket": {"type": "str", "required": True},

@@ -65,68 +65,23 @@ instance_ids:
   sample: [i-0123456789abcdef0]
 """
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     AnsibleAWSModule,
     AwsClient,
+    BotoCoreError,
+    ClientError,
     ClusterError,
-    error_code,
     fail,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
-
-try:
-    from botocore.exceptions import BotoCoreError, ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
-
-IAM_ACTIONS = IamActions(reads=("autoscaling:DescribeScalingActivities", "ec2:DescribeInstances"))
-
-# Amazon EC2 Auto Scaling User Guide, "Verify a scaling activity": descriptions begin so
-LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")
-LEAVES = re.compile(r"(?:Terminating|Detaching) EC2 instance: (i-[0-9a-f]{8,17})\b")
-
-
-def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the group's activities; none if there is no such group."""
-    try:
-        for page in cloud.autoscaling.get_paginator("describe_scaling_activities").paginate(
-            AutoScalingGroupName=group, IncludeDeletedGroups=True
-        ):
-            yield from page["Activities"]
-    except ClientError as error:
-        if error_code(error) != "ValidationError" or "not found" not in str(error):
-            raise
-
-
-def running_instances(cloud: AwsClient) -> set[str]:
-    """Return the instances of the cluster's groups that run, or soon will."""
-    alive = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
-    reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
-    return {instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]}
-
-
-def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, running: Collection[str]) -> set[str]:
-    """Return the instances that have left by these activities, without those that left before a time.
-
-    No activity tells of an instance that ended by itself while its group replaces none: it was launched, and does not run.
-    """
-    launched, left, left_before = set[str](), set[str](), set[str]()
-    for activity in found:
-        description = activity.get("Description", "")
-        if match := LAUNCHES.match(description):
-            launched.add(match[1])
-        elif match := LEAVES.match(description):
-            (left if activity["StartTime"] >= since else left_before).add(match[1])
-    return left | (launched - left_before - set(running))
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import (
+    activities,
+    former_instances,
+    running_instances,
+)
 
 
 def main() -> None:

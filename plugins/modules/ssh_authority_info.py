@@ -55,30 +55,12 @@ exists:
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     AnsibleAWSModule,
     AwsClient,
+    BotoCoreError,
+    ClientError,
     ClusterError,
-    error_code,
     fail,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
-
-try:
-    from botocore.exceptions import BotoCoreError, ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
-
-IAM_ACTIONS = IamActions(reads=("ssm:ListTagsForResource",))
-
-
-def exists(cloud: AwsClient) -> bool:
-    """Whether there is the parameter. Its tags are asked for: whoever may read them may not read the key."""
-    try:
-        cloud.ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=parameter_name(cloud.cluster))
-    except ClientError as error:
-        if error_code(error) == "InvalidResourceId":
-            return False
-        raise
-    return True
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.existing import exists
 
 
 def main() -> None:

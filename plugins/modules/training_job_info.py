@@ -250,117 +250,12 @@ jobs:
       elements: str
 """
 
-import json
 import os
-import time
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.listing import list_jobs, some
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import NoProcessError, watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-
-# What an answer holds of all logs together, in bytes, and of each one at least.
-LOGS_LIMIT = 1 << 20
-LOG_LIMIT = 1 << 12
-
-# Bytes of the records that a list of jobs reads, and of what it answers: the controller takes twice as many.
-LISTING_LIMIT = 1 << 25
-
-# How many files that are skipped are named.
-PROBLEMS_LIMIT = 20
-
-
-class NoProcessError(Exception):
-    """The job has no such process; the text says which it has."""
-
-
-def watch(paths: records.Paths, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of one job with its progress, at once or when there is something new."""
-    end = time.monotonic() + params["wait"]
-    while True:
-        # State before progress: what a job that is over has reported is then complete.
-        result = look(paths, params["heartbeat_timeout"])
-        result["progress"], result["progress_offset"] = messages.read_progress(paths.progress, params["progress_offset"])
-        if params["log_lines"] is not None:
-            result.update(read_logs(result["processes"], params))
-        over = result["state"] not in (records.PENDING, records.RUNNING)
-        if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
-            lines = [messages.job_line(result, time.time()), *messages.process_table(result["processes"])]
-            return {**result, "lines": lines}
-        time.sleep(0.5)
-
-
-def read_logs(processes: list[dict[str, Any]], params: dict[str, Any]) -> dict[str, Any]:
-    """Return the new lines of the logs and where the next look begins. Raises NoProcessError."""
-    asked = params["log_process"]
-    wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
-    if processes and not wanted and len(processes) == processes[0]["processes"]:
-        names = ", ".join(process["name"] for process in processes)
-        raise NoProcessError("job {} has no process {!r}: it has {}".format(params["name"], asked, names))
-    limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
-    logs, offsets = [], {}
-    for process in wanted:
-        offset = params["log_offsets"].get(process["name"])
-        lines, offsets[process["name"]], left_out = messages.read_log(
-            process["log"], int(offset or 0), limit, process["state"] != records.RUNNING
-        )
-        if process["tag"] and asked not in (None, process["name"]):
-            lines = messages.lines_of(asked, process["tag"], lines)
-        if offset is None:
-            lines, left_out = lines[max(0, len(lines) - params["log_lines"]) :], 0
-        if lines:
-            logs.append({"name": process["name"], "path": process["log"], "lines": lines, "left_out": left_out})
-    return {"logs": logs, "log_offsets": offsets}
-
-
-def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return all jobs below the directory, the newest first, and what is skipped of it, with the reasons."""
-    jobs, problems, left = [], [], LISTING_LIMIT
-    for name in newest_first(params["directory"]):
-        paths = records.Paths(os.path.join(params["directory"], name))
-        budget = records.Budget(min(left, records.JOB_LIMIT))
-        try:
-            records.check_name(name)
-            found = look(paths, params["heartbeat_timeout"], budget)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except (OSError, ValueError) as error:
-            if os.path.lexists(paths.description):
-                problems.append(f"job {name!r} in {params['directory']} is skipped: {error}")
-            continue
-        problems += found.pop("problems")
-        for process in found["processes"]:
-            del process["ranks"]
-        job = {**found, "lines": [messages.job_line(found, time.time())]}
-        size = max(len(json.dumps(job)), budget.size - budget.left)
-        if size > left:
-            problems.append(
-                f"job {name!r} in {params['directory']} is skipped: it and newer jobs have more than {LISTING_LIMIT} bytes of records"
-            )
-        else:
-            jobs.append(job)
-        left = max(0, left - size)
-    return sorted(jobs, key=lambda found: found["created"], reverse=True), problems
-
-
-def newest_first(directory: str) -> list[str]:
-    """Return the names in a directory of jobs, those first that were prepared last: what is too much is the oldest."""
-    times = {}
-    for name in os.listdir(directory) if os.path.isdir(directory) else []:
-        try:
-            times[name] = os.stat(records.Paths(os.path.join(directory, name)).description, follow_symlinks=False).st_mtime
-        except OSError:
-            times[name] = 0.0
-    return sorted(times, key=lambda name: (-times[name], name))
-
-
-def some(problems: list[str]) -> list[str]:
-    """Return the problems as lines, and not more of them than people read."""
-    shown = [clean_line(problem) for problem in problems[:PROBLEMS_LIMIT]]
-    rest = len(problems) - len(shown)
-    return [*shown, f"{rest} more files of jobs are skipped"] if rest else shown
 
 
 def main() -> None:

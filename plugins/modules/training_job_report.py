@@ -68,69 +68,11 @@ path:
 """
 
 import os
-import secrets
-import stat
-import time
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.collect import collect
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.publish import put
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-
-PAGE = "report.html"
-
-
-def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
-    """Return what a report tells of a job. Raises OSError or ValueError when the directory is not a job's."""
-    # State before progress: what a job that is over has reported is then complete.
-    job = look(paths, heartbeat_timeout)
-    processes = job["processes"]
-    over = job["state"] not in (records.PENDING, records.RUNNING)
-    start = min((process["started"] for process in processes), default=job["created"])
-    end = max((process.get("finished", process["heartbeat"]) for process in processes), default=start)
-    return {
-        "job": job,
-        "description": records.read_description(paths),
-        "start": start,
-        "end": end if over else time.time(),
-        "over": over,
-        "progress": progress.read(paths.progress, progress.read_notes(paths.progress_times), start, end),
-        "code": files.code(paths.code),
-        "checkpoints": files.newest(paths.checkpoints),
-        "logs": files.newest(paths.logs),
-    }
-
-
-def put(page: str, directory: str, check_mode: bool) -> bool:
-    """Put the page into the job's directory; return whether it was not like that. Raises OSError.
-
-    Follows no link: the job's user may have made one of any name there.
-    """
-    with open(page, "rb") as file:
-        content = file.read()
-    job = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        changed = read(job, len(content) + 1) != content
-        if changed and not check_mode:
-            temporary = f".{PAGE}.{secrets.token_hex(8)}"
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=job), "wb") as file:
-                file.write(content)
-                os.fchmod(file.fileno(), 0o644)
-            os.replace(temporary, PAGE, src_dir_fd=job, dst_dir_fd=job)
-    finally:
-        os.close(job)
-    return changed
-
-
-def read(directory: int, size: int) -> bytes:
-    """Return the beginning of the page that is in an open directory, nothing where it is none."""
-    try:
-        page = os.open(PAGE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
-    except OSError:
-        return b""
-    with open(page, "rb") as file:
-        return file.read(size) if stat.S_ISREG(os.fstat(page).st_mode) else b""
 
 
 def main() -> None:

@@ -118,49 +118,13 @@ gpu_count:
 """
 
 import os
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, Host, HostFile, agree, converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import (
-    address_file,
-    count_gpus,
-    generation,
-    hosts_block,
-    metadata_file,
-    ordered,
-    profile_file,
-    replace_block,
-    workers_file,
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.files import (
+    SPECIFICATION,
+    ensure_absent,
+    ensure_present,
 )
-
-HOSTS = "/etc/hosts"
-PROFILE = "/etc/profile.d/deeplearning.sh"
-CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
-CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
-#: Some images (Debian's) let cloud-init write /etc/hosts anew at every boot.
-CLOUD_INIT_CONTENT = "# /etc/hosts has a block of the cluster's: it must outlive a reboot.\nmanage_etc_hosts: false\n"
-
-
-LIST_GPUS = ("nvidia-smi", "-L")
-WORKER = {
-    "number": {"type": "int", "required": True},
-    "name": {"type": "str", "required": True},
-    "address": {"type": "str", "required": True},
-}
-SPECIFICATION: dict[str, Any] = {
-    "argument_spec": {
-        "cluster": {"type": "str"},
-        "number": {"type": "int"},
-        "workers": {"type": "list", "elements": "dict", "options": WORKER},
-        "user": {"type": "str"},
-        "efs_mount": {"type": "path"},
-        "directory": {"type": "path", "default": "/opt/deeplearning"},
-        "worker_ip_file": {"type": "path"},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    },
-    "required_if": [("state", "present", ["cluster", "number", "workers", "user"])],
-}
 
 
 def main() -> None:
@@ -173,83 +137,6 @@ def main() -> None:
             ensure_absent(module)
     except (ValueError, OSError) as error:
         module.fail_json(msg=f"worker metadata: {error}")
-
-
-def ensure_present(module: AnsibleModule) -> None:
-    """Write what differs, and end the module."""
-    params = module.params
-    THIS.account(params["user"])
-    gpu_count = detect_gpus(module)
-    diff = converge(module, described(params, gpu_count, THIS))
-    module.exit_json(changed=bool(diff), diff=diff, **facts(params, gpu_count))
-
-
-def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFile]:
-    """Return the host's files as the parameters describe them. Raises ValueError."""
-    workers = ordered(params["workers"])
-    if params["number"] not in [worker["number"] for worker in workers]:
-        raise ValueError("workers do not contain this host's own number {0}".format(params["number"]))
-    workers_path = os.path.join(params["directory"], "workers")
-    files = [HostFile(workers_path, workers_file(workers), owner=params["user"])]
-    if params["worker_ip_file"]:
-        files.append(HostFile(params["worker_ip_file"], address_file(workers), owner=params["user"]))
-    if host.exists(CLOUD_INIT_DIRECTORY):
-        files.append(HostFile(CLOUD_INIT, CLOUD_INIT_CONTENT))
-    return [
-        *files,
-        HostFile(HOSTS, replace_block(host.read(HOSTS) or "", hosts_block(workers)), in_place=True),
-        HostFile(PROFILE, profile_file(len(workers), workers_path, gpu_count, params["efs_mount"])),
-        HostFile(metadata_path(params), metadata_file(params["cluster"], params["number"], workers, gpu_count)),
-    ]
-
-
-def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
-    """Return what the module tells of a host that knows its cluster."""
-    return {"generation": generation(params["cluster"], params["workers"]), "gpu_count": gpu_count}
-
-
-def paths(params: dict[str, Any]) -> list[str]:
-    """Return everything that is_right() asks for."""
-    names = [os.path.join(params["directory"], "workers"), CLOUD_INIT_DIRECTORY, CLOUD_INIT, HOSTS, PROFILE, metadata_path(params)]
-    return names + [params["worker_ip_file"]] * bool(params["worker_ip_file"])
-
-
-def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:
-    """Return whether nothing has to be changed. Raises ValueError as the module itself would."""
-    return agree(described(params, gpu_count, host), host)
-
-
-def ensure_absent(module: AnsibleModule) -> None:
-    """Remove every file and the block, and end the module; jobs refuse the host from the first removal on."""
-    names = [metadata_path(module.params), PROFILE, CLOUD_INIT, os.path.join(module.params["directory"], "workers")]
-    if module.params["worker_ip_file"]:
-        names.append(module.params["worker_ip_file"])
-    files: list[HostFile] = [HostFile(name, None) for name in names]
-    hosts = THIS.read(HOSTS)
-    if hosts is not None:
-        files.append(HostFile(HOSTS, replace_block(hosts, ""), in_place=True))
-    diff = converge(module, files)
-    directory = module.params["directory"]
-    if not module.check_mode and os.path.isdir(directory) and not os.listdir(directory):
-        os.rmdir(directory)
-    module.exit_json(changed=bool(diff), diff=diff)
-
-
-def metadata_path(params: dict[str, Any]) -> str:
-    """Return where metadata.json is."""
-    return os.path.join(params["directory"], "metadata.json")
-
-
-def detect_gpus(module: AnsibleModule) -> int:
-    """Return how many GPUs the driver lists, 0 on a host without a driver."""
-    command = module.get_bin_path(LIST_GPUS[0])
-    if command is None:
-        return 0
-    status, output, error = module.run_command([command, *LIST_GPUS[1:]])
-    if status != 0:
-        module.warn(f"nvidia-smi -L failed, so this host counts as one without GPUs: {(error or output).strip()}")
-        return 0
-    return count_gpus(output)
 
 
 if __name__ == "__main__":

@@ -86,15 +86,10 @@ def declared(tool, path):
         calls = [tool.VALIDATORS] if path.name == "iam_actions.py" else [tool.VALIDATORS, *tool.COMPONENT_ACTIONS]
     elif path.with_name("iam_actions.py").exists() and path.parent.name != "_aws":
         package = ".".join(path.parent.relative_to(ROOT).parts)
-        calls = [importlib.import_module(f"ansible_collections.deeplearning.cluster.{package}.iam_actions").IAM_ACTIONS]
+        module = importlib.import_module(f"ansible_collections.deeplearning.cluster.{package}.iam_actions")
+        calls = [item for item in vars(module).values() if isinstance(item, tool.IamActions)]
     else:
-        calls = {
-            "former_nodes_info": [tool.FORMER_NODES],
-            "host_keys_info": [tool.HOST_KEYS],
-            "ssh_authority": [tool.AUTHORITY],
-            "ssh_authority_info": [tool.AUTHORITY_INFO],
-            "nodes": [tool.INVENTORY],
-        }.get(path.stem, [])
+        calls = [tool.INVENTORY] if path.stem == "nodes" else []
     return {action for item in calls for action in (*item.reads, *item.definition, *item.present, *item.absent)}
 
 

@@ -15,10 +15,11 @@ import time
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import build, record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import Place
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, unpack, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import publish
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.modules import python_environment, training_job, training_job_report
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root does it")
 
@@ -186,7 +187,7 @@ def paths(folder):
 
 def install(folder, paths):
     keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
-    training_job.install_code({**dict.fromkeys(keys), "archive": str(archive(folder))}, paths, USER)
+    unpack.install_code({**dict.fromkeys(keys), "archive": str(archive(folder))}, paths, USER)
 
 
 def test_the_jobs_user_reads_the_code_and_cannot_change_it(folder, paths):
@@ -260,8 +261,8 @@ def test_an_environment_that_others_can_change_is_not_used(folder, folders, mode
     Path(place.folder).chmod(mode)
     for name in folders:
         os.chown(folder / name, USER.pw_uid, USER.pw_gid)
-    with pytest.raises(python_environment.RefusalError, match="other users can change") if refused else contextlib.nullcontext():
-        python_environment.check_owner(str(directory), place)
+    with pytest.raises(record.RefusalError, match="other users can change") if refused else contextlib.nullcontext():
+        build.check_owner(str(directory), place)
 
 
 @pytest.mark.parametrize("target", ["theirs", "theirs/file", "nowhere", None], ids=str)
@@ -279,7 +280,7 @@ def test_a_report_is_not_written_through_a_link(folder, paths, target):
         os.mkfifo(page)
     os.chown(page, USER.pw_uid, USER.pw_gid, follow_symlinks=False)
     for changed in (True, False):
-        assert users.as_user(LOGIN, lambda: training_job_report.put(str(folder / "page"), paths.directory, False)) is changed
+        assert users.as_user(LOGIN, lambda: publish.put(str(folder / "page"), paths.directory, False)) is changed
     assert (page.read_text(), page.is_symlink(), page.owner()) == ("<html>", False, "daemon")
     assert [(path.name, path.read_text()) for path in theirs.iterdir()] == [("file", "theirs")]
     assert not [name for name in os.listdir(paths.directory) if name.startswith(".")]

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    lifecycle,
+    listing,
     local_code,
     supervisor,
     systemd,
@@ -22,7 +24,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.modules import training_job, training_job_info
 
 from .test_job_records import DESCRIPTION, RECORD, Jobs
 
@@ -68,7 +69,7 @@ def test_a_list_of_jobs_is_bounded_and_drops_the_oldest(jobs, monkeypatch):
     for age, name in enumerate(("new", "middle", "old")):
         folder = jobs.add(name, {**DESCRIPTION, "created": 1790000000.0 - age}, **crowd(10))
         os.utime(folder / "job.json", times=(time.time() + 10 - age,) * 2)
-    monkeypatch.setattr(training_job_info, "LISTING_LIMIT", 10_000)
+    monkeypatch.setattr(listing, "LISTING_LIMIT", 10_000)
     found, problems = jobs.list()
     assert "new" in found
     assert "old" not in found
@@ -230,13 +231,13 @@ def test_a_stop_deletes_what_the_job_holds_in_memory(memory, monkeypatch, is_run
         check_mode = True
         run_command = None
 
-    training_job.stop(Module)
+    lifecycle.stop(Module)
     assert sorted(os.listdir(memory / "shm")) == ["digits", "digits-2"]
     Module.check_mode = False
-    assert training_job.stop(Module)["changed"] is is_running
+    assert lifecycle.stop(Module)["changed"] is is_running
     assert os.listdir(memory / "shm") == ["digits-2"]
     Module.params = {"name": "digits-2"}
-    training_job.stop(Module)
+    lifecycle.stop(Module)
     assert os.listdir(memory / "shm") == ["digits-2"], "its processes have not ended"
 
 

@@ -7,11 +7,10 @@ import os
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import listing, status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import torchrun
-from ansible_collections.deeplearning.cluster.plugins.modules import training_job_info as module
 
 DESCRIPTION = {"name": "honest", "script": "train.py", "launcher": "torchrun", "created": 1790000000.0}
 RECORD = {
@@ -47,7 +46,7 @@ class Jobs:
         return folder
 
     def list(self):
-        jobs, problems = module.list_jobs({"directory": str(self.directory), "heartbeat_timeout": 60})
+        jobs, problems = listing.list_jobs({"directory": str(self.directory), "heartbeat_timeout": 60})
         return {job["name"]: job for job in jobs}, problems
 
 
@@ -203,4 +202,4 @@ def test_one_job_tells_of_its_bad_files_too(jobs):
 
 
 def test_no_more_problems_are_told_than_people_read():
-    assert module.some([f"{number}\x1b[2J\n" for number in range(100)])[-2:] == ["19 ", "80 more files of jobs are skipped"]
+    assert listing.some([f"{number}\x1b[2J\n" for number in range(100)])[-2:] == ["19 ", "80 more files of jobs are skipped"]

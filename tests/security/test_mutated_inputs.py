@@ -28,11 +28,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    listing,
+    messages,
+    prepare,
+    specification,
+    watch,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import collect, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.modules import training_job, training_job_info, training_job_report
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 
@@ -206,8 +211,8 @@ def jobs(tmp_path):
 
 def see(jobs):
     """Look at the jobs in all ways there are; the honest one is as it should be, and nothing shown controls a terminal."""
-    found, problems = training_job_info.list_jobs({"directory": str(jobs), "heartbeat_timeout": 60})
-    shown = [*training_job_info.some(problems), *(line for job in found for line in job["lines"])]
+    found, problems = listing.list_jobs({"directory": str(jobs), "heartbeat_timeout": 60})
+    shown = [*listing.some(problems), *(line for job in found for line in job["lines"])]
     honest = next(job for job in found if job["name"] == "honest")
     assert honest["failure"]["how"] == "reached its time limit of 5 s"
     jobs_on(found, ["deeplearning-worker1"])
@@ -222,14 +227,14 @@ def see(jobs):
         "log_offsets": {},
     }
     with contextlib.suppress(OSError, ValueError):
-        job = training_job_info.watch(paths, params)
+        job = watch.watch(paths, params)
         shown += [*job["lines"], *messages.log_lines(job["logs"], job["processes"]), *messages.summary(job, job["metrics"])]
         shown += messages.failure_message(job).split("\n") if "failure" in job else []
     with contextlib.suppress(OSError, ValueError):
-        report = training_job_report.collect(paths, 60)
+        report = collect.collect(paths, 60)
         assert "<script" not in page.render(json.loads(json.dumps(report)), None)
-    with contextlib.suppress(training_job.RefusalError):
-        training_job.check_job("bad", paths, 60)
+    with contextlib.suppress(specification.RefusalError):
+        prepare.check_job("bad", paths, 60)
     assert [line for line in shown if not is_harmless(line)] == []
 
 

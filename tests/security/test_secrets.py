@@ -8,7 +8,7 @@ import tarfile
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
-from ansible_collections.deeplearning.cluster.plugins.modules import training_job
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import unpack
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
 
@@ -46,4 +46,4 @@ def test_code_is_unpacked_without_setuid_bits():
     member = tarfile.TarInfo("tool")
     for shared in (False, True):
         member.mode = 0o6755
-        assert training_job.readable(member, shared).mode == 0o755
+        assert unpack.readable(member, shared).mode == 0o755

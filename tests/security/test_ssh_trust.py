@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.action import ssh_files as action
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.authority import generate, parameter_name, public_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
-from ansible_collections.deeplearning.cluster.plugins.modules import ssh_trust
-from ansible_collections.deeplearning.cluster.plugins.modules.ssh_authority import generate, parameter_name, public_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.trust import check
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_files
 from hosts.test_host_roles import CLUSTER, Project, changes
 from local_cloud.testing import LocalCloud, bare_hosts
@@ -114,9 +114,9 @@ def test_the_module_refuses_what_would_be_more_than_a_value_on_hosts(option, val
         "validity_days": 10,
         "renew_days": 5,
     }
-    ssh_trust.check(right)
+    check(right)
     with pytest.raises(ValueError, match=r"is not allowed here|neither an IP address|not an OpenSSH"):
-        ssh_trust.check({**right, option: value})
+        check({**right, option: value})
 
 
 def test_the_configuration_uses_no_host_keys_of_the_machine():

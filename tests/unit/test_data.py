@@ -18,10 +18,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.action.dataset import text
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import shares, source, stager, tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import call, shares, source, stager, tools
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.background import Background
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
-from ansible_collections.deeplearning.cluster.plugins.modules import dataset as module
 from local_cloud.testing import wait_until
 
 # What a source is
@@ -329,10 +328,10 @@ def test_a_full_disk_is_noticed_before_it_is_full(server, stage, monkeypatch):
 
 
 def test_shared_storage_has_to_be_mounted():
-    module.refuse_own_disk("shared", "/proc/self/datasets/new")
-    module.refuse_own_disk("local", "/no-such-folder/datasets")
+    call.refuse_own_disk("shared", "/proc/self/datasets/new")
+    call.refuse_own_disk("local", "/no-such-folder/datasets")
     with pytest.raises(DataError, match="/no-such-folder/datasets is on the host's own disk"):
-        module.refuse_own_disk("shared", "/no-such-folder/datasets")
+        call.refuse_own_disk("shared", "/no-such-folder/datasets")
 
 
 # Work in the background

@@ -9,8 +9,8 @@ import sys
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action.python_environment import read_requirements
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import build, record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import definition as environments
-from ansible_collections.deeplearning.cluster.plugins.modules import python_environment as module
 
 PYTHON = environments.Interpreter("/usr/bin/python3", "x86_64", "3.10")
 
@@ -44,8 +44,8 @@ def test_the_environments_of_an_image_are_found_by_name(tmp_path, monkeypatch):
     assert environments.image_environment("both") == f"{tmp_path}/opt/both"
     assert environments.image_environment("mxnet_p37") == f"{tmp_path}/home/anaconda3/envs/mxnet_p37"
     assert environments.image_environment("nvidia") is None
-    with pytest.raises(module.RefusalError, match=r"it has both, mxnet_p37, pytorch\).*give requirements"):
-        module.from_image("nvidia")
+    with pytest.raises(record.RefusalError, match=r"it has both, mxnet_p37, pytorch\).*give requirements"):
+        build.from_image("nvidia")
 
 
 @pytest.mark.parametrize("line", ["-r base.txt", "--constraint=pins.txt", "-e .", "./wheels/a.whl", "-cpins.txt"])
@@ -97,22 +97,22 @@ def test_a_failure_ends_with_the_last_lines():
 )
 def test_pip_tells_whether_an_environment_has_what_is_listed(tmp_path, requirements, words):
     (tmp_path / "requirements.txt").write_text(requirements)
-    argv = [sys.executable, *module.CHECK, str(tmp_path / "requirements.txt")]
+    argv = [sys.executable, *build.CHECK, str(tmp_path / "requirements.txt")]
     done = subprocess.run(argv, env={**os.environ, "PIP_CONFIG_FILE": os.devnull}, capture_output=True, text=True, check=False)
-    found = environments.missing(done.returncode, module.parse(done.stdout), done.stderr)
+    found = environments.missing(done.returncode, record.parse(done.stdout), done.stderr)
     assert words in found
     assert bool(found) == bool(words)
 
 
 def test_a_record_is_locked_and_read_half_written(tmp_path):
     path = str(tmp_path / "record.json")
-    with module.exclusive(path, 0) as record:
-        assert not record.waited
-        record.write({"error": "a long reason for a failure"})
-        record.write({"specification": "torch"})
-        with pytest.raises(module.RefusalError, match="another host still builds it"), module.exclusive(path, 0):
+    with record.exclusive(path, 0) as held:
+        assert not held.waited
+        held.write({"error": "a long reason for a failure"})
+        held.write({"specification": "torch"})
+        with pytest.raises(record.RefusalError, match="another host still builds it"), record.exclusive(path, 0):
             pass
-    assert module.read(path) == {"specification": "torch"}
+    assert record.read(path) == {"specification": "torch"}
     (tmp_path / "record.json").write_text('{"specif')
-    assert module.read(path) == {}
-    assert module.read(str(tmp_path / "none.json")) == {}
+    assert record.read(path) == {}
+    assert record.read(str(tmp_path / "none.json")) == {}

@@ -10,10 +10,10 @@ from unittest.mock import Mock
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.action.training_job import ActionModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import plan, prepare, specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import fabric_environment, missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError, Process
-from ansible_collections.deeplearning.cluster.plugins.modules import training_job
 
 FABRIC = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
@@ -34,7 +34,7 @@ def test_a_host_without_efa_among_others_is_refused():
 
 def test_the_users_environment_wins(tmp_path):
     params = {"name": "bert", "environment": {"NCCL_NET": "Socket"}, "secrets": {}}
-    spec = training_job.make_spec(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
+    spec = plan.make_spec(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
     assert {name: spec["environment"][name] for name in ("FI_PROVIDER", "NCCL_NET", "NCCL_DEBUG")} == {
         "FI_PROVIDER": "efa",
         "NCCL_NET": "Socket",
@@ -65,11 +65,11 @@ def test_what_a_host_lacks_to_use_efa(tmp_path, device, installed, status, messa
 
 def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
     worker = {"number": 2, "name": "deeplearning-worker2", "address": "127.0.0.1"}
-    monkeypatch.setattr(training_job, "read_metadata", lambda generation: {"number": 2, "workers": [worker], "gpu_count": 8})
-    monkeypatch.setattr(training_job, "missing_for_efa", lambda run: "no driver")
+    monkeypatch.setattr(prepare, "read_metadata", lambda generation: {"number": 2, "workers": [worker], "gpu_count": 8})
+    monkeypatch.setattr(prepare, "missing_for_efa", lambda run: "no driver")
     module = SimpleNamespace(params={"generation": "", "efa": True, "gpus": None}, run_command=None)
-    with pytest.raises(training_job.RefusalError, match="deeplearning-worker2 has EFA and cannot use it: no driver"):
-        training_job.examine(module, records.Paths(str(tmp_path)), None)
+    with pytest.raises(specification.RefusalError, match="deeplearning-worker2 has EFA and cannot use it: no driver"):
+        prepare.examine(module, records.Paths(str(tmp_path)), None)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,17 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import training_job as action
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    host,
+    lifecycle,
+    plan,
+    prepare,
+    specification,
+    systemd,
+    unpack,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.modules import training_job as module
 
 
 @pytest.fixture
@@ -33,7 +41,7 @@ def record(paths, rank, state, heartbeat=None, processes=2):
 
 
 def test_a_job_nobody_has_started_is_new(paths):
-    assert module.check_job("digits", paths, 60) == "new"
+    assert prepare.check_job("digits", paths, 60) == "new"
 
 
 @pytest.mark.parametrize(
@@ -44,15 +52,15 @@ def test_a_job_nobody_has_started_is_new(paths):
 def test_a_job_with_processes_left_is_waited_for(paths, states, processes):
     for rank, state in enumerate(states):
         record(paths, rank, state, processes=processes)
-    assert module.check_job("digits", paths, 60) == "running"
+    assert prepare.check_job("digits", paths, 60) == "running"
 
 
 @pytest.mark.parametrize(("states", "word"), [(["succeeded", "succeeded"], "succeeded"), (["stopped", "failed"], "failed")])
 def test_a_job_that_has_ended_is_refused(paths, states, word):
     for rank, state in enumerate(states):
         record(paths, rank, state)
-    with pytest.raises(module.RefusalError, match=rf"already run \({word}\).*choose another name"):
-        module.check_job("digits", paths, 60)
+    with pytest.raises(specification.RefusalError, match=rf"already run \({word}\).*choose another name"):
+        prepare.check_job("digits", paths, 60)
 
 
 def parameters(**changes):
@@ -66,12 +74,12 @@ def parameters(**changes):
 
 
 def test_ranks_follow_the_numbers_of_the_hosts(paths):
-    ranks = {number: module.plan(parameters(), paths, number)[0]["rank"] for number in (1, 3, 12)}
+    ranks = {number: plan.plan(parameters(), paths, number)[0]["rank"] for number in (1, 3, 12)}
     assert ranks == {1: 0, 3: 1, 12: 2}
 
 
 def test_a_spec_holds_the_users_environment_over_the_launchers(paths):
-    (spec,) = module.plan(parameters(), paths, 3)
+    (spec,) = plan.plan(parameters(), paths, 3)
     assert spec["environment"]["OMP_NUM_THREADS"] == "4"
     assert spec["environment"]["TOKEN"] == "t"
     assert spec["environment"]["DEEPLEARNING_PROGRESS"] == paths.progress
@@ -80,19 +88,19 @@ def test_a_spec_holds_the_users_environment_over_the_launchers(paths):
 
 
 def test_with_a_source_the_script_keeps_its_path(paths):
-    (spec,) = module.plan(parameters(source="/home/me/project", script="src/train.py"), paths, 1)
+    (spec,) = plan.plan(parameters(source="/home/me/project", script="src/train.py"), paths, 1)
     assert spec["argv"][-2] == os.path.join(paths.code, "src/train.py")
 
 
 def test_with_a_sync_directory_the_processes_run_there(paths):
-    (spec,) = module.plan(parameters(repository="https://x/y", script="src/train.py", sync_directory="/scratch/code"), paths, 1)
+    (spec,) = plan.plan(parameters(repository="https://x/y", script="src/train.py", sync_directory="/scratch/code"), paths, 1)
     assert spec["cwd"] == "/scratch/code"
     assert spec["argv"][-2] == "/scratch/code/src/train.py"
 
 
 def test_a_host_that_is_not_the_jobs_is_refused(paths):
-    with pytest.raises(module.RefusalError, match="number 2, which is not among"):
-        module.plan(parameters(), paths, 2)
+    with pytest.raises(specification.RefusalError, match="number 2, which is not among"):
+        plan.plan(parameters(), paths, 2)
 
 
 def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch):
@@ -107,23 +115,23 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
         asked.acquire(timeout=0.3)  # the other's, if it may ask now
         started.extend(spec["rank"] for spec in specs)
 
-    monkeypatch.setattr(module.records, "LOCK", str(tmp_path / "lock"))
-    monkeypatch.setattr(module.systemd, "active_units", active_units)
-    monkeypatch.setattr(module.systemd, "start", start)
-    monkeypatch.setattr(module.systemd, "refuse_nfs", lambda run, user: "")
-    monkeypatch.setattr(module, "read_metadata", lambda generation: {"number": 3, "gpu_count": 0})
-    module.make_directories(paths)
+    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(systemd, "active_units", active_units)
+    monkeypatch.setattr(systemd, "start", start)
+    monkeypatch.setattr(systemd, "refuse_nfs", lambda run, user: "")
+    monkeypatch.setattr(lifecycle, "read_metadata", lambda generation: {"number": 3, "gpu_count": 0})
+    unpack.make_directories(paths)
     user = pwd.getpwuid(os.getuid()).pw_name
     fake = SimpleNamespace(params=parameters(user=user, generation="", sandbox=True), check_mode=False, run_command=None)
     with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda _: module.start(fake, paths), range(2)))
+        results = list(pool.map(lambda _: lifecycle.start(fake, paths), range(2)))
     assert started == [1]
     assert sorted(result["changed"] for result in results) == [False, True]
 
 
 def test_the_loopback_interface_has_the_loopback_address():
-    assert module.interface_address("lo") == "127.0.0.1"
-    assert module.interface_address("none0") == ""
+    assert host.interface_address("lo") == "127.0.0.1"
+    assert host.interface_address("none0") == ""
 
 
 @pytest.mark.parametrize(
@@ -138,13 +146,13 @@ def test_the_loopback_interface_has_the_loopback_address():
 )
 def test_jobs_on_one_host_have_gpus_and_directories_of_their_own(paths, monkeypatch, own, other, message):
     beside = {"job": "other", "gpus": [], "cwd": "/efs/jobs/other/code", **other}
-    monkeypatch.setattr(module.systemd, "other_jobs", lambda name: [beside])
+    monkeypatch.setattr(systemd, "other_jobs", lambda name: [beside])
     specs = [{"name": "rank0", "host": "w1", "gpus": [], "cwd": paths.code, **own}]
     if message is None:
-        module.check_place("digits", specs)
+        lifecycle.check_place("digits", specs)
     else:
-        with pytest.raises(module.RefusalError, match=message):
-            module.check_place("digits", specs)
+        with pytest.raises(specification.RefusalError, match=message):
+            lifecycle.check_place("digits", specs)
 
 
 def variables(**changes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.modules import training_job_info as module
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import watch
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def processes(tmp_path):
 
 def look(processes, **given):
     params = {"name": "digits", "log_lines": 1, "log_process": None, "log_offsets": {}, **given}
-    found = module.read_logs(processes, params)
+    found = watch.read_logs(processes, params)
     return [(log["name"], log["lines"], log["left_out"]) for log in found["logs"]], found["log_offsets"]
 
 
@@ -50,7 +50,7 @@ def test_of_a_log_that_several_ranks_share_the_lines_of_one_are_found(tmp_path):
     assert look(processes, log_process="1", log_lines=9)[0] == [("agent0", ["[rank 1] step 1", "[rank 1] step 2"], 0)]
     assert look(processes, log_process="agent0", log_lines=2)[0] == [("agent0", ["[rank 1] step 2", "[rank 10] step 2"], 0)]
     assert len(look([agent(0, tag="")], log_process="1", log_lines=9)[0][0][1]) == 7, "lines that cannot be told apart are all shown"
-    with pytest.raises(module.NoProcessError, match="no process '4': it has agent0, agent1"):
+    with pytest.raises(watch.NoProcessError, match="no process '4': it has agent0, agent1"):
         look(processes, log_process="4")
 
 
@@ -59,11 +59,11 @@ def test_what_one_look_reads_is_limited(processes):
         file.writelines(f"line {number}\n" for number in range(200000))
     logs, offsets = look(processes, log_offsets={"ps0": 16})
     lines, left_out = logs[0][1:]
-    assert len("\n".join(lines)) <= module.LOGS_LIMIT / 2
+    assert len("\n".join(lines)) <= watch.LOGS_LIMIT / 2
     assert left_out + len("\n".join(lines)) + 1 == offsets["ps0"] - 16
 
 
 def test_a_process_that_the_job_does_not_have_is_named(processes):
-    with pytest.raises(module.NoProcessError, match="job digits has no process 'ps9': it has ps0, rank1"):
+    with pytest.raises(watch.NoProcessError, match="job digits has no process 'ps9': it has ps0, rank1"):
         look(processes, log_process="ps9")
     assert look(processes[:1], log_process="rank1") == ([], {})  # it may still come

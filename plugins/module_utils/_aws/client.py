@@ -19,8 +19,9 @@ try:
     import boto3
     import botocore.exceptions
     from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
 except ImportError:
-    pass  # AnsibleAWSModule reports it
+    BotoCoreError = ClientError = Exception  # AnsibleAWSModule reports it
 
 from ansible_collections.amazon.aws.plugins.module_utils import modules
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import boto3_at_least, botocore_at_least, get_aws_connection_info
@@ -265,7 +266,7 @@ class AwsClient:
         def answer() -> tuple[T] | None:
             try:
                 return (call(),)
-            except botocore.exceptions.ClientError as error:
+            except ClientError as error:
                 if error_code(error) not in DENIED:
                     raise
                 denials.append(error)
@@ -288,7 +289,7 @@ class AwsClient:
         for attempt in range(1, CREATE_ATTEMPTS):
             try:
                 return self._remember(call(**arguments), arguments)
-            except botocore.exceptions.ClientError as error:
+            except ClientError as error:
                 if error_code(error) not in not_done:
                     raise
             self.pause(min(0.1 * 2**attempt, 10))
@@ -307,7 +308,7 @@ class AwsClient:
         retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=[*IN_USE, *more_codes])
         try:
             return retry(call)(**arguments)
-        except botocore.exceptions.ClientError as error:
+        except ClientError as error:
             if is_missing(error):
                 return None
             raise
@@ -404,7 +405,7 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
             "If they are good in other regions, this one has to be enabled for the account first",
             **result,
         )
-    if isinstance(error, botocore.exceptions.ClientError):
+    if isinstance(error, ClientError):
         module.fail_json_aws(error, **result)
     module.fail_json(msg=str(error), **result)
     raise AssertionError("fail_json returned")

@@ -14,6 +14,7 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     CLUSTER_TAG,
     AwsClient,
+    ClientError,
     ClusterError,
     error_code,
     tag_dict,
@@ -22,11 +23,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 NAME = "data"
 BUCKET = Address("bucket", "data")

@@ -14,6 +14,7 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     CLUSTER_TAG,
     AwsClient,
+    ClientError,
     ClusterError,
     error_code,
     is_missing,
@@ -24,11 +25,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE, PATH, ROLE, name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 NAME = "instance_role"
 POLICY_NAME = "nodes"

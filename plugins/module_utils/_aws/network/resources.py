@@ -15,6 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     COMPONENT_TAG,
     KEY_TAG,
     AwsClient,
+    ClientError,
     ClusterError,
     error_code,
     tag_dict,
@@ -24,11 +25,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SELF, Rule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 NAME = "network"
 Properties = Mapping[str, Any]

@@ -8,14 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, ClusterError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed")
 

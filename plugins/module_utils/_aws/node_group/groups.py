@@ -13,6 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     COMPONENT_TAG,
     KEY_TAG,
     AwsClient,
+    ClientError,
     WaitTimeout,
     error_code,
     tag_dict,
@@ -37,11 +38,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds; a new instance profile takes some to get known
 Properties = Mapping[str, Any]

@@ -50,3 +50,6 @@ IAM_ACTIONS = IamActions(
     ),
     absent=REMOVALS,
 )
+
+FORMER_NODES = IamActions(reads=("autoscaling:DescribeScalingActivities", "ec2:DescribeInstances"))
+HOST_KEYS = IamActions(reads=("ec2:GetConsoleOutput",))

@@ -9,15 +9,16 @@ import re
 from collections.abc import Iterable
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, error_code, is_missing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    AwsClient,
+    ClientError,
+    ClusterError,
+    error_code,
+    is_missing,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import Image
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
 DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"

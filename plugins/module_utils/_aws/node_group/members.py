@@ -10,7 +10,13 @@ from collections.abc import Collection, Iterator
 from datetime import datetime, timezone
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, WaitTimeout, tag_list
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    AwsClient,
+    ClientError,
+    ClusterError,
+    WaitTimeout,
+    tag_list,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
@@ -24,11 +30,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import group_of, number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 ALIVE = ("pending", "running")
 END_TIMEOUT = 3600  # seconds; large instances shut down for a quarter of an hour

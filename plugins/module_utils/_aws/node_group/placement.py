@@ -12,6 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     COMPONENT_TAG,
     KEY_TAG,
     AwsClient,
+    ClientError,
     ClusterError,
     error_code,
     tag_dict,
@@ -20,11 +21,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME, PLACEMENT_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 STRATEGY = "cluster"
 Properties = Mapping[str, Any]

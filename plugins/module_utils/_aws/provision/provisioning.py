@@ -17,6 +17,8 @@ from typing import Any, NoReturn
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     AnsibleAWSModule,
     AwsClient,
+    BotoCoreError,
+    ClientError,
     ClusterError,
     Interrupted,
     WaitTimeout,
@@ -63,11 +65,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Finding, Level, find_all
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
-
-try:
-    from botocore.exceptions import BotoCoreError, ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 ALL_COMPONENTS = (NETWORK, EFS, LUSTRE, INSTANCE_ROLE, NODE_GROUP)
 # What AWS bills as long as it is there, whether nodes use it or not

@@ -12,6 +12,8 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     AwsClient,
+    BotoCoreError,
+    ClientError,
     ClusterError,
     error_code,
     is_missing,
@@ -19,11 +21,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
-
-try:
-    from botocore.exceptions import BotoCoreError, ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 #: Days in which the deletion of a key can be cancelled, the shortest that KMS takes: the parameter that it has encrypted is gone by then.
 WAITING_PERIOD = 7

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.resources import NAME as INSTANCE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
@@ -15,11 +15,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 DENIED = ("AccessDenied", "AccessDeniedException")
 SERVICE_KEY = "alias/aws/ssm"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError, error_code, is_missing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, ClusterError, error_code, is_missing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, offering, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, volumes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
@@ -18,11 +18,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 
 class KeyPair(Validator):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.modules.former_nodes_info import former_instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import former_instances
 
 SINCE = datetime(2025, 6, 11, tzinfo=UTC)
 

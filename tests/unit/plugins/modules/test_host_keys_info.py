@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
-from ansible_collections.deeplearning.cluster.plugins.modules import host_keys_info
-from ansible_collections.deeplearning.cluster.plugins.modules.host_keys_info import Progress, find_host_keys, wait_for_host_keys
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import host_keys
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.host_keys import (
+    Progress,
+    find_host_keys,
+    wait_for_host_keys,
+)
 from botocore.exceptions import ClientError
 
 BOOT = "-----BEGIN SSH HOST KEY KEYS-----\nssh-ed25519 AAAAboot root@ip\n-----END SSH HOST KEY KEYS-----\n"
@@ -81,7 +85,7 @@ class Booting(Console):
 
 @pytest.mark.parametrize(("quiet", "told"), [(-1, ["1 of 3 new nodes have printed their SSH host keys"]), (60, [])])
 def test_a_long_wait_is_shown(monkeypatch, quiet, told):
-    monkeypatch.setattr(host_keys_info, "QUIET_SECONDS", quiet)
+    monkeypatch.setattr(host_keys, "QUIET_SECONDS", quiet)
     cloud = Booting()
     progress = Progress(cloud, 3)
     progress.ready()

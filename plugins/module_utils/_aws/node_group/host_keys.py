@@ -1,0 +1,94 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""SSH host keys of instances, from their consoles."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    AwsClient,
+    ClientError,
+    ClusterError,
+    WaitTimeout,
+    error_code,
+    is_missing,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import BLOCK, host_keys
+
+QUIET_SECONDS = 2
+PAUSE = 1  # seconds between the first two looks at the console of an instance
+KEPT = 60 * 1024  # bytes, of the 64 KB that EC2 keeps of an output
+
+
+def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
+    """The console output of the present moment if C(latest), which only Nitro instances have, or what EC2 kept of the boot."""
+    try:
+        return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
+    except ClientError as error:
+        if is_missing(error):
+            raise ClusterError(f"instance_ids: there is no instance {instance_id} in {cloud.region}.") from error
+        if error_code(error) != "UnsupportedOperation":
+            raise
+        return ""
+
+
+def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
+    """The keys on the console. Either output ends 64 KB back, so that they may be in one only; what both show has to agree."""
+    latest = console_output(cloud, instance_id, latest=True)
+    if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
+        return []  # it still boots, and the other output has nothing that this one lacks
+    boot = console_output(cloud, instance_id, latest=False)
+    try:
+        shown = [keys for keys in map(host_keys, (latest, boot)) if keys]
+        if any(keys != shown[0] for keys in shown):
+            raise ValueError("the console shows different SSH host keys")
+    except ValueError as error:
+        raise ClusterError(
+            f"{instance_id}: {error}. Something on the instance has printed others than its first boot. Replace the instance, or give its "
+            "host keys in ssh_trust_host_keys."
+        ) from error
+    return shown[0] if shown else []
+
+
+class Progress:
+    """Tells how many of the instances have printed their keys."""
+
+    def __init__(self, cloud: AwsClient, count: int) -> None:
+        self._cloud, self._count, self._ready = cloud, count, 0
+        self._lock, self._start = threading.Lock(), time.monotonic()
+
+    def ready(self) -> None:
+        with self._lock:
+            self._ready += 1
+
+    def tell(self) -> None:
+        """Say it once it takes more than a moment."""
+        elapsed = time.monotonic() - self._start
+        if elapsed > QUIET_SECONDS:
+            with self._lock:
+                self._cloud.progress(f"{self._ready} of {self._count} new nodes have printed their SSH host keys", elapsed)
+
+
+def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -> list[str]:
+    """The instance's host keys. Raises ClusterError when the console does not show them in time."""
+
+    def probe() -> list[str]:
+        keys = find_host_keys(cloud, instance_id)
+        if keys:
+            progress.ready()
+        else:
+            progress.tell()
+        return keys
+
+    try:
+        return cloud.wait_until(f"Console output of {instance_id}", probe, pause=PAUSE)
+    except WaitTimeout as error:
+        raise ClusterError(
+            f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. See whether it boots: "
+            f"aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
+            "The image has to run cloud-init with ssh.emit_keys_to_console, which is the default. "
+            "Where the console has shown more since than EC2 keeps, give the keys in ssh_trust_host_keys."
+        ) from error

@@ -1,0 +1,200 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The cluster's SSH certificate authority: a private key in Parameter Store, encrypted with a KMS key."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    CLUSTER_TAG,
+    COMPONENT_TAG,
+    DENIED,
+    AnsibleAWSModule,
+    AwsClient,
+    ClientError,
+    error_code,
+    is_missing,
+    tag_list,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key as authority_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
+
+try:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+except ImportError:
+    pass  # it comes with ansible-core
+
+
+class Stored(NamedTuple):
+    """The private key as the parameter holds it, and which version of the parameter that is."""
+
+    private_key: str
+    version: int
+
+
+def generate() -> str:
+    """A new private key in OpenSSH's format."""
+    encoding, private_format = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
+    return Ed25519PrivateKey.generate().private_bytes(encoding, private_format, serialization.NoEncryption()).decode()
+
+
+def public_key(private_key: str, comment: str) -> str:
+    """The public half as one OpenSSH line."""
+    key = serialization.load_ssh_private_key(private_key.encode(), password=None).public_key()
+    line = key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+    return f"{line} {comment}"
+
+
+def read(cloud: AwsClient, version: int | None = None) -> Stored | None:
+    name = parameter_name(cloud.cluster)
+    try:
+        parameter = cloud.ssm.get_parameter(Name=name if version is None else f"{name}:{version}", WithDecryption=True)["Parameter"]
+    except ClientError as error:
+        if is_missing(error):
+            return None
+        raise
+    return Stored(str(parameter["Value"]), parameter["Version"])
+
+
+def create(cloud: AwsClient, kms_key: str | None) -> str:
+    """Stores a new private key and returns it, or the one that somebody else stored in the same moment."""
+    private_key = generate()
+    try:
+        _put(
+            cloud,
+            kms_key,
+            Description=f"SSH certificate authority of the training cluster {cloud.cluster}",
+            Type="SecureString",
+            Tier="Standard",
+            Value=private_key,
+            Tags=tag_list({CLUSTER_TAG: cloud.cluster, COMPONENT_TAG: "ssh_trust"}),
+        )
+    except ClientError as error:
+        if error_code(error) != "ParameterAlreadyExists":
+            raise
+        existing = read(cloud)
+        if not existing:
+            raise
+        return existing.private_key
+    return private_key
+
+
+def replace(cloud: AwsClient, kms_key: str | None, tier: str) -> str:
+    """Stores a new private key in the place of the old one, tags and all, and returns it."""
+    private_key = generate()
+    overwrite(cloud, private_key, kms_key, tier)
+    return private_key
+
+
+def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> str:
+    """Store the private key under another KMS key and return it. Who has stored another private key in the same moment wins."""
+    while True:
+        version = overwrite(cloud, stored.private_key, kms_key, tier)
+        other = None if version == stored.version + 1 else read(cloud, version - 1)
+        if other is None or other.private_key == stored.private_key:
+            return stored.private_key
+        stored = other._replace(version=version)
+
+
+def overwrite(cloud: AwsClient, private_key: str, kms_key: str | None, tier: str) -> int:
+    """Stores a private key in the place of another one and returns the parameter's version. Its tier cannot become a lower one."""
+    return _put(cloud, kms_key, Type="SecureString", Tier=tier, Value=private_key, Overwrite=True)
+
+
+def _put(cloud: AwsClient, kms_key: str | None, **arguments: Any) -> int:
+    """Store the parameter and return its version."""
+    encryption = {"KeyId": kms_key} if kms_key else {}
+    put = partial(cloud.ssm.put_parameter, Name=parameter_name(cloud.cluster), **arguments, **encryption)
+    if kms_key in cloud.created:
+        put = partial(cloud.once_allowed, partial(cloud.once_visible, put, "InvalidKeyId"))
+    return int(put()["Version"])
+
+
+def describe(cloud: AwsClient) -> dict[str, str]:
+    """The parameter without its value; C(KeyId) names the KMS key that encrypts it as whoever stored it did. Empty without a parameter."""
+    name = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
+    described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[name])
+    return dict(described[0]) if described else {}
+
+
+def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
+    """The ARN of the KMS key that is asked for, or the alias of the account's own; none when none is asked for.
+
+    In check mode one that would be created is not known.
+    """
+    if module.params["kms_key_id"] == authority_key.SERVICE_KEY:
+        return authority_key.SERVICE_KEY
+    if module.params["kms_key_id"]:
+        return authority_key.usable(cloud, module.params["kms_key_id"])
+    if not module.params["create_kms_key"]:
+        return None
+    return authority_key.find(cloud) or (KNOWN_AFTER_APPLY if module.check_mode else authority_key.create(cloud))
+
+
+def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
+    stored, key = read(cloud), wanted_key(module, cloud)
+    described = describe(cloud) if stored else {}
+    before, tier = described.get("KeyId", ""), described.get("Tier", "Standard")
+    encrypts = bool(stored and key and not authority_key.is_same(cloud, before, key))
+    rotates = bool(stored and module.params["rotate"])
+    changed = stored is None or encrypts or rotates
+    if key is None and before not in ("", authority_key.SERVICE_KEY):
+        key = before
+        module.warn(
+            f"The SSH authority of {cloud.cluster} stays encrypted with {before}, though neither kms_key_id nor create_kms_key is set. "
+            f"Set one of them, or kms_key_id to {authority_key.SERVICE_KEY}."
+        )
+    if module.check_mode and (stored is None or rotates):
+        module.exit_json(changed=True, public_key=KNOWN_AFTER_APPLY)
+    if encrypts and not rotates:
+        module.warn(
+            f"The SSH authority of {cloud.cluster} was encrypted with {before}, and earlier versions in its history still are. "
+            "If too many could read it, run deeplearning.cluster.rotate_authority."
+        )
+    if stored is None:
+        private_key = create(cloud, key)
+    elif rotates:
+        private_key = replace(cloud, key, tier)
+    else:
+        private_key = encrypt_again(cloud, stored, str(key), tier) if encrypts and not module.check_mode else stored.private_key
+    module.exit_json(changed=changed, public_key=public_key(private_key, cloud.cluster), private_key=private_key)
+    raise AssertionError("exit_json returned")
+
+
+def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
+    key = own_key(module, cloud)
+    deleted = bool(describe(cloud)) if module.check_mode else delete(cloud)
+    if key and not module.check_mode:
+        authority_key.delete(cloud, key)
+    module.exit_json(changed=bool(deleted or key))
+    raise AssertionError("exit_json returned")
+
+
+def delete(cloud: AwsClient) -> bool:
+    """Deletes the parameter, which takes no right to decrypt it, and returns whether there was one."""
+    try:
+        cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
+    except ClientError as error:
+        if is_missing(error):
+            return False
+        raise
+    return True
+
+
+def own_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
+    """The KMS key that was created for the cluster. Most clusters have none, so who may not look for one is not stopped."""
+    try:
+        return authority_key.find_own(cloud)
+    except ClientError as error:
+        if error_code(error) not in DENIED:
+            raise
+        module.warn(
+            f"KMS does not tell whether {authority_key.alias(cloud.cluster)} is the alias of a key: {error}. "
+            "If create_kms_key has created one, schedule its deletion."
+        )
+        return None

@@ -1,0 +1,20 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether the cluster has an SSH authority, from its tags alone."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
+
+
+def exists(cloud: AwsClient) -> bool:
+    """Whether there is the parameter. Its tags are asked for: whoever may read them may not read the key."""
+    try:
+        cloud.ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=parameter_name(cloud.cluster))
+    except ClientError as error:
+        if error_code(error) == "InvalidResourceId":
+            return False
+        raise
+    return True

@@ -1,0 +1,176 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Builds a Python environment on shared storage, once per digest of its requirements."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import stat
+import tempfile
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import (
+    Interpreter,
+    Place,
+    build_steps,
+    check_name,
+    describe_failure,
+    executable,
+    image_environment,
+    image_environments,
+    installer_variables,
+    missing,
+    normalise,
+    place_of,
+    specify,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import (
+    RefusalError,
+    exclusive,
+    parse,
+    read,
+)
+
+PROBE = "import json, platform, sys; print(json.dumps([platform.machine(), '{0}.{1}'.format(*sys.version_info)]))"
+#: What has pip tell what it would install, were there an index.
+CHECK = ["-m", "pip", "--isolated", "install", "--quiet", "--dry-run", "--report", "-", "--no-index", "--no-deps", "--requirement"]
+
+
+def from_image(name: str) -> dict[str, Any]:
+    """Return the image's environment. Raises RefusalError when it has none of that name."""
+    path = image_environment(name)
+    if path is None:
+        there = ", ".join(image_environments()) or "none"
+        raise RefusalError(f"the image of this host does not have it (it has {there}): choose another, or give requirements to build it")
+    return outcome(path, "image")
+
+
+def outcome(path: str, origin: str, **others: Any) -> dict[str, Any]:
+    return {"changed": False, "prefix": path, "python": executable(path), "origin": origin, **others}
+
+
+def ensure(module: AnsibleModule) -> dict[str, Any]:
+    """Find or build the environment. Raises RefusalError, ValueError, OSError."""
+    params = module.params
+    check_name(params["name"])
+    if params["contents"] is None:
+        return from_image(params["name"])
+    requirements = normalise(params["contents"])
+    interpreter = inspect_python(module)
+    specification = specify(requirements, params["installer"], interpreter)
+    place = place_of(params["directory"], params["name"], specification, interpreter)
+    check_owner(params["directory"], place)
+    if "specification" in read(place.record) and current_path(place) == place.path:
+        return outcome(place.path, "built")
+    reason = ""
+    path = image_environment(params["name"])
+    if path is not None:
+        reason = lacks(module, executable(path), requirements)
+        if not reason:
+            return outcome(path, "image")
+        reason = f"# {path} of the image is not used: {reason}\n"
+    before = read((current_path(place) or place.path) + ".json").get("specification", "")
+    header = "environment " + params["name"]
+    diff = {"before_header": header, "after_header": header, "before": reason + before, "after": specification}
+    changed = module.check_mode or provide(module, place, interpreter, specification)
+    return outcome(place.path, "built", changed=changed, diff=[diff] if changed else [])
+
+
+def check_owner(directory: str, place: Place) -> None:
+    """Raises RefusalError for folders that other users can change: what they put there would run as this user, and in jobs of others."""
+    for folder in (directory, os.path.dirname(place.folder), place.folder, place.path):
+        for look in (os.lstat, os.stat):
+            try:
+                status = look(folder)
+            except FileNotFoundError:
+                continue
+            shared = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid()))
+            if status.st_uid not in (0, os.geteuid()) or (shared and not stat.S_ISLNK(status.st_mode)):
+                raise RefusalError(f"other users can change {folder}: give a directory that is this user's or root's alone")
+
+
+def inspect_python(module: AnsibleModule) -> Interpreter:
+    """Return the Python to build with. Raises RefusalError when there is none."""
+    wanted = module.params["python"]
+    path = shutil.which(wanted)
+    if path is None:
+        raise RefusalError(f"python {wanted!r} is not there: name a Python that this host has")
+    status, output, errors = module.run_command([path, "-c", PROBE])
+    if status != 0:
+        raise RefusalError(f"python {wanted!r} does not work: {errors.strip()}")
+    machine, version = json.loads(output)
+    return Interpreter(path, machine, version)
+
+
+def current_path(place: Place) -> str | None:
+    """Return the build that C(current) leads to."""
+    try:
+        return os.path.join(place.folder, os.readlink(place.current))
+    except OSError:
+        return None
+
+
+def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
+    """Return what an environment lacks of the requirements, in words; nothing when it has them all."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=module.tmpdir) as file:
+        file.write(requirements)
+        file.flush()
+        status, output, errors = module.run_command([python, *CHECK, file.name], environ_update={"PIP_CONFIG_FILE": os.devnull})
+    return missing(status, parse(output), errors)
+
+
+def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, specification: str) -> bool:
+    """Build what is missing and make it the current one; return whether this host did. Raises RefusalError."""
+    os.makedirs(place.folder, exist_ok=True)
+    with exclusive(place.record, module.params["timeout"]) as record:
+        known = record.read()
+        if record.waited and known:
+            # What the other host came to holds for this one too. It has made the environment the current one already.
+            if "error" in known:
+                raise RefusalError(known["error"])
+            return False
+        built = "specification" not in known
+        if built:
+            record.write({})
+            try:
+                build(module, place, interpreter, specification)
+            except RefusalError as error:
+                shutil.rmtree(place.path, ignore_errors=True)
+                record.write({"error": str(error)})
+                raise
+            record.write({"specification": specification})
+        return make_current(place) or built
+
+
+def make_current(place: Place) -> bool:
+    """Let C(current) lead to the environment; return whether it led elsewhere."""
+    if current_path(place) == place.path:
+        return False
+    unfinished = f"{place.current}.{place.digest}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(unfinished)
+    os.symlink(place.digest, unfinished)
+    os.replace(unfinished, place.current)
+    return True
+
+
+def build(module: AnsibleModule, place: Place, interpreter: Interpreter, specification: str) -> None:
+    """Make the environment and install the requirements. Raises RefusalError with the end of the output of the command that fails."""
+    params = module.params
+    shutil.rmtree(place.path, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=module.tmpdir) as scratch:
+        file = os.path.join(scratch, "requirements.txt")
+        with open(file, "w", encoding="utf-8") as stream:
+            stream.write(specification)
+        uv = shutil.which("uv")
+        environment = installer_variables(params["index_url"], params["find_links"])
+        for step in build_steps(params["installer"], interpreter.path, place.path, file, uv, scratch):
+            status, output, errors = module.run_command(step.argv, environ_update=environment)
+            if status != 0:
+                raise RefusalError(f"{socket.gethostname()} {describe_failure(step, output + errors)}")

@@ -1,0 +1,70 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What this host is: its number, address, GPUs and Python."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import parse_metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host
+
+METADATA = "/opt/deeplearning/metadata.json"
+# linux/sockios.h
+SIOCGIFADDR = 0x8915
+
+
+def check_python(params: dict[str, Any]) -> None:
+    """Raises RefusalError when this process cannot run the job's Python."""
+    if not params["command"] and not os.access(params["python"], os.X_OK):
+        raise RefusalError(
+            "python {!r} is not there, or user {!r} cannot run it: name the Python that has the framework".format(
+                params["python"], params["user"]
+            )
+        )
+
+
+def read_metadata(generation: str) -> dict[str, Any]:
+    """Return the worker metadata of this host. Raises RefusalError when it is missing or of another generation."""
+    hint = "configure the cluster's hosts again (role worker_metadata)"
+    try:
+        with open(METADATA, encoding="utf-8") as file:
+            metadata = parse_metadata(file.read())
+    except (OSError, ValueError) as error:
+        raise RefusalError(f"cannot use {METADATA}: {error}; {hint}") from error
+    if generation and metadata["generation"] != generation:
+        raise RefusalError(
+            "the metadata on this host has generation {}, the inventory says {}: the cluster has changed since; {}".format(
+                metadata["generation"], generation, hint
+            )
+        )
+    return metadata
+
+
+def describe_host(metadata: dict[str, Any], gpus: list[int] | None, efa: bool) -> Host:
+    """Return this host from its metadata. Raises RefusalError when no interface has the address or it lacks one of the GPUs."""
+    present = list(range(metadata["gpu_count"]))
+    missing = sorted(set(gpus or []) - set(present))
+    if missing:
+        raise RefusalError(f"gpus {missing} are not on this host, which has {len(present)}")
+    worker = next(worker for worker in metadata["workers"] if worker["number"] == metadata["number"])
+    for _unused, name in socket.if_nameindex():
+        if interface_address(name) == worker["address"]:
+            return Host(worker["name"], worker["address"], worker["number"], present if gpus is None else sorted(set(gpus)), name, efa)
+    raise RefusalError("no network interface of this host has its address {}".format(worker["address"]))
+
+
+def interface_address(interface: str) -> str:
+    """Return the interface's IPv4 address, or nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            answer = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))
+        except OSError:
+            return ""
+    return socket.inet_ntoa(answer[20:24])

@@ -1,0 +1,69 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The jobs in a directory, newest first, within a budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+
+# Bytes of the records that a list of jobs reads, and of what it answers: the controller takes twice as many.
+LISTING_LIMIT = 1 << 25
+# How many files that are skipped are named.
+PROBLEMS_LIMIT = 20
+
+
+def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return all jobs below the directory, the newest first, and what is skipped of it, with the reasons."""
+    jobs, problems, left = [], [], LISTING_LIMIT
+    for name in newest_first(params["directory"]):
+        paths = records.Paths(os.path.join(params["directory"], name))
+        budget = records.Budget(min(left, records.JOB_LIMIT))
+        try:
+            records.check_name(name)
+            found = look(paths, params["heartbeat_timeout"], budget)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:
+            if os.path.lexists(paths.description):
+                problems.append(f"job {name!r} in {params['directory']} is skipped: {error}")
+            continue
+        problems += found.pop("problems")
+        for process in found["processes"]:
+            del process["ranks"]
+        job = {**found, "lines": [messages.job_line(found, time.time())]}
+        size = max(len(json.dumps(job)), budget.size - budget.left)
+        if size > left:
+            problems.append(
+                f"job {name!r} in {params['directory']} is skipped: it and newer jobs have more than {LISTING_LIMIT} bytes of records"
+            )
+        else:
+            jobs.append(job)
+        left = max(0, left - size)
+    return sorted(jobs, key=lambda found: found["created"], reverse=True), problems
+
+
+def newest_first(directory: str) -> list[str]:
+    """Return the names in a directory of jobs, those first that were prepared last: what is too much is the oldest."""
+    times = {}
+    for name in os.listdir(directory) if os.path.isdir(directory) else []:
+        try:
+            times[name] = os.stat(records.Paths(os.path.join(directory, name)).description, follow_symlinks=False).st_mtime
+        except OSError:
+            times[name] = 0.0
+    return sorted(times, key=lambda name: (-times[name], name))
+
+
+def some(problems: list[str]) -> list[str]:
+    """Return the problems as lines, and not more of them than people read."""
+    shown = [clean_line(problem) for problem in problems[:PROBLEMS_LIMIT]]
+    rest = len(problems) - len(shown)
+    return [*shown, f"{rest} more files of jobs are skipped"] if rest else shown

@@ -1,0 +1,97 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Plans the processes of a job on one host: pure functions from options and hosts to what the supervisor needs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import fabric_environment
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import RefusalError, find_launcher
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
+    Host,
+    Process,
+    Program,
+    hostfile,
+    hostfile_path,
+    port,
+)
+
+
+def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[dict[str, Any]]:
+    """Return the supervisor's specs for the processes of the host with that number. Raises LaunchError, RefusalError."""
+    hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
+    own = [host.name for host in hosts if host.number == own_number]
+    if not own:
+        raise RefusalError(f"this host is number {own_number}, which is not among the job's hosts")
+    script = (params["script"] or "") if params["source"] or params["repository"] else os.path.basename(params["script"] or "")
+    code = params["sync_directory"] or paths.code
+    launcher = find_launcher(params)
+    program = Program(
+        job=params["name"],
+        python=params["python"],
+        script=os.path.join(code, script),
+        arguments=params["arguments"],
+        processes_per_host=params["processes_per_host"],
+        options=params["launcher_options"],
+        command=params["command"],
+    )
+    processes = [complete(process) for process in launcher.plan(program, hosts)]
+    fabric = fabric_environment(hosts)
+    shared = {
+        "job": params["name"],
+        "directory": paths.directory,
+        "cwd": code,
+        "programs": os.path.dirname(params["python"]),
+        "processes": len(processes),
+        "lead": processes[0].name,
+        "daemons": daemons(params, processes, hosts),
+        "key": params["key"],
+        "hostfile": hostfile(program, hosts),
+        "own_profile": not params["sandbox"],
+        **{key: params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")},
+    }
+    gpus = {host.name: list(host.gpus) for host in hosts}
+    return [
+        {**shared, **make_spec(params, paths, process, fabric), "gpus": gpus[process.host]} for process in processes if process.host in own
+    ]
+
+
+def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host]) -> dict[str, dict[str, Any]]:
+    """Return where the processes listen that run what other hosts ask for, by the names of their hosts. Raises RefusalError."""
+    addresses = {host.name: host.address for host in hosts}
+    found = {
+        process.host: {"address": addresses[process.host], "port": port(params["name"], process.name)}
+        for process in processes
+        if not process.argv
+    }
+    if found and not params["key"]:
+        raise RefusalError("key is missing: launcher {!r} needs the same random text on all hosts".format(params["launcher"]))
+    return found
+
+
+def complete(process: Process) -> Process:
+    """Return a process of a launcher with the name and the ranks of one that is a rank itself, unless it says otherwise."""
+    ranks = [process.rank] if process.ranks is None else list(process.ranks)
+    return process._replace(name=process.name or f"rank{process.rank}", ranks=ranks)
+
+
+def make_spec(params: dict[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, Any]:
+    """Return what the supervisor needs to know about one process beside what is the same for all of the job."""
+    own = {name: str(value) for name, value in {**params["environment"], **params["secrets"]}.items()}
+    general = {
+        "DEEPLEARNING_JOB": params["name"],
+        "DEEPLEARNING_JOB_DIRECTORY": paths.directory,
+        "DEEPLEARNING_CHECKPOINT_DIRECTORY": paths.checkpoints,
+        "DEEPLEARNING_TENSORBOARD_DIRECTORY": paths.tensorboard,
+        "DEEPLEARNING_PROGRESS": paths.progress,
+        "DEEPLEARNING_HOSTFILE": hostfile_path(params["name"], process.name),
+        "PYTHONUNBUFFERED": "1",
+    }
+    return {
+        **process._asdict(),
+        "environment": {**general, **fabric, **process.environment, **own},
+    }

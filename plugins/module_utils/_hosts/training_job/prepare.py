@@ -1,0 +1,80 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Checks whether this host can run a job, and brings its code to the shared storage."""
+
+from __future__ import annotations
+
+import pwd
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import missing_for_efa
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import (
+    check_python,
+    describe_host,
+    read_metadata,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.unpack import install_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+
+
+def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
+    """Check the host, and unpack the code if this is the host that got it. Raises RefusalError, UserError, FailedWorkError."""
+    params = module.params
+    user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
+    if params["sandbox"] and systemd.hidden(params["python"]):
+        check_python(params)
+    place = open_sync_directory(params, paths, None)
+    found: dict[str, Any] = users.as_user(user, lambda: examine(module, paths, place), EXPECTED)
+    unpack = bool(params["archive"]) and found["job_state"] == "new"
+    if unpack and not module.check_mode:
+        install_code(params, paths, user)
+    return {"changed": unpack, **found, "job_directory": paths.directory}
+
+
+def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> dict[str, Any]:
+    """Return what the job's user finds on this host. Raises RefusalError for what the user cannot use."""
+    params = module.params
+    metadata = read_metadata(params["generation"])
+    host = describe_host(metadata, params["gpus"], bool(params["efa"]))
+    if host.efa:
+        missing = missing_for_efa(module.run_command)
+        if missing:
+            raise RefusalError(f"{host.name} has EFA and cannot use it: {missing}")
+    if not (params["sandbox"] and systemd.hidden(params["python"])):
+        check_python(params)
+    if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
+        raise RefusalError("directory {!r} is on this host's own disk: jobs need storage that all hosts share".format(params["directory"]))
+    if place is not None:
+        local_code.check_contents(params["sync_directory"], place)
+    return {"host": host._asdict(), "job_state": check_job(params["name"], paths, params["heartbeat_timeout"])}
+
+
+def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
+    """Return a descriptor of the sync_directory, if the job has one and it exists or, with a user, is made. Raises DirectoryError."""
+    if not params["sync_directory"]:
+        return None
+    local_code.check_directory(params["sync_directory"], paths.directory)
+    return local_code.open_directory(params["sync_directory"], user)
+
+
+def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
+    """Return C(new) or C(running). Raises RefusalError for a job that has ended, because its results would be mixed with another's."""
+    problems: list[str] = []
+    found = records.read_records(paths, problems)
+    if problems:
+        raise RefusalError(f"job {name} may have run, but {problems[0]}: choose another name")
+    if not found:
+        return "new"
+    now = time.time()
+    processes = [{**record, "state": records.process_state(record, now, heartbeat_timeout)} for record in found]
+    states = {process["state"] for process in processes}
+    # Where one process has failed and others go on, waiting for the job finds that out and the rest can be stopped.
+    if len(processes) < processes[0]["processes"] or states & {records.RUNNING, records.LOST}:
+        return "running"
+    state = records.job_state(processes)
+    raise RefusalError(f"job {name} has already run ({state}) and its results are in {paths.directory}: choose another name")

@@ -1,0 +1,91 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the module training_job takes, and what of that can be checked without a host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+
+SPECIFICATION: dict[str, Any] = {
+    "argument_spec": {
+        "name": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["checked", "prepared", "started", "stopped"], "default": "started"},
+        "directory": {"type": "path"},
+        "script": {"type": "str"},
+        "command": {"type": "list", "elements": "str", "default": []},
+        "source": {"type": "str"},
+        "repository": {"type": "str"},
+        "version": {"type": "str"},
+        "exclude": {"type": "list", "elements": "str"},
+        "sync_directory": {"type": "str"},
+        "arguments": {"type": "list", "elements": "str", "default": []},
+        "environment": {"type": "dict", "default": {}},
+        "secrets": {"type": "dict", "default": {}, "no_log": True},
+        "key": {"type": "str", "no_log": True},
+        "launcher": {"type": "str", "default": "torchrun"},
+        "launcher_options": {"type": "dict", "default": {}},
+        "python": {"type": "path", "default": "/opt/pytorch/bin/python"},
+        "user": {"type": "str", "default": users.NAME},
+        "sandbox": {"type": "bool", "default": True},
+        "hosts": {
+            "type": "list",
+            "elements": "dict",
+            "options": {
+                "name": {"type": "str", "required": True},
+                "address": {"type": "str", "required": True},
+                "number": {"type": "int", "required": True},
+                "gpus": {"type": "list", "elements": "int", "required": True},
+                "interface": {"type": "str", "required": True},
+                "efa": {"type": "bool", "default": False},
+            },
+        },
+        "gpus": {"type": "list", "elements": "int"},
+        "processes_per_host": {"type": "int", "default": 0},
+        "time_limit": {"type": "int", "default": 0},
+        "stop_timeout": {"type": "int", "default": 30},
+        "heartbeat_timeout": {"type": "int", "default": 60},
+        "generation": {"type": "str"},
+        "efa": {"type": "bool"},
+        "archive": {"type": "path"},
+        "code": {"type": "dict", "default": {}},
+    },
+    "mutually_exclusive": [("source", "repository")],
+    "required_if": [
+        ("state", "prepared", ("directory",)),
+        ("state", "started", ("directory", "hosts")),
+    ],
+}
+
+
+class RefusalError(Exception):
+    """This host cannot run the job; the text says why and what to do."""
+
+
+EXPECTED = (RefusalError, local_code.DirectoryError, ValueError, systemd.UnitError)
+
+
+def check(params: dict[str, Any]) -> None:
+    """Check what needs no host, and put defaults into the launcher's options. Raises RefusalError, ValueError."""
+    records.check_name(params["name"])
+    if not (params["script"] or params["command"]):
+        raise RefusalError("script is missing: name the training script, or a command")
+    find_launcher(params)
+
+
+def find_launcher(params: dict[str, Any]) -> Launcher:
+    """Return the launcher, and put defaults into its options. Raises RefusalError for an unknown launcher or option."""
+    name = params["launcher"]
+    if name not in LAUNCHERS:
+        raise RefusalError("launcher {!r} is unknown: use one of {}".format(name, ", ".join(sorted(LAUNCHERS))))
+    validation = ArgumentSpecValidator(dict(LAUNCHERS[name].options)).validate(params["launcher_options"])
+    if validation.error_messages:
+        raise RefusalError("launcher_options of {}: {}".format(name, "; ".join(validation.error_messages)))
+    params["launcher_options"] = validation.validated_parameters
+    return LAUNCHERS[name]

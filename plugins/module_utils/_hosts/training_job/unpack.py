@@ -1,0 +1,76 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Makes a job's directory and unpacks its code there, with the rights that the login user and the job's user need."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import tarfile
+import time
+from typing import Any, BinaryIO
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+
+# The group is the job's user's, who may add files. The sticky bit keeps them from replacing those of the owner.
+SHARED_DIRECTORY = 0o1775
+
+
+def install_code(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> None:
+    """Unpack the code and describe the job, as the login user, and make the directories that the job writes to, as the job's user.
+
+    The job's user can add files to the job's directory and to those of the code, and cannot change or replace what is there.
+    """
+    with open(params["archive"], "rb") as archive:
+        owner = pwd.getpwuid(os.fstat(archive.fileno()).st_uid)
+        shared = owner.pw_uid != user.pw_uid
+        users.as_user(owner, lambda: unpack_code(params, paths, archive, shared), EXPECTED, group=user.pw_gid if shared else None)
+    users.as_user(user, lambda: make_directories(paths))
+
+
+def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, shared: bool) -> None:
+    """Make the job's directory with its code and description. A job of this name that never started is replaced."""
+    os.makedirs(paths.directory, exist_ok=True)
+    job = os.open(paths.directory, local_code.OPEN)
+    try:
+        if os.fstat(job).st_uid != os.geteuid():
+            raise RefusalError(f"directory {paths.directory!r} belongs to another user: choose another name for the job")
+        os.fchmod(job, 0o755)  # until all is there that the job's user must not make first
+        records.delete([paths.code, paths.description])
+        os.mkdir(paths.code)
+        with tarfile.open(fileobj=source) as archive:
+            # Python 3.14 would else change modes by itself.
+            archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
+            archive.extractall(paths.code, members=(readable(member, shared) for member in archive))
+        keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
+        description = {key: params[key] for key in keys}
+        description["created"] = time.time()
+        with open(os.open(paths.description, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8") as file:
+            json.dump(description, file, indent=2)
+        if shared:
+            os.chmod(paths.code, SHARED_DIRECTORY)
+            os.fchown(job, -1, os.getegid())  # older ones may have another group
+            os.fchmod(job, SHARED_DIRECTORY)
+    finally:
+        os.close(job)
+
+
+def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:
+    """Return an entry of the code as it is to be unpacked. What the owner may read is for the group too, where that is the job's user's."""
+    member.uid, member.gid = os.geteuid(), os.getegid()
+    member.mode &= 0o777  # whoever made the code is not to run programs as who unpacks it
+    if shared:
+        member.mode = (member.mode & 0o755) | (member.mode & 0o500) >> 3
+        if member.isdir():
+            member.mode |= SHARED_DIRECTORY & 0o1770
+    return member
+
+
+def make_directories(paths: records.Paths) -> None:
+    """Make the directories that a job writes to."""
+    for directory in (paths.logs, paths.status, paths.checkpoints, paths.tensorboard):
+        os.makedirs(directory, exist_ok=True)

@@ -1,0 +1,60 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""One job as a controller follows it: its status, and what is new in its logs and its progress."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+
+# What an answer holds of all logs together, in bytes, and of each one at least.
+LOGS_LIMIT = 1 << 20
+LOG_LIMIT = 1 << 12
+
+
+class NoProcessError(Exception):
+    """The job has no such process; the text says which it has."""
+
+
+def watch(paths: records.Paths, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of one job with its progress, at once or when there is something new."""
+    end = time.monotonic() + params["wait"]
+    while True:
+        # State before progress: what a job that is over has reported is then complete.
+        result = look(paths, params["heartbeat_timeout"])
+        result["progress"], result["progress_offset"] = messages.read_progress(paths.progress, params["progress_offset"])
+        if params["log_lines"] is not None:
+            result.update(read_logs(result["processes"], params))
+        over = result["state"] not in (records.PENDING, records.RUNNING)
+        if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
+            lines = [messages.job_line(result, time.time()), *messages.process_table(result["processes"])]
+            return {**result, "lines": lines}
+        time.sleep(0.5)
+
+
+def read_logs(processes: list[dict[str, Any]], params: dict[str, Any]) -> dict[str, Any]:
+    """Return the new lines of the logs and where the next look begins. Raises NoProcessError."""
+    asked = params["log_process"]
+    wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
+    if processes and not wanted and len(processes) == processes[0]["processes"]:
+        names = ", ".join(process["name"] for process in processes)
+        raise NoProcessError("job {} has no process {!r}: it has {}".format(params["name"], asked, names))
+    limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
+    logs, offsets = [], {}
+    for process in wanted:
+        offset = params["log_offsets"].get(process["name"])
+        lines, offsets[process["name"]], left_out = messages.read_log(
+            process["log"], int(offset or 0), limit, process["state"] != records.RUNNING
+        )
+        if process["tag"] and asked not in (None, process["name"]):
+            lines = messages.lines_of(asked, process["tag"], lines)
+        if offset is None:
+            lines, left_out = lines[max(0, len(lines) - params["log_lines"]) :], 0
+        if lines:
+            logs.append({"name": process["name"], "path": process["log"], "lines": lines, "left_out": left_out})
+    return {"logs": logs, "log_offsets": offsets}

@@ -1,0 +1,34 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Collects what the report of a job shows."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+
+
+def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
+    """Return what a report tells of a job. Raises OSError or ValueError when the directory is not a job's."""
+    # State before progress: what a job that is over has reported is then complete.
+    job = look(paths, heartbeat_timeout)
+    processes = job["processes"]
+    over = job["state"] not in (records.PENDING, records.RUNNING)
+    start = min((process["started"] for process in processes), default=job["created"])
+    end = max((process.get("finished", process["heartbeat"]) for process in processes), default=start)
+    return {
+        "job": job,
+        "description": records.read_description(paths),
+        "start": start,
+        "end": end if over else time.time(),
+        "over": over,
+        "progress": progress.read(paths.progress, progress.read_notes(paths.progress_times), start, end),
+        "code": files.code(paths.code),
+        "checkpoints": files.newest(paths.checkpoints),
+        "logs": files.newest(paths.logs),
+    }

@@ -1,0 +1,43 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Puts the page of a report into a job's directory."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+
+PAGE = "report.html"
+
+
+def put(page: str, directory: str, check_mode: bool) -> bool:
+    """Put the page into the job's directory; return whether it was not like that. Raises OSError.
+
+    Follows no link: the job's user may have made one of any name there.
+    """
+    with open(page, "rb") as file:
+        content = file.read()
+    job = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        changed = read(job, len(content) + 1) != content
+        if changed and not check_mode:
+            temporary = f".{PAGE}.{secrets.token_hex(8)}"
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=job), "wb") as file:
+                file.write(content)
+                os.fchmod(file.fileno(), 0o644)
+            os.replace(temporary, PAGE, src_dir_fd=job, dst_dir_fd=job)
+    finally:
+        os.close(job)
+    return changed
+
+
+def read(directory: int, size: int) -> bytes:
+    """Return the beginning of the page that is in an open directory, nothing where it is none."""
+    try:
+        page = os.open(PAGE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except OSError:
+        return b""
+    with open(page, "rb") as file:
+        return file.read(size) if stat.S_ISREG(os.fstat(page).st_mode) else b""
