@@ -145,12 +145,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     ClusterError,
     fail,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import live_instances
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import printable
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Component, Request
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:

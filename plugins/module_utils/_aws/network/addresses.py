@@ -31,6 +31,11 @@ def network(cidr: str) -> ipaddress.IPv4Network:
     return parsed
 
 
+def normal_cidr(cidr: str) -> str:
+    """The range as AWS writes it, for example 203.0.113.7/32 for a single address."""
+    return str(ipaddress.ip_network(cidr))
+
+
 def room(mask: int, zones: int) -> int:
     """How many addresses the subnets of one side have for hosts, in all zones, by the mask of the network."""
     return int(zones * (2 ** (32 - _subnet_mask(mask)) - RESERVED))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import ANYWHERE, VPC, Rule, subnet
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import (
     endpoint_is_gone,
@@ -18,7 +19,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
     vpc_properties,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 
 SIDES = ("public", "private")
 GROUPS = ("nodes", "ssh", "storage")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import (
     addresses,
     adopted,
@@ -19,8 +20,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Component, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.rules import normal_cidr
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
@@ -33,13 +32,13 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     options, tags, places = request.options, request.tags(resources.NAME), zones(request, found)
-    ssh_cidrs = [normal_cidr(cidr) for cidr in options["ssh_cidrs"]]
+    ssh_cidrs = [addresses.normal_cidr(cidr) for cidr in options["ssh_cidrs"]]
     offered = endpoint_services.offered(request.cloud) if options["interface_endpoints"] else {}
     endpoints = {name: offered[name]["ServiceName"] for name in options["interface_endpoints"] if name in offered}
     if options["vpc_id"]:
         cidrs = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.properties["cidr"]}
         return definition.access(places, _lustre_cidrs(request, found, cidrs), ssh_cidrs, endpoints, tags)
-    cidr, cidrs = normal_cidr(options["network_cidr"]), own_subnets(request, found)
+    cidr, cidrs = addresses.normal_cidr(options["network_cidr"]), own_subnets(request, found)
     own = definition.own_network(cidr, cidrs, request.cloud.region, tags, nat=options["nat"], nat_subnet=_nat_subnet(found))
     return [*own, *definition.access(places, _lustre_cidrs(request, found, cidrs), ssh_cidrs, endpoints, tags)]
 
@@ -67,7 +66,7 @@ def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
     """
     options = request.options
     existing = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
-    planned = addresses.subnets(normal_cidr(options["network_cidr"]), zones(request, found), existing)
+    planned = addresses.subnets(addresses.normal_cidr(options["network_cidr"]), zones(request, found), existing)
     public = options["master_public_address"] or options["nat"] != "none"
     return {key: cidr for key, cidr in planned.items() if public or not key.startswith("public-")}
 

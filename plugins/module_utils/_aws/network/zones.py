@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, ClusterError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 
 NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed")
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import described_reservation, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
@@ -20,7 +21,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import activities
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Alternative, Request
 
 SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import IMAGE_TAG, ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
     capacity,
     definition,
@@ -22,7 +23,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.settings import node_settings
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Component, Request
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:

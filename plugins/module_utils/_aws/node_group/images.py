@@ -16,9 +16,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     error_code,
     is_missing,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import Image
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
 DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, groups, images, instance_types
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
     FILE_SYSTEM_TLS_TAG,
@@ -17,7 +18,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     tls_tag,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Alternative, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import component as file_system
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import component as lustre
 

@@ -26,6 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     fail,
     worth_another_look,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import INSTANCE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import addresses, leftovers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import definition as network_definition
@@ -57,7 +58,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
     printable,
     references,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Alternative, Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition as file_system_definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.component import EFS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition as lustre_definition

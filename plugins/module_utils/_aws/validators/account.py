@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK as NETWORK_UNIT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
@@ -21,7 +22,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import group_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
 
 try:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 
 
 class Level(Enum):

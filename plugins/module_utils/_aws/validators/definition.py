@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.resources import NAME as INSTANCE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SSH_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules

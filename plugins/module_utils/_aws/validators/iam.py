@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.resources import NAME as INSTANCE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import addresses, adopted, endpoint_services
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import own_subnets
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import (
@@ -25,7 +26,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, ClusterError, error_code, is_missing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, offering, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, volumes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
@@ -16,7 +17,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.placement import STRATEGY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
 
 

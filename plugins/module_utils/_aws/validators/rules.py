@@ -89,11 +89,6 @@ def ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True
             yield f"ssh_cidrs: {', '.join(map(str, public))} opens SSH to more than a /{widest.prefixlen} of the internet. {advice}"
 
 
-def normal_cidr(cidr: str) -> str:
-    """The range as AWS writes it, for example 203.0.113.7/32 for a single address."""
-    return str(ipaddress.ip_network(cidr))
-
-
 def nodes(options: Mapping[str, Any]) -> Iterator[str]:
     """The options that a group of nodes cannot do without."""
     for name, example in (("instance_type", "p4d.24xlarge"), ("key_name", "my-key")):

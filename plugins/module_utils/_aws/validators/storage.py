@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import LUSTRE as LUSTRE_PORTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NFS, NODES_GROUP, STORAGE_GROUP, VPC
@@ -19,7 +20,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import FILE_SYSTEM_TAG, LUSTRE_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import component as file_systems
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import POLICY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM

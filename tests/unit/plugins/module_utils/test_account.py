@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.account import (
     Quota,
     VpcQuota,

@@ -8,7 +8,13 @@ from __future__ import annotations
 import ipaddress
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.addresses import AddressPlanError, network, room, subnets
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.addresses import (
+    AddressPlanError,
+    network,
+    normal_cidr,
+    room,
+    subnets,
+)
 
 
 def test_default_range_is_cut_into_eight():
@@ -59,3 +65,7 @@ def test_ranges_that_are_refused(cidr, message):
 @pytest.mark.parametrize(("mask", "zones", "expected"), [(16, 1, 8187), (26, 1, 11), (26, 2, 22), (24, 1, 27), (27, 1, 11)])
 def test_room_for_hosts_leaves_out_what_aws_keeps(mask, zones, expected):
     assert room(mask, zones) == expected
+
+
+def test_addresses_are_written_as_aws_does():
+    assert normal_cidr("203.0.113.7") == "203.0.113.7/32"

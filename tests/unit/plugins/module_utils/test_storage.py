@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import botocore.session
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import resources as network_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import resources as file_system_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import resources as lustre_resources

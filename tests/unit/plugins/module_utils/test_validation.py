@@ -54,10 +54,6 @@ def test_ssh_cidrs(cidrs, anywhere, message):
     assert not message or message in findings[0]
 
 
-def test_addresses_are_written_as_aws_does():
-    assert rules.normal_cidr("203.0.113.7") == "203.0.113.7/32"
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
@@ -16,7 +17,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.users import others, refuse_in_use, users

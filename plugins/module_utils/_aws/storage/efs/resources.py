@@ -23,11 +23,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_dict,
     tag_list,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import FILE_SYSTEM_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import (
     ACCESS_POINT_KIND,
     FILE_SYSTEM,

@@ -22,10 +22,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_dict,
     tag_list,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.common import DEFAULT_WAIT_TIMEOUT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import same_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import FORMER, LUSTRE, data_repository
