@@ -138,11 +138,9 @@ nodes:
 """
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    ERRORS,
     AnsibleAWSModule,
     AwsClient,
-    BotoCoreError,
-    ClientError,
-    ClusterError,
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
@@ -162,7 +160,7 @@ def main() -> None:
             for item in sorted(provisioning.read_all(Request(cloud, {})), key=lambda item: item.address)
         ]
         live = [node.as_dict() for node in nodes(cloud.cluster, live_instances(cloud, "running"))]
-    except (ClusterError, MembershipError, BotoCoreError, ClientError) as error:
+    except (*ERRORS, MembershipError) as error:
         fail(module, error)
     module.exit_json(changed=False, resources=resources, nodes=live)
 

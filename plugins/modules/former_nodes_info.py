@@ -69,11 +69,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    ERRORS,
     AnsibleAWSModule,
     AwsClient,
-    BotoCoreError,
-    ClientError,
-    ClusterError,
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
@@ -104,7 +102,7 @@ def main() -> None:
             # After the activities, so that no launch among them is missed here
             running = running_instances(cloud)
             former = set().union(*(former_instances(each, since, running) for each in found))
-    except (ClusterError, BotoCoreError, ClientError) as error:
+    except ERRORS as error:
         fail(module, error)
     module.exit_json(changed=False, instance_ids=sorted(former - set(module.params["instance_ids"])))
 

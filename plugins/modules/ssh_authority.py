@@ -93,11 +93,9 @@ private_key:
 
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    ERRORS,
     AnsibleAWSModule,
     AwsClient,
-    BotoCoreError,
-    ClientError,
-    ClusterError,
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.authority import ensure_absent, ensure_present
@@ -119,7 +117,7 @@ def main() -> None:
         cloud = AwsClient(module, module.params["cluster"])
         ensure = ensure_present if module.params["state"] == "present" else ensure_absent
         ensure(module, cloud)
-    except (ClusterError, BotoCoreError, ClientError) as error:
+    except ERRORS as error:
         fail(module, error)
 
 

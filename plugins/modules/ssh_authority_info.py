@@ -53,11 +53,9 @@ exists:
 """
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    ERRORS,
     AnsibleAWSModule,
     AwsClient,
-    BotoCoreError,
-    ClientError,
-    ClusterError,
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.existing import exists
@@ -67,7 +65,7 @@ def main() -> None:
     module = AnsibleAWSModule(argument_spec={"cluster": {"type": "str", "required": True}}, supports_check_mode=True)
     try:
         found = exists(AwsClient(module, module.params["cluster"]))
-    except (ClusterError, BotoCoreError, ClientError) as error:
+    except ERRORS as error:
         fail(module, error)
     module.exit_json(changed=False, exists=found)
 

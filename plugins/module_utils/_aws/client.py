@@ -98,6 +98,10 @@ class ClusterError(Exception):
     """Something that the user can put right, said in one sentence."""
 
 
+# Errors that end a module with a message.
+ERRORS = (ClusterError, BotoCoreError, ClientError)
+
+
 class WaitTimeout(ClusterError):
     """A resource did not get ready in time."""
 

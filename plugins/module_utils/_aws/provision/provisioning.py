@@ -15,10 +15,9 @@ from functools import partial
 from typing import Any, NoReturn
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    ERRORS,
     AnsibleAWSModule,
     AwsClient,
-    BotoCoreError,
-    ClientError,
     ClusterError,
     Interrupted,
     WaitTimeout,
@@ -98,7 +97,7 @@ def run(argument_spec: Mapping[str, Any], components: Sequence[Component], *, on
             provisioning.run()
     except Interrupted:
         provisioning.fail_interrupted()
-    except (ClusterError, ForbiddenChange, addresses.AddressPlanError, BotoCoreError, ClientError) as error:
+    except (*ERRORS, ForbiddenChange, addresses.AddressPlanError) as error:
         fail(module, error)
 
 
