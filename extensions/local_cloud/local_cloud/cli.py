@@ -15,13 +15,13 @@ from .manager import FOREIGN_VARIABLES, CloudError, CloudManager
 from .status import table
 
 WITHOUT_USER_NAMESPACE = (
-    "local-cloud: hosts run without a user namespace: root of a host is root of this machine. Run nothing there that you would not run "
-    "here as root. A cloud with hosts from before keeps them so: destroy it and start again where this machine allows user namespaces."
+    "local-cloud: Hosts run without a user namespace: root of a host is root of this machine. Run nothing there that you would not run "
+    "here as root. To use user namespaces on a machine that allows them, destroy the cloud and start it again."
 )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns its exit status."""
+    """Run the command and return its exit status."""
     options = _parser().parse_args(arguments)
     cloud = CloudManager(options.home, progress=lambda step: print(f"local-cloud: {step}", flush=True))
     try:
@@ -35,25 +35,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 def start(cloud: CloudManager, options: argparse.Namespace) -> int:
     started = cloud.start(options.name, options.port, options.hosts, options.environments)
-    print(f"local-cloud: {'running' if started else 'runs already'} at {cloud.endpoint}")
+    print(f"local-cloud: {'running' if started else 'already running'} at {cloud.endpoint}")
     if cloud.setup.hosts and not cloud.setup.user_namespace:
         print(WITHOUT_USER_NAMESPACE)
     return 0
 
 
 def stop(cloud: CloudManager, _options: argparse.Namespace) -> int:
-    print("local-cloud: stopped, hosts and data stay" if cloud.stop() else "local-cloud: not running")
+    print("local-cloud: stopped; hosts and data are kept" if cloud.stop() else "local-cloud: not running")
     return 0
 
 
 def destroy(cloud: CloudManager, _options: argparse.Namespace) -> int:
     cloud.destroy()
-    print(f"local-cloud: nothing is left of the cloud in {cloud.home.folder}")
+    print(f"local-cloud: destroyed the cloud in {cloud.home.folder}")
     return 0
 
 
 def status(cloud: CloudManager, _options: argparse.Namespace) -> int:
-    """Exit status 3, as systemctl's, when it does not run."""
+    """Show the status. Exits with 3 if the cloud does not run, as systemctl does."""
     if not cloud.is_running:
         print("local-cloud: not running")
         return 3
@@ -64,7 +64,7 @@ def status(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 def env(cloud: CloudManager, _options: argparse.Namespace) -> int:
     if not cloud.setup.port:
-        raise CloudError("never started, so it has no address yet")
+        raise CloudError("The cloud has no address yet. Run `local-cloud start`.")
     print(f"unset {' '.join(FOREIGN_VARIABLES)}")
     for name, value in cloud.environment.items():
         print(f"export {name}={shlex.quote(value)}")
@@ -81,9 +81,9 @@ def image(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 
 def operator(cloud: CloudManager, options: argparse.Namespace) -> int:
-    """Print shell exports as `env` does, with the access key of a user who has the policies in files."""
+    """Create an IAM user with the policies in files, and print shell exports of its access key."""
     if not cloud.is_running:
-        raise CloudError("not running")
+        raise CloudError("The cloud is not running. Run `local-cloud start`.")
     keys = cloud.operator(options.name, [path.read_text() for path in options.policies])
     for name, value in keys.environment.items():
         print(f"export {name}={shlex.quote(value)}")
@@ -92,12 +92,12 @@ def operator(cloud: CloudManager, options: argparse.Namespace) -> int:
 
 COMMANDS = {each.__name__: each for each in (start, stop, status, destroy, env, operator, image)}
 HELP = {
-    "start": "start the API, build what is missing",
-    "stop": "stop the API, keep hosts and data",
+    "start": "start the API, and build a missing image and environments",
+    "stop": "stop the API, and keep hosts and data",
     "status": "show instances, groups and file systems",
-    "destroy": "end everything and delete all data",
-    "env": "print shell exports that make AWS tools use it",
-    "operator": "make an IAM user with the policies in files, and print shell exports of its access key",
+    "destroy": "stop the API, and delete hosts and all data",
+    "env": "print shell exports that point AWS tools to the cloud",
+    "operator": "create an IAM user with the policies in files, and print shell exports of its access key",
     "image": "build the node image and the environments of frameworks",
 }
 
@@ -108,23 +108,25 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, text in HELP.items():
         command = commands.add_parser(name, help=text, description=text)
-        # Accepted behind the command too.
+        # Also accepted after the command.
         command.add_argument("--home", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if name == "start":
-            command.add_argument("--name", help="what containers and networks are called after")
-            command.add_argument("--port", type=_port, default=0, help="of the API (default: as last time, at first a free one)")
+            command.add_argument("--name", help="prefix of the names of containers and networks")
+            command.add_argument("--port", type=_port, default=0, help="port of the API (default: the previous one, at first a free one)")
             environments = {"action": "append", "default": [], "choices": environment_names(), "metavar": "NAME"}
-            command.add_argument("--environment", dest="environments", help="hosts have /opt/NAME too; again for more", **environments)
-            command.add_argument("--hosts", action=argparse.BooleanOptionalAction, help="instances are containers, or entries alone")
+            command.add_argument("--environment", dest="environments", help="also provide /opt/NAME on hosts (repeatable)", **environments)
+            command.add_argument(
+                "--hosts", action=argparse.BooleanOptionalAction, help="run instances as containers, or as entries in the API only"
+            )
         if name == "operator":
-            command.add_argument("name", help="of the user")
+            command.add_argument("name", help="name of the user")
             command.add_argument("policies", nargs="+", type=Path, metavar="FILE", help="an IAM policy")
     return parser
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number.")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Access keys, and the files that hold them."""
+"""Access keys and their files."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ def _secret() -> str:
 
 @dataclass(frozen=True)
 class Credentials:
-    """An access key, by default a new one that nobody can guess."""
+    """An access key, by default a new random one."""
 
     access_key_id: str = field(default_factory=lambda: "AKIA" + "".join(secrets.choice(KEY_LETTERS) for _ in range(16)))
     secret_access_key: str = field(default_factory=_secret, repr=False)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What AWS tools read."""
+        """Return the environment variables of AWS tools."""
         return {"AWS_ACCESS_KEY_ID": self.access_key_id, "AWS_SECRET_ACCESS_KEY": self.secret_access_key}
 
     def write(self, path: Path) -> None:
-        """Write them for the file's owner alone. Raises FileExistsError: what others wrote is not changed."""
+        """Write a file that only its owner can read. Raises `FileExistsError`."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump(asdict(self), file)
 
     @classmethod
     def read(cls, path: Path) -> Credentials | None:
-        """What `write` wrote; None when there is nothing."""
+        """Return the credentials of a file that `write` wrote, None without a file."""
         try:
             return cls(**json.loads(path.read_text()))
         except FileNotFoundError:

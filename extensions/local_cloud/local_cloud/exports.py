@@ -1,4 +1,4 @@
-"""Tells the hosts which file systems hosts can mount, as EFS and FSx of the API change."""
+"""Exports EFS and FSx file systems to hosts while the API serves them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ INTERVAL = 0.2
 
 
 class Exports:
-    """A thread that makes available mount targets mountable, and deletes what was on file systems that were deleted."""
+    """A thread that exports file systems with available mount targets, and deletes the data of deleted file systems."""
 
     def __init__(self, hosts: HostInterface) -> None:
         self._hosts = hosts
-        # What this process has seen: a file system that it never saw in the account is left alone, whatever became of the state.
+        # The file systems that this process has exported. It never deletes the data of others, even if the state was lost.
         self._served: dict[str, tuple[frozenset[str], dict[str, Any]]] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="exports", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Leave everything as it is."""
+        """Stop the thread. Exports stay as they are."""
         self._closing.set()
         self._thread.join()
 
     def update(self) -> None:
-        """Carry over what has changed since the last time."""
+        """Export new and changed file systems, and delete the data of deleted ones."""
         with CLOUD.lock:
             access = client_accesses()
             served = {identifier: (servers, access.get(identifier, OPEN)) for identifier, servers in served_file_systems().items()}
@@ -50,13 +50,13 @@ class Exports:
             try:
                 self.update()
             except Exception:
-                LOG.exception("file systems could not be brought in line")
+                LOG.exception("File systems could not be exported")
 
 
 def served_file_systems() -> dict[str, frozenset[str]]:
-    """Every file system by id, with what hosts can mount it by, as long as they can.
+    """Return the servers of every file system by id, none while it cannot be mounted.
 
-    For EFS these are the DNS names and addresses of its available mount targets, for Lustre it is `DNS name@tcp:mount name`.
+    Servers of EFS are the DNS names and addresses of available mount targets. The server of Lustre is `DNS name@tcp:mount name`.
     """
     efs = {
         file_system.file_system_id: frozenset(_servers(file_system.file_system_id, backend, region))
@@ -73,7 +73,7 @@ def served_file_systems() -> dict[str, frozenset[str]]:
 
 
 def client_accesses() -> dict[str, dict[str, Any]]:
-    """What clients of each EFS file system may do."""
+    """Return what clients of each EFS file system may do."""
     return {
         file_system.file_system_id: client_access(backend, file_system)
         for _region, backend in _backends(efs_backends)

@@ -1,4 +1,4 @@
-"""The folder of one cloud: what is where, what is remembered, and the names derived from it."""
+"""The home folder of a cloud: its files, its set-up, and the names derived from its path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REGION = "us-east-1"
 
 
 def default_home() -> Path:
-    """Where the cloud lives when nobody says where."""
+    """Return the default home folder."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     return Path(os.environ.get("LOCAL_CLOUD_HOME") or state / "deeplearning-local-cloud")
 
@@ -30,21 +30,21 @@ DEFAULT_ENVIRONMENT = "pytorch"
 
 @dataclass(frozen=True)
 class Setup:
-    """How a cloud was started, so that it starts the same way again."""
+    """The options of the last start, which the next start uses."""
 
     name: str = "local-cloud"
     port: int = 0
-    """Of the API on 127.0.0.1; 0 before the first start."""
+    """Port of the API on 127.0.0.1, 0 before the first start."""
     hosts: bool = True
     image: str = ""
     environments: dict[str, str] = field(default_factory=lambda: {DEFAULT_ENVIRONMENT: ""})
-    """By name, the folder that hosts see as /opt/<name>; empty before it is built."""
+    """Folders that hosts see as /opt/<name>, by name. A path is empty before the environment is built."""
     user_namespace: bool = False
-    """Whether root of a host is an ordinary user of this machine."""
+    """Whether hosts run in a user namespace, in which root is an ordinary user of this machine."""
 
 
 class Home:
-    """Paths and names of one cloud. Two clouds with different folders share neither containers nor networks nor addresses."""
+    """Paths and names of one cloud. Clouds with different home folders share no containers, networks, or addresses."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.expanduser().resolve()
@@ -57,24 +57,24 @@ class Home:
         self.key_file = self.folder / "id_ed25519"
         self.administrator_file = self.folder / "administrator.json"
         self.operators = self.folder / "operators"
-        """Access keys of users that `operator` made."""
+        """Access keys of IAM users that `operator` created."""
         self.ssh = self.folder / "ssh"
-        """For what inventories of this cloud keep about its hosts."""
+        """SSH files that inventories of this cloud keep."""
         self.hosts = self.folder / "hosts"
         self.file_systems = self.folder / "file-systems"
         self._digest = hashlib.sha256(str(self.folder).encode()).digest()
 
     def cloud_name(self, setup: Setup) -> str:
-        """What containers and networks of this cloud are labelled with."""
+        """Return the label of the cloud's containers and networks."""
         return f"{setup.name}-{self._digest.hex()[:8]}"
 
     @property
     def public_prefix(self) -> str:
-        """Public addresses of this cloud's instances: one of 1024 parts of 127.64.0.0/10, 4096 addresses each."""
+        """Return the range of public addresses: one of 1024 parts of 127.64.0.0/10 with 4096 addresses each."""
         return f"127.{64 + self._digest[0] % 64}.{self._digest[1] & 0xF0}.0/20"
 
     def read_setup(self) -> Setup:
-        """The remembered set-up, or the default one. Raises ForeignFile."""
+        """Return the set-up of the last start, or the default one. Raises `ForeignFile`."""
         if self.folder.exists():
             check_owner(self.folder.stat(), self.folder)
         try:
@@ -83,12 +83,12 @@ class Home:
             return Setup()
 
     def prepare(self) -> None:
-        """Make the folder, for its owner alone, and close up one of before. Raises ForeignFile."""
+        """Create the folder, and restrict it and its files to their owner. Raises `ForeignFile`."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_owner(self.folder.stat(), self.folder)
         self.folder.chmod(0o700)
-        secrets_of_it = (self.administrator_file, self.token_file)
-        for file in (*secrets_of_it, self.setup_file, self.state_file, self.log_file, self.lock_file, self.containers_conf):
+        secret_files = (self.administrator_file, self.token_file)
+        for file in (*secret_files, self.setup_file, self.state_file, self.log_file, self.lock_file, self.containers_conf):
             if file.exists():
                 check_owner(file.stat(), file)
                 file.chmod(0o600)
@@ -103,14 +103,14 @@ class Home:
 
     @property
     def administrator(self) -> Credentials:
-        """The access key of who may do everything in this cloud, made when it is asked for the first time."""
+        """Return the access key of the administrator, which is created on first use."""
         known = Credentials.read(self.administrator_file)
         if known is None:
             Credentials().write(self.administrator_file)
         return known or self.administrator
 
     def control_token(self) -> str:
-        """What the control API of this cloud asks for, made on first use."""
+        """Return the token of the control API, which is created on first use."""
         try:
             with open_private(self.token_file, "x") as file:
                 file.write(secrets.token_urlsafe(40) + "\n")
@@ -119,7 +119,7 @@ class Home:
         return self.token_file.read_text().strip()
 
     def server_pid(self) -> int | None:
-        """Process id of the server, None when none runs."""
+        """Return the process id of the server, None if it does not run."""
         try:
             with self.lock_file.open() as lock:
                 try:
@@ -132,7 +132,7 @@ class Home:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Be the one server of this cloud. Raises BlockingIOError when there is another one."""
+        """Hold the lock of the server. Raises `BlockingIOError` if another server runs."""
         with open_private(self.lock_file, "a+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock.truncate(0)
@@ -141,7 +141,7 @@ class Home:
             yield
 
     def environment(self, setup: Setup) -> dict[str, str]:
-        """What makes AWS tools talk to this cloud."""
+        """Return the environment variables that point AWS tools to this cloud."""
         bypass = [*filter(None, os.environ.get("NO_PROXY", os.environ.get("no_proxy", "")).split(",")), "127.0.0.1"]
         return {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{setup.port}",
@@ -154,12 +154,12 @@ class Home:
         }
 
     def delete(self) -> None:
-        """Delete what belongs to the cloud, and the folder when nothing else is in it."""
+        """Delete the files of the cloud, and the folder if it is empty."""
         for folder in (self.hosts, self.file_systems, self.ssh, self.operators):
             remove_as_root(folder)
         keys = (self.key_file, self.key_file.with_suffix(".pub"))
-        secrets_of_it = (*keys, self.administrator_file, self.token_file)
-        for file in (*secrets_of_it, self.setup_file, self.state_file, self.log_file, self.lock_file, self.containers_conf):
+        secret_files = (*keys, self.administrator_file, self.token_file)
+        for file in (*secret_files, self.setup_file, self.state_file, self.log_file, self.lock_file, self.containers_conf):
             file.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()

@@ -1,4 +1,4 @@
-"""What the AWS half asks of whatever turns an instance into a host, and the runtime without hosts."""
+"""The interface between the AWS API and the hosts of instances, and its implementation without hosts."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any, Protocol
 
 CLIENT = ["ClientMount", "ClientWrite", "ClientRootAccess"]
 OPEN: dict[str, Any] = {"plain": CLIENT, "tls": CLIENT, "access_points": {}}
-"""What clients may do where no policy says otherwise: see aws/file_system_access.py."""
+"""The allowed actions of clients without a file system policy: see aws/efs/file_system_policies.py."""
 
 
 @dataclass(frozen=True)
 class HostSpec:
-    """Everything an instance needs to become a host."""
+    """The properties of an instance that its host needs."""
 
     instance_id: str
     network: str
-    """VPC id: hosts with the same one reach each other."""
+    """VPC id. Hosts of one VPC reach each other."""
     network_cidr: str
     private_ip: str
     public_ip: str | None
-    """A loopback address (127.x.y.z) that leads to the host's ssh port, or None."""
+    """A loopback address (127.x.y.z) that forwards to the host's SSH port, or None."""
     hostname: str
     user_data: bytes
     public_keys: tuple[str, ...]
-    """OpenSSH public key lines for the image's default user."""
+    """OpenSSH public keys of the image's default user."""
     image_id: str
     instance_type: str
     zone: str
@@ -35,41 +35,41 @@ class HostSpec:
 
 
 class HostInterface(Protocol):
-    """Turns instances into hosts. Methods are called from several threads, never under the lock of the AWS half."""
+    """Starts and stops the hosts of instances. Several threads call it, never under the lock of the AWS API."""
 
     def start(self, spec: HostSpec) -> None:
-        """Create the host, or start the one that exists. Raises RuntimeError(text) when it cannot be had."""
+        """Create the host, or start the existing one. Raises `RuntimeError`."""
 
     def is_booted(self, instance_id: str) -> bool:
-        """Whether sshd answers."""
+        """Return whether sshd answers."""
 
     def is_alive(self, instance_id: str) -> bool:
-        """Whether the host exists and runs."""
+        """Return whether the host exists and runs."""
 
     def stop(self, instance_id: str) -> None:
-        """Stop the host and keep its disk. Nothing happens when it is gone."""
+        """Stop the host and keep its disk. An unknown host is ignored."""
 
     def remove(self, instance_id: str) -> None:
-        """Remove the host and its disk. Nothing happens when it is gone."""
+        """Remove the host and its disk. An unknown host is ignored."""
 
     def console_output(self, instance_id: str) -> str:
-        """What the host wrote to its console, '' when it is gone."""
+        """Return the console output of the host, '' for an unknown host."""
 
     def socket(self, instance_id: str) -> Path | None:
-        """Where the instance's host looks for AWS: a Unix socket that whoever serves AWS makes. None while there is no host."""
+        """Return the path of the host's Unix socket, which the server of the AWS API creates, None without a host."""
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
-        """Let hosts mount the file system (made on first use) from exactly these DNS names and addresses of its available mount targets.
+        """Let hosts mount the file system from these servers only. It is created on first use.
 
-        `access` is what they may do there.
+        `access` has the allowed actions of clients, as `file_system_policies.client_access` returns them.
         """
 
     def delete_file_system(self, file_system_id: str) -> None:
-        """Delete the file system with all that is on it. Nothing happens when it is gone."""
+        """Delete the file system and its data. An unknown file system is ignored."""
 
 
 class NoHosts:
-    """A runtime whose hosts boot at once and are nothing but a name: for benchmarks and tests of the API alone."""
+    """Hosts that exist by name only and boot at once, for benchmarks and for tests of the API."""
 
     def __init__(self) -> None:
         self._running: set[str] = set()
@@ -99,7 +99,7 @@ class NoHosts:
         return None
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
-        """Without hosts nobody mounts it."""
+        """Do nothing: without hosts, nothing mounts it."""
 
     def delete_file_system(self, file_system_id: str) -> None:
-        """Without hosts nothing is on it."""
+        """Do nothing: without hosts, it has no data."""

@@ -1,4 +1,4 @@
-"""Leads hosts to AWS: each has a socket of its own, by which the metadata service and the API know whose host it is."""
+"""Unix sockets by which hosts reach the metadata service and the AWS API. Each host has its own, which identifies it."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ API_ADDRESS = "127.0.0.2"
 
 
 class HostSockets:
-    """A thread that opens the sockets of hosts as they come, and closes them as they go."""
+    """A thread that opens and closes sockets as hosts start and end."""
 
     def __init__(self, hosts: HostInterface, api: Application) -> None:
         self._hosts = hosts
         self._api = api
         self._open: dict[str, HostSocket] = {}
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sockets", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="host-sockets", daemon=True)
         self._thread.start()
 
     @property
     def open(self) -> frozenset[str]:
-        """The instances that reach AWS now."""
+        """Return the ids of instances whose sockets are open."""
         return frozenset(self._open)
 
     def close(self) -> None:
-        """Close all."""
+        """Close all sockets."""
         self._closing.set()
         self._thread.join()
-        for socket_server in self._open.values():
-            socket_server.close()
+        for server in self._open.values():
+            server.close()
 
     def update(self) -> None:
-        """Open and close what has to be since the last time."""
+        """Open sockets of new hosts, and close those of hosts that are gone."""
         with CLOUD.lock:
             live = {each.id for each in instances() if each.state in ("pending", "running")}
         for instance_id in self._open.keys() - live:
@@ -64,7 +64,7 @@ class HostSockets:
             try:
                 self.update()
             except Exception:
-                LOG.exception("the sockets of hosts could not be brought in line")
+                LOG.exception("Sockets of hosts could not be updated")
 
 
 class HostSocket:
@@ -76,7 +76,7 @@ class HostSocket:
             self._server: BaseWSGIServer = make_server(
                 f"unix://{path}", 0, application, threaded=True, request_handler=MotoRequestHandler, fd=listening.fileno()
             )
-        self._thread = threading.Thread(target=self._server.serve_forever, name=f"socket_server {instance_id}", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, name=f"socket {instance_id}", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class HostSocket:
 
 
 def host_application(metadata: Application, api: Application) -> Application:
-    """What a host reaches through its socket: its metadata service and the API, without what controls the cloud."""
+    """Return the application behind a host's socket: its metadata service, and the AWS API without the control API."""
 
     def application(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ.get("HTTP_HOST", "").partition(":")[0] == METADATA_ADDRESS:
@@ -99,7 +99,7 @@ def host_application(metadata: Application, api: Application) -> Application:
 
 
 def _listen(path: Path) -> socket.socket:
-    """A listening socket at a path of any length: the kernel takes short ones only."""
+    """Return a listening socket at a path of any length. The kernel accepts short paths only."""
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -107,7 +107,7 @@ def _listen(path: Path) -> socket.socket:
         listening.bind(f"/proc/self/fd/{folder}/{path.name}")
     finally:
         os.close(folder)
-    # Root of a host is another user of this machine. Nobody but the cloud's own user gets as far as the folder.
+    # Root of a host is another user of this machine. The mode of the cloud's home folder keeps other users out.
     os.chmod(path, 0o666)
     listening.listen(128)
     return listening

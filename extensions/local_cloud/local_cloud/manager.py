@@ -1,4 +1,4 @@
-"""Starts, stops and destroys the cloud of a folder."""
+"""Starts, stops, and destroys the cloud of a home folder."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ KEY_NAME = "local-cloud"
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 60.0
 Progress = Callable[[str], None]
-# Found in a user's shell, they would lead AWS tools elsewhere.
+# These variables of a user's shell would point AWS tools elsewhere.
 FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE")
 
 
 class CloudManager:
-    """The cloud of a folder, running or not."""
+    """The cloud of a home folder, running or not."""
 
     def __init__(self, folder: Path, progress: Progress = print) -> None:
         self.home = Home(folder)
@@ -43,7 +43,7 @@ class CloudManager:
 
     @property
     def setup(self) -> Setup:
-        """How it was started last."""
+        """Return the options of the last start."""
         return self.home.read_setup()
 
     @property
@@ -52,11 +52,11 @@ class CloudManager:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables that make AWS tools talk to this cloud."""
+        """Return the environment variables that point AWS tools to this cloud."""
         return self.home.environment(self.setup)
 
     def client(self, service: str, region: str = REGION) -> Any:
-        """A boto3 client of the administrator."""
+        """Return a boto3 client of the administrator."""
         keys = self.home.administrator
         return boto3.Session(keys.access_key_id, keys.secret_access_key, region_name=region).client(service, endpoint_url=self.endpoint)
 
@@ -65,10 +65,10 @@ class CloudManager:
         return self.home.server_pid() is not None
 
     def start(self, name: str | None = None, port: int = 0, hosts: bool | None = None, environments: Collection[str] = ()) -> bool:
-        """Start the server, building what is missing; what is not given is as last time. False when it ran already.
+        """Start the server, and build a missing image and environments. Return False if it was already running.
 
-        Hosts have `environments` beside those of earlier starts, once the server has started with them.
-        Raises CloudError, PodmanError, or ValueError for an unknown environment.
+        Options that are not given are those of the last start. `environments` are added to those of earlier starts.
+        Raises `CloudError`, `PodmanError`, or `ValueError` for an unknown environment.
         """
         self.home.prepare()
         missing = set(environments) - set(self.setup.environments)
@@ -88,7 +88,7 @@ class CloudManager:
         return True
 
     def prepare_image(self, setup: Setup) -> Setup:
-        """The set-up with image and environments that hosts will be made of, built when missing."""
+        """Return the set-up with image and environments of hosts, which are built if missing."""
         self.home.prepare()
         podman = Podman(self.home.containers_conf)
         podman.write_configuration()
@@ -96,16 +96,16 @@ class CloudManager:
         possible = podman.configure(image, *user_namespace.OPTIONS)
         folders = {name: str(environment(podman, image, name, self._progress)) for name in setup.environments}
         setup = replace(setup, image=image, environments=folders)
-        # Files of hosts belong to the users of one mode or of the other.
+        # Existing files of hosts belong to the users of one mode, which must not change.
         return replace(setup, user_namespace=possible and (setup.user_namespace or not self._has_hosts(setup)))
 
     def _has_hosts(self, setup: Setup) -> bool:
-        """Whether there are hosts or file systems."""
+        """Return whether the cloud has hosts or file systems."""
         containers, _networks = podman_hosts(self.home, setup).labelled()
         return bool(containers) or any(self.home.file_systems.glob("fs-*"))
 
     def stop(self) -> bool:
-        """Stop the server, which saves its state; hosts stay. False when none ran. Raises CloudError."""
+        """Stop the server, which saves its state. Hosts keep running. Return False if it was not running. Raises `CloudError`."""
         pid = self.home.server_pid()
         if pid is None:
             return False
@@ -113,14 +113,16 @@ class CloudManager:
         deadline = time.monotonic() + STOP_TIMEOUT
         while self.is_running:
             if time.monotonic() > deadline:
-                raise CloudError(f"the server (process {pid}) does not stop, see {self.home.log_file}")
+                raise CloudError(
+                    f"Timed out after {STOP_TIMEOUT:.0f} s waiting for the server (process {pid}) to stop. See {self.home.log_file}."
+                )
             time.sleep(0.05)
         if self._server:
             self._server.wait(STOP_TIMEOUT)
         return True
 
     def destroy(self) -> None:
-        """Stop the server and remove hosts, networks, file systems and everything remembered."""
+        """Stop the server, and remove hosts, networks, file systems, and state."""
         self.stop()
         setup = self.setup
         if setup.image:
@@ -128,7 +130,7 @@ class CloudManager:
         self.home.delete()
 
     def operator(self, name: str, policies: Sequence[str]) -> Credentials:
-        """Return the access key of an IAM user who has these policies and nothing else. The user is made when there is none."""
+        """Return the access key of an IAM user with exactly these policies. A missing user is created."""
         iam = self.client("iam")
         known = [user["UserName"] for user in iam.list_users()["Users"]]
         if name not in known:
@@ -154,7 +156,7 @@ class CloudManager:
             iam.attach_user_policy(UserName=name, PolicyArn=arn)
 
     def _import_key_pair(self) -> None:
-        """See to it that the account has a key pair whose private half the user has."""
+        """Create an SSH key in the home folder, and import it as the account's key pair."""
         if not self.home.key_file.exists():
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", KEY_NAME, "-f", str(self.home.key_file)], check=True)
         ec2 = self.client("ec2")
@@ -179,26 +181,26 @@ class CloudManager:
         while not (self.is_running and _answers(self.endpoint)):
             if server and server.poll() is not None:
                 last = self.home.log_file.read_text(errors="replace").strip().splitlines()[-1:]
-                raise CloudError(f"the server ended at once: {''.join(last)} (all of it in {self.home.log_file})")
+                raise CloudError(f"The server failed to start: {''.join(last)}. See {self.home.log_file}.")
             if time.monotonic() > deadline:
-                raise CloudError(f"the server does not answer after {START_TIMEOUT:.0f} s, see {self.home.log_file}")
+                raise CloudError(f"Timed out after {START_TIMEOUT:.0f} s waiting for the server to answer. See {self.home.log_file}.")
             time.sleep(0.05)
 
 
 def host_interface(home: Home, setup: Setup) -> HostInterface:
-    """What turns instances into hosts in this cloud."""
+    """Return the implementation of hosts that the set-up selects."""
     return podman_hosts(home, setup) if setup.hosts else NoHosts()
 
 
 def podman_hosts(home: Home, setup: Setup) -> PodmanHosts:
-    """The cloud's hosts."""
+    """Return the podman hosts of the cloud."""
     environments = {name: Path(folder) for name, folder in setup.environments.items()}
     name, folders = home.cloud_name(setup), (home.hosts, home.file_systems)
     return PodmanHosts(Podman(home.containers_conf), name, setup.image, *folders, environments, setup.user_namespace)
 
 
 def _answers(endpoint: str) -> bool:
-    """Whether anything speaks HTTP there."""
+    """Return whether an HTTP server answers."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         opener.open(f"{endpoint}/_local_cloud/", timeout=5).close()

@@ -1,4 +1,4 @@
-"""Files that are for their owner alone."""
+"""Files that only their owner can read."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import IO, Any
 
 
 class CloudError(RuntimeError):
-    """The cloud cannot do that; the text says why."""
+    """The cloud cannot do what was requested."""
 
 
 class ForeignFile(CloudError):
-    """Something in the place of ours belongs to somebody else."""
+    """A file or folder of the cloud belongs to another user."""
 
 
 def open_private(path: Path, mode: str = "w") -> IO[Any]:
-    """Open a file, made so that only its owner can read it, from its first moment on."""
+    """Open a file. A new file is created so that only its owner can read it."""
     return open(path, mode, opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def check_owner(found: os.stat_result, path: Path) -> None:
-    """Refuse what another user has made. Raises ForeignFile."""
+    """Raise `ForeignFile` for a file of another user."""
     if found.st_uid != os.geteuid():
         theirs, ours = _user(found.st_uid), _user(os.geteuid())
         raise ForeignFile(f"{path} belongs to {theirs}, not to {ours}. Remove it, or choose another folder with --home.")

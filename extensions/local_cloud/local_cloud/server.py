@@ -1,4 +1,4 @@
-"""The process behind a running cloud: `python -m local_cloud.server HOME`, started by `local-cloud start`."""
+"""The server process of a cloud: `python -m local_cloud.server HOME`, which `local-cloud start` runs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .host_sockets import HostSockets
 from .manager import host_interface
 
 LOG = logging.getLogger(__name__)
-# After a call the state is saved this soon, and this often without one: instances change by themselves.
+# Seconds after a request until the state is saved, and between saves without requests, because instances change by themselves.
 SAVE_AFTER = 3.0
 SAVE_EVERY = 30.0
 
 
 class Saver:
-    """A WSGI application around the cloud that saves its state from time to time."""
+    """A WSGI application that wraps the cloud and saves its state after requests and at intervals."""
 
     def __init__(self, cloud: app.AwsApi, path: Path) -> None:
         self._cloud = cloud
@@ -42,7 +42,7 @@ class Saver:
             self._called.set()
 
     def close(self) -> None:
-        """Save once more, then never again."""
+        """Save a last time, and stop the thread."""
         self._closing.set()
         self._called.set()
         self._thread.join()
@@ -57,11 +57,11 @@ class Saver:
             try:
                 self._cloud.save(self._path)
             except Exception:
-                LOG.exception("the state could not be saved")
+                LOG.exception("The state could not be saved")
 
 
 def serve(home: Home) -> None:
-    """Serve the cloud of `home` until SIGTERM or SIGINT, then save its state. Hosts stay as they are."""
+    """Serve the cloud of `home` until SIGTERM or SIGINT, then save its state. Hosts keep running."""
     with home.serving():
         _serve(home)
 
@@ -79,17 +79,17 @@ def _serve(home: Home) -> None:
     exports, sockets = Exports(hosts), HostSockets(hosts, saver)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
-    LOG.info("serving on port %d", server.server_port)
+    LOG.info("Serving on port %d", server.server_port)
     server.serve_forever()
     sockets.close()
     exports.close()
     saver.close()
     cloud.close()
-    LOG.info("stopped")
+    LOG.info("Stopped")
 
 
 def main() -> None:
-    """Serve the folder that the command line names."""
+    """Serve the home folder that the command line names."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     serve(Home(Path(sys.argv[1])))
 

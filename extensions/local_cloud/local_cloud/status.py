@@ -1,4 +1,4 @@
-"""What a cloud holds, as text."""
+"""The status of a cloud as text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import boto3
 
 INSTANCES = ("name", "instance", "type", "state", "private address", "public address")
-GROUPS = ("group", "wanted", "in service")
+GROUPS = ("group", "desired", "in service")
 FILE_SYSTEMS = ("file system", "name", "state", "mount targets")
 
 
 def table(environment: dict[str, str]) -> str:
-    """Instances, groups and file systems of the region that the environment names."""
+    """Return tables of the instances, groups, and file systems in the environment's region."""
     session = boto3.Session(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"], region_name=environment["AWS_REGION"])
     clients = {name: session.client(name, endpoint_url=environment["AWS_ENDPOINT_URL"]) for name in ("ec2", "autoscaling", "efs")}
     parts = (
@@ -25,7 +25,7 @@ def table(environment: dict[str, str]) -> str:
 
 
 def columns(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows below titles, aligned; '-' for what is empty."""
+    """Return a table with aligned columns. '-' stands for an empty cell."""
     cells = [list(titles), *([cell or "-" for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in cells)

@@ -1,4 +1,4 @@
-"""For tests: a cloud of their own, or just a few hosts."""
+"""Clouds and hosts for tests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class BareHost:
-    """A booted host that no instance stands behind."""
+    """A booted host without an instance."""
 
     name: str
     private_ip: str
@@ -43,7 +43,7 @@ class BareHost:
     user: str = "ubuntu"
 
     def spec(self, user_data: bytes = b"") -> HostSpec:
-        """What the podman_hosts needs to boot it, in a network of its own /24."""
+        """Return the specification of the host, in a network with a /24 range of its own."""
         network = ipaddress.ip_network(f"{self.private_ip}/24", strict=False)
         return HostSpec(
             instance_id=self.name,
@@ -71,7 +71,7 @@ class BareHost:
 def bare_hosts(
     folder: Path, count: int = 1, user_data: bytes = b"", environments: Collection[str] = ()
 ) -> Iterator[tuple[PodmanHosts, list[BareHost]]]:
-    """Boot hosts without an AWS API; `folder` keeps their files and decides on their network, so use another one each time."""
+    """Boot hosts without an AWS API. `folder` has their files and determines their network: use a new one each time."""
     digest = hashlib.sha256(str(folder.resolve()).encode()).digest()
     key = folder / "id_ed25519"
     if not key.exists():
@@ -96,7 +96,7 @@ def bare_hosts(
 
 
 def bare_podman_hosts(folder: Path, environments: Collection[str] = ()) -> PodmanHosts:
-    """The podman_hosts of the bare hosts whose files are in `folder`."""
+    """Return the `PodmanHosts` of the bare hosts whose files are in `folder`."""
     podman = Podman(folder / "containers.conf")
     podman.write_configuration()
     image = node_image(podman)
@@ -107,7 +107,7 @@ def bare_podman_hosts(folder: Path, environments: Collection[str] = ()) -> Podma
 
 
 class Control:
-    """What a test sets and reads about a cloud: capacity, faults, delays, calls."""
+    """A client of the control API."""
 
     def __init__(self, endpoint: str, token: str) -> None:
         self._endpoint = endpoint
@@ -115,85 +115,85 @@ class Control:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     def set_capacity(self, limits: Limits) -> None:
-        """Limit live instances: {type: {zone: limit}} on demand, or {type: {zone: {"on-demand": limit, "spot": limit}}}.
+        """Limit live instances: `{type: {zone: limit}}` on demand, or `{type: {zone: {"on-demand": limit, "spot": limit}}}`.
 
-        None for any number. Instances in Capacity Reservations do not count.
+        None removes a limit. Instances in Capacity Reservations do not count.
         """
         self._ask("PUT", "capacity", limits)
 
     def set_spot_prices(self, prices: dict[str, float | None]) -> None:
-        """Dollars an hour by instance type; None for the usual price."""
+        """Set prices in dollars an hour by instance type, None for the default."""
         self._ask("PUT", "prices", prices)
 
     def set_quotas(self, values: dict[str, float | None]) -> None:
-        """Values by quota code, such as L-417A185B for vCPUs of P instances; None for plenty."""
+        """Set quotas by code, such as L-417A185B for vCPUs of P instances, None for the default, which is unlimited."""
         self._ask("PUT", "quotas", values)
 
     def fail_launches(self, counts: dict[str, int]) -> None:
-        """Let so many next instances of a type die while they are pending."""
+        """Let the next launches of a type fail while they are pending, by number."""
         self._ask("PUT", "failing", counts)
 
     def kill(self, instance: str) -> None:
-        """End an instance as if its hardware had failed."""
+        """Terminate an instance as if its hardware had failed."""
         self._ask("POST", "kill", {"instance": instance})
 
     def interrupt(self, instance: str) -> None:
-        """End a Spot Instance because its capacity is wanted back."""
+        """Interrupt a Spot Instance."""
         self._ask("POST", "interrupt", {"instance": instance})
 
     def suspend(self, group: str, process: str) -> None:
-        """Suspend a process of an auto scaling group as AWS does when its launches have failed for a day."""
+        """Suspend a process of an auto scaling group as AWS does after a day of failed launches."""
         self._ask("POST", "suspend", {"group": group, "process": process})
 
     def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:
-        """The id of a new Capacity Block. Options: start (0) and duration (a day), in seconds, and tags."""
+        """Create a Capacity Block and return its id. Options: `start` (0) and `duration` (a day) in seconds, and `tags`."""
         return str(self._ask("POST", "capacity_block", {"type": instance_type, "zone": zone, "count": count, **options})["id"])
 
     def set_faults(self, faults: list[dict[str, Any]]) -> None:
-        """Errors and latency that calls meet from now on; [] for none. See local_cloud.aws.requests.faults for their fields."""
+        """Replace all faults. [] removes them. `local_cloud.aws.requests.faults.Rule` has their fields."""
         self._ask("PUT", "faults", faults)
 
     def paused(self) -> list[dict[str, str]]:
-        """The calls that faults with `pause` hold now: service, action, stage."""
+        """Return the held calls: service, action, stage."""
         return list(self._ask("GET", "paused"))
 
     def wait_until_paused(self, count: int = 1, timeout: float = 60.0) -> list[dict[str, str]]:
-        """Wait until so many calls are held, and return them. Raises TimeoutError."""
+        """Wait until `count` calls are held, and return them. Raises `TimeoutError`."""
         wait_until(lambda: len(self.paused()) >= count, timeout)
         return self.paused()
 
     def resume(self, execute: bool = True) -> None:
-        """Let held calls go; those held before their execution are dropped unless `execute`, or when their client is gone."""
+        """Resume held calls. Those held before their execution are dropped without `execute`, or without their client."""
         self._ask("POST", "resume", {"execute": execute})
 
     def set_delays(self, **seconds: float) -> None:
-        """How long slow things take, by the names in local_cloud.aws.settings.Delays."""
+        """Set delays in seconds, by the names in `local_cloud.aws.settings.Delays`."""
         self._ask("PUT", "delays", seconds)
 
     def decisions(self) -> list[dict[str, Any]]:
-        """What policies said about the calls of users and roles so far: caller, call, action, resource, effect, statements."""
+        """Return the decisions about calls of users and roles so far: caller, call, action, resource, effect, statements."""
         return list(self._ask("GET", "decisions"))
 
     def forget_decisions(self) -> None:
         self._ask("DELETE", "decisions")
 
     def record_parameters(self) -> None:
-        """Record from now on which parameters requests carry, and which of them nothing reads."""
+        """Start to record the parameters of requests, and which of them nothing reads."""
         self._ask("PUT", "parameters")
 
     def parameters(self) -> dict[str, list[str]]:
-        """What was recorded: {"sent": ["ec2:CreateVpc CidrBlock", ...], "ignored": [...]}."""
+        """Return the recorded parameters: `{"sent": ["ec2:CreateVpc CidrBlock", ...], "ignored": [...]}`."""
         return dict(self._ask("GET", "parameters"))
 
     def calls(self) -> list[dict[str, Any]]:
-        """The API calls so far: service, region, action, read_only."""
+        """Return the API calls so far: service, region, action, read_only."""
         return list(self._ask("GET", "calls"))
 
     def forget_calls(self) -> None:
         self._ask("DELETE", "calls")
 
     def reset(self) -> None:
-        """Forget calls, faults, limits and changed delays. What is in the account stays."""
+        """Clear calls, faults, limits, prices, quotas, and changed delays. Resources stay."""
         self._ask("POST", "reset")
 
     def _ask(self, method: str, name: str, data: Any = None) -> Any:
@@ -207,7 +207,7 @@ class Control:
 
 
 class LocalCloud:
-    """A cloud for the length of a `with` block; nothing is left of it afterwards."""
+    """A cloud that a `with` block starts and destroys."""
 
     def __init__(self, home: Path, hosts: bool = True, environments: Collection[str] = ()) -> None:
         self.cloud = CloudManager(home)
@@ -223,12 +223,12 @@ class LocalCloud:
 
     @property
     def endpoint(self) -> str:
-        """URL of the API."""
+        """Return the URL of the API."""
         return self.cloud.endpoint
 
     @property
     def environment(self) -> dict[str, str]:
-        """This process's environment with what makes AWS tools use this cloud."""
+        """Return this process's environment variables with those that point AWS tools to this cloud."""
         return {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES} | self.cloud.environment
 
     @property
@@ -236,15 +236,15 @@ class LocalCloud:
         return Control(self.endpoint, self.cloud.home.control_token())
 
     def client(self, service: str, region: str = REGION) -> Any:
-        """A boto3 client of this cloud's administrator."""
+        """Return a boto3 client of the administrator."""
         return self.cloud.client(service, region)
 
     def operator(self, name: str, *policies: dict[str, Any]) -> dict[str, str]:
-        """This process's environment with what makes AWS tools use this cloud as a user who has these policies alone."""
+        """Return the environment variables of an IAM user with exactly these policies."""
         return self.environment | self.cloud.operator(name, [json.dumps(policy) for policy in policies]).environment
 
     def restart(self) -> None:
-        """Stop the server and start it again, as after a crash or an upgrade; hosts stay."""
+        """Restart the server. Hosts keep running."""
         self.cloud.stop()
         self.cloud.start()
 
@@ -260,7 +260,7 @@ def wait_until(condition: Callable[[], Result], timeout: float = 60.0, interval:
 
 
 def main(count: int) -> None:
-    """Boot this many bare hosts and keep them until interrupted."""
+    """Boot bare hosts, and remove them when interrupted."""
     with tempfile.TemporaryDirectory(prefix="bare-hosts-") as folder, bare_hosts(Path(folder), count) as (_runtime, hosts):
         for host in hosts:
             print(f"ssh -i {host.key_file} {host.user}@{host.private_ip}   # also {host.public_ip}", flush=True)

@@ -58,7 +58,7 @@ def test_columns_are_aligned() -> None:
 
 def test_env_before_the_first_start_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--home", str(tmp_path / "none"), "env"]) == 1
-    assert capsys.readouterr().err == "local-cloud: never started, so it has no address yet\n"
+    assert capsys.readouterr().err == "local-cloud: The cloud has no address yet. Run `local-cloud start`.\n"
     assert not (tmp_path / "none").exists()
 
 

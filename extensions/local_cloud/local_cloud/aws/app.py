@@ -1,4 +1,4 @@
-"""The AWS API as a WSGI application, together with what happens in it without a call."""
+"""The AWS API as a WSGI application, with the thread that runs delayed changes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 KEPT_CALLS = 100_000
 WITHOUT_LOCK = {"GetConsoleOutput"}
-"""Actions that wait for a host."""
+"""Actions that wait for a host, and so run without the cloud's lock."""
 
 
 class AwsApi:
-    """The WSGI application, and the thread that makes time pass in it."""
+    """The WSGI application, and the thread that polls hosts, runs delayed changes, and reconciles groups."""
 
     def __init__(self, hosts: HostInterface, settings: Settings) -> None:
         BackendDict.reset()
@@ -53,7 +53,7 @@ class AwsApi:
 
     @property
     def capacity(self) -> Capacity:
-        """The limits of instance types and zones."""
+        """Return the limits of instance types and zones."""
         return CLOUD.capacity
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -76,14 +76,14 @@ class AwsApi:
         return errors.with_clean_errors(self._answer(call), environ, start, call)
 
     def recorded_calls(self) -> list[dict[str, Any]]:
-        """The calls so far: service, region, action, read_only. Those that met a fault count too."""
+        """Return the API calls so far, including those with a fault: service, region, action, read_only."""
         return list(self._calls)
 
     def forget_calls(self) -> None:
         self._calls.clear()
 
     def restore(self) -> None:
-        """Forget recorded calls, faults, limits, prices, quotas and changed delays, and let held calls go. The account stays."""
+        """Clear recorded calls, faults, limits, prices, quotas, and changed delays, and resume held calls. Resources stay."""
         self.forget_calls()
         self.faults.set([])
         self.held_calls.resume()
@@ -95,20 +95,20 @@ class AwsApi:
             retry_all()
 
     def save(self, path: Path) -> None:
-        """Write everything to a file."""
+        """Save the state to a file."""
         persistence.save(path)
 
     def load(self, path: Path) -> None:
-        """Take everything from a file that `save` wrote, and carry on from there."""
+        """Replace the state by that of a file which `save` wrote, and continue from there."""
         persistence.load(path)
         self.reconcile()
 
     def reconcile(self) -> None:
-        """Bring hosts in line with instances: restart those that are down, finish what was under way."""
+        """Bring hosts in line with instances: start those that are down, and finish interrupted actions."""
         CLOUD.lifecycle.recover()
 
     def close(self) -> None:
-        """Let time stand still. Hosts stay."""
+        """Stop the thread and drop held calls. Hosts keep running."""
         self._closing.set()
         self.held_calls.resume(execute=False)
         CLOUD.wake.set()
@@ -116,7 +116,7 @@ class AwsApi:
         CLOUD.lifecycle.close()
 
     def _answer_with(self, fault: Rule, environ: dict[str, Any], start: Callable[..., Any], call: calls.Call) -> Iterable[bytes]:
-        """Answer a call that a fault applies_to."""
+        """Answer a call that a fault applies to."""
         time.sleep(fault.latency)
         if fault.pause == "before" and not self.held_calls.hold(call, fault.pause, environ):
             return errors.send(start, environ, call, "InternalError", "The request was lost before it was executed.", 500)
@@ -157,15 +157,15 @@ class AwsApi:
                     CLOUD.clock.run_due()
                     reconcile_all()
             except Exception:
-                LOG.exception("a round failed")
+                LOG.exception("A round of the ticker failed")
 
 
 def create(hosts: HostInterface, settings: Settings | None = None) -> AwsApi:
-    """The cloud of this process, empty. There can be one at a time, since moto keeps its state in globals."""
+    """Return an empty cloud. A process has one at a time, because moto keeps its state in globals."""
     return AwsApi(hosts, settings or Settings())
 
 
 def serve(cloud: origin_check.Application, port: int = 0) -> BaseWSGIServer:
-    """A server for the cloud on 127.0.0.1, bound and ready for serve_forever(); port 0 takes a free one (server_port)."""
+    """Return a server on 127.0.0.1, bound and ready for `serve_forever()`. Port 0 selects a free port, `server_port`."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     return make_server(HOST, port, origin_check.refuse_foreign_origins(cloud), threaded=True, request_handler=MotoRequestHandler)

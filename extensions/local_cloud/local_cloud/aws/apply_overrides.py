@@ -1,4 +1,4 @@
-"""Replaces what moto lacks or does otherwise than AWS: importing this module imports every module that overrides a part of moto."""
+"""Applies all overrides of moto: importing this module imports every module that overrides a part of moto."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many instances of a type a zone can hold, in each market."""
+"""Capacity of zones for instances, by type and market."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ MESSAGES = {
     SPOT: "There is no Spot capacity available that matches your request.",
 }
 Limits = Mapping[str, Mapping[str, int | Mapping[str, int | None] | None]]
-"""{type: {zone: limit}} for On-Demand Instances, or {type: {zone: {market: limit}}}; None lifts a limit."""
+"""`{type: {zone: limit}}` for On-Demand Instances, or `{type: {zone: {market: limit}}}`. None removes a limit."""
 
 
 class Capacity:
-    """Limits per instance type, zone and market. What has no limit is unlimited; changing a limit touches no running instance."""
+    """Limits by instance type, zone, and market. Without a limit, capacity is unlimited. A new limit affects no running instance."""
 
     def __init__(self) -> None:
         self._limits: dict[tuple[str, str, str], int] = {}
 
     def set(self, instance_type: str, zone: str, market: str, limit: int | None) -> None:
-        """Let the zone hold this many live instances of the type; None for any number."""
+        """Limit the live instances of the type in the zone. None removes the limit."""
         if market not in LIMITED_MARKETS:
-            raise ValueError(f"the capacity for {instance_type} in {zone} is for {market!r}, not for {' or '.join(LIMITED_MARKETS)}")
+            raise ValueError(f"Capacity of {instance_type} in {zone}: unknown market {market!r}. Use {' or '.join(LIMITED_MARKETS)}.")
         if limit is None:
             self._limits.pop((instance_type, zone, market), None)
         elif isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-            raise ValueError(f"the capacity for {instance_type} in {zone} is {limit!r}, not a number from 0 up or null")
+            raise ValueError(
+                f"Capacity of {instance_type} in {zone}: {limit!r} is not a whole number of at least 0. Use null for no limit."
+            )
         else:
             self._limits[instance_type, zone, market] = limit
 
     def update(self, limits: Limits) -> None:
-        """Set many limits."""
+        """Set several limits."""
         for instance_type, zones in limits.items():
             for zone, limit in zones.items():
                 for market, value in (limit if isinstance(limit, Mapping) else {ON_DEMAND: limit}).items():
@@ -48,14 +50,14 @@ class Capacity:
         self._limits.clear()
 
     def as_dict(self) -> dict[str, dict[str, dict[str, int]]]:
-        """The limits as {type: {zone: {market: limit}}}."""
+        """Return the limits as `{type: {zone: {market: limit}}}`."""
         result: dict[str, dict[str, dict[str, int]]] = {}
         for (instance_type, zone, market), limit in sorted(self._limits.items()):
             result.setdefault(instance_type, {}).setdefault(zone, {})[market] = limit
         return result
 
     def has_room(self, instance_type: str, zone: str, market: str, count: int, live: Iterable[tuple[str, str, str]]) -> bool:
-        """Whether the zone takes `count` more of the type, `live` being (type, zone, market) of every live instance."""
+        """Return whether the zone has capacity for `count` more instances. `live` has (type, zone, market) of every live instance."""
         wanted = (instance_type, zone, market)
         limit = self._limits.get(wanted)
         return limit is None or sum(1 for each in live if each == wanted) + count <= limit

@@ -1,4 +1,4 @@
-"""What is to happen later."""
+"""Delayed calls."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 
 class Clock:
-    """Calls to be made at a time. Entries are bound methods of saved objects, so that a snapshot can hold them."""
+    """Calls to make later. Entries are bound methods of saved objects, so that snapshots can contain them."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Call `action` once this many seconds have passed; at once when that is none."""
+        """Call `action` after this many seconds, at once if there are none."""
         if seconds <= 0:
             action()
         else:
@@ -23,6 +23,6 @@ class Clock:
             heapq.heappush(self._entries, (time.time() + seconds, self._number, action))
 
     def run_due(self) -> None:
-        """Make the calls whose time has come."""
+        """Make the calls that are due."""
         while self._entries and self._entries[0][0] <= time.time():
             heapq.heappop(self._entries)[2]()

@@ -1,4 +1,4 @@
-"""The one cloud of this process, as the patched parts of moto see it."""
+"""The state of the cloud beside moto's own, which the overrides share."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from .ec2.instance_lifecycle import InstanceLifecycle
 
 ACCOUNT = "123456789012"
-"""The account that moto takes requests to come from."""
+"""The account of all requests in moto."""
 
 
 KEPT_DECISIONS = 100_000
 
 
 class CloudState:
-    """State beside moto's own. Everything in it and in moto is read and written under `lock`."""
+    """State beside moto's own. Reading and writing it, and moto's state, requires `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.use(NoHosts(), Settings())
 
     def use(self, hosts: HostInterface, settings: Settings) -> None:
-        """Begin anew with this hosts and these settings. moto keeps its state in globals, hence one cloud per process."""
+        """Reset the state. moto keeps its state in globals, so a process has one cloud."""
         self.hosts = hosts
         self.settings = settings
         self.delays = settings.delays
@@ -43,9 +43,9 @@ class CloudState:
         self.clock = Clock()
         self.latest_public = 0
         self.service_roles: set[str] = set()
-        """Principals whose service-linked roles exist."""
+        """Service principals whose service-linked roles exist."""
         self.decisions: deque[dict[str, Any]] = deque(maxlen=KEPT_DECISIONS)
-        """What was decided about requests of users and roles."""
+        """Decisions about requests of users and roles."""
         self.wake = threading.Event()
         self.lifecycle: InstanceLifecycle
 
@@ -54,13 +54,13 @@ CLOUD = CloudState()
 
 
 def ec2_regions() -> Iterator[Any]:
-    """The EC2 backend of every account and region in use."""
+    """Yield the EC2 backend of every account and region in use."""
     for _account, _region, backend in list(ec2_backends.iter_backends()):
         yield backend
 
 
 def instances() -> Iterator[Any]:
-    """Every instance of the cloud, terminated ones too."""
+    """Yield all instances of the cloud, including terminated ones."""
     for backend in ec2_regions():
         for reservation in backend.reservations.values():
             yield from reservation.instances

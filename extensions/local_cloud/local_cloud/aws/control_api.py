@@ -1,28 +1,28 @@
-"""The control API below /_local_cloud/: what a test or a person sets and reads about the cloud itself.
+"""The control API below `/_local_cloud/`, which configures the cloud and shows its state to tests and people.
 
-Each request carries the token of the cloud as `Authorization: Bearer TOKEN`; what is sent is `Content-Type: application/json`.
+Each request carries the token of the cloud as `Authorization: Bearer TOKEN`. Bodies have `Content-Type: application/json`.
 
 GET    health                            {"status": "ok", "instances": {state: count}}
-GET    calls     DELETE calls            every call so far: [{"service", "region", "action", "read_only"}]
-GET    decisions DELETE decisions        what policies said about calls of users and roles: [{"caller", "call", "action", "resource",
+GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only"}]
+GET    decisions DELETE decisions        decisions about calls of users and roles: [{"caller", "call", "action", "resource",
                                          "effect", "statements"}]
-PUT    parameters                        record from now on what parameters are sent, and which of them nothing reads
-GET    parameters                        what was recorded, as "service:Action Parameter": {"sent": [...], "ignored": [...]}
-GET    faults    PUT faults  [rule ...]  DELETE faults     rules as in faults.Rule, which replace those in force
-GET    paused                            calls that faults hold: [{"service", "action", "stage"}]
-POST   resume    {"execute": true}       let them go; with false, those held before their execution are dropped
+PUT    parameters                        start to record the parameters of requests, and which of them nothing reads
+GET    parameters                        the record, as "service:Action Parameter": {"sent": [...], "ignored": [...]}
+GET    faults    PUT faults  [rule ...]  DELETE faults     rules as in requests.faults.Rule, which replace all others
+GET    paused                            held calls: [{"service", "action", "stage"}]
+POST   resume    {"execute": true}       resume held calls; with false, drop those held before their execution
 GET    capacity  PUT capacity {type: {zone: limit}}        DELETE capacity     limits of live instances; {"on-demand": n, "spot": n}
-                                                                               instead of a limit for both markets; null lifts one
-GET    prices    PUT prices {type: dollars an hour}        DELETE prices       of Spot Instances; null for the usual price
-GET    quotas    PUT quotas {code: value}                  DELETE quotas       null for plenty
-GET    failing   PUT failing {type: count}                 DELETE failing      so many next launches die while pending
-POST   kill      {"instance": id}                          end an instance as if its hardware had failed
-POST   interrupt {"instance": id}                          end a Spot Instance because its capacity is wanted back
-POST   suspend   {"group": name, "process": name}          suspend a process of a group as AWS does after a day of failed launches
-POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   a Capacity Block that starts in `start` seconds (0)
+                                                                               for both markets; null removes a limit
+GET    prices    PUT prices {type: dollars an hour}        DELETE prices       prices of Spot Instances; null for the default
+GET    quotas    PUT quotas {code: value}                  DELETE quotas       null for the default, which is unlimited
+GET    failing   PUT failing {type: count}                 DELETE failing      the next `count` launches fail while pending
+POST   kill      {"instance": id}                          terminate an instance as if its hardware had failed
+POST   interrupt {"instance": id}                          interrupt a Spot Instance
+POST   suspend   {"group": name, "process": name}          suspend a process as AWS does after a day of failed launches
+POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   create a Capacity Block that starts in `start` seconds (0)
                                                            and lasts `duration` seconds (a day): {"id"}
 GET    delays    PUT delays {name: seconds}                DELETE delays       names as in settings.Delays
-POST   reset                             forget calls, faults, limits, prices, quotas and changed delays; the account stays
+POST   reset                             clear calls, faults, limits, prices, quotas, and changed delays; resources stay
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ JSON = "application/json"
 
 
 class UnknownRequest(Exception):
-    """A method and a name that the control API does not have."""
+    """An unknown method or path of the control API."""
 
 
 def answer(cloud: AwsApi, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer a request to the control API with JSON."""
+    """Answer a request with JSON."""
     method, name = environ["REQUEST_METHOD"], environ["PATH_INFO"].removeprefix(PREFIX)
     token = f"Bearer {CLOUD.settings.control_token}"
     if not hmac.compare_digest(environ.get("HTTP_AUTHORIZATION", "").encode(), token.encode()):
@@ -67,9 +67,9 @@ def answer(cloud: AwsApi, environ: dict[str, Any], start: Callable[..., Any]) ->
     try:
         status, result = "200 OK", _handle(cloud, method, name, json.loads(body) if body else None)
     except UnknownRequest:
-        status, result = "404 Not Found", {"error": f"there is no {method} {name}"}
+        status, result = "404 Not Found", {"error": f"Unknown request {method} {name}."}
     except KeyError as error:
-        status, result = "400 Bad Request", {"error": f"the request lacks {error}"}
+        status, result = "400 Bad Request", {"error": f"The request lacks {error}."}
     except (ValueError, TypeError, AttributeError) as error:
         status, result = "400 Bad Request", {"error": str(error)}
     return _send(start, status, result)
@@ -128,7 +128,7 @@ def _health() -> dict[str, Any]:
 
 
 def _change(change: Callable[..., Any], *arguments: Any) -> Any:
-    """Change what there is to be had, and let groups try again what failed before."""
+    """Change capacity, prices, or quotas, and let groups retry failed launches."""
     with CLOUD.lock:
         result = change(*arguments)
         retry_all()
@@ -150,7 +150,7 @@ def _forget_delays() -> None:
 
 def _set_failing(counts: dict[str, int]) -> None:
     if any(isinstance(count, bool) or not isinstance(count, int) or count < 0 for count in counts.values()):
-        raise ValueError("of a type, a number of launches from 0 up can be made to fail")
+        raise ValueError("failing: the count of launches is not a whole number of at least 0.")
     CLOUD.failing_launches.update({each: count - CLOUD.failing_launches[each] for each, count in counts.items()})
 
 
@@ -165,14 +165,14 @@ def _kill(identifier: str) -> None:
 def _suspend(name: str, process: str) -> None:
     group = next((each for each in all_groups() if each.name == name), None)
     if group is None:
-        raise ValueError(f"there is no group {name}")
+        raise ValueError(f"Unknown auto scaling group {name!r}.")
     group.suspension_reasons[process] = "Administrative suspension: launches have failed for more than 24 hours"
 
 
 def _interrupt(identifier: str) -> None:
     instance = _instance(identifier)
     if instance.market != SPOT:
-        raise ValueError(f"{identifier} is no Spot Instance")
+        raise ValueError(f"{identifier} is not a Spot Instance.")
     instance.interrupt()
 
 
@@ -180,7 +180,7 @@ def _instance(identifier: str) -> Any:
     for instance in instances():
         if instance.id == identifier:
             return instance
-    raise ValueError(f"there is no instance {identifier!r}")
+    raise ValueError(f"Unknown instance {identifier!r}.")
 
 
 def _reserve_block(wanted: dict[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Snapshots of the whole account: every backend of moto in use and what the cloud keeps beside them."""
+"""Snapshots of the account: the backends of moto in use and the cloud's own state."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .context import CLOUD
 from .override import override
 
 FORMAT = b"local cloud, state 3\n"
-"""The first line of a snapshot. To be raised when what is kept changes its shape."""
-KEPT = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public", "service_roles")
-"""What the cloud keeps beside moto."""
+"""The first line of a snapshot. Increase the number when the form of the state, or the path of a saved class, changes."""
+SAVED = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public", "service_roles")
+"""Saved attributes of the cloud's own state."""
 LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
 
 PRIVATE_KEYS = (RSAPrivateKey, EllipticCurvePrivateKey, Ed25519PrivateKey)
@@ -40,7 +40,7 @@ moto_ssm_backend = SimpleSystemManagerBackend.__init__
 @override(SimpleSystemManagerBackend)
 def __init__(self: Any, region_name: str, account_id: str) -> None:
     moto_ssm_backend(self, region_name, account_id)
-    self._resource_tags = defaultdict(partial(defaultdict, dict))  # moto's own has a lambda in it
+    self._resource_tags = defaultdict(partial(defaultdict, dict))  # moto's own contains a lambda, which cannot be pickled
 
 
 @override(ParameterDict)
@@ -54,17 +54,17 @@ def _private_key(pem: bytes) -> Any:
 
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> tuple[str, str, str] | None:
-        """The policies of AWS are megabytes that never change: only their names are written."""
+        """Return the name of a policy of AWS. Their documents are megabytes that never change."""
         return (obj.account_id, obj.partition, obj.arn) if isinstance(obj, AWSManagedPolicy) else None
 
     def reducer_override(self, obj: Any) -> Any:
-        """Locks come back unlocked, private keys by way of their PEM form; all else is pickled as usual."""
+        """Pickle locks as unlocked ones, and private keys in PEM form."""
         if type(obj) in LOCKS:
             return LOCKS[type(obj)], ()
         if isinstance(obj, PRIVATE_KEYS):
             pem = obj.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             return _private_key, (pem,)
-        if isinstance(obj, GeneratorType):  # the further pages of an answer, which moto keeps until they are asked for
+        if isinstance(obj, GeneratorType):  # further pages of an answer, which moto keeps until they are requested
             return iter, ((),)
         return NotImplemented
 
@@ -76,16 +76,16 @@ class _Unpickler(pickle.Unpickler):
 
 
 def save(path: Path) -> None:
-    """Write a snapshot, which replaces the file only once it is complete."""
+    """Write a snapshot. It replaces the file when it is complete."""
     with CLOUD.lock:
         in_use: list[Any] = BackendDict._instances  # type: ignore[misc]
         state = {
             "backends": {each.service_name: {account: dict(regions) for account, regions in each.items()} for each in in_use},
-            **{name: getattr(CLOUD, name) for name in KEPT},
+            **{name: getattr(CLOUD, name) for name in SAVED},
         }
         new = path.with_name(path.name + ".new")
         new.unlink(missing_ok=True)
-        # Keys are in it.
+        # It contains keys.
         with open_private(new, "xb") as file:
             file.write(FORMAT)
             _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(state)
@@ -93,8 +93,9 @@ def save(path: Path) -> None:
 
 
 def load(path: Path) -> None:
-    """Replace everything by a snapshot. Loading one runs what is in it: that of somebody else is refused with ForeignFile, one of another
-    version with CloudError.
+    """Replace the state by a snapshot.
+
+    Unpickling executes code. Raises `ForeignFile` for a file of another user, and `CloudError` for a state of another version.
     """
     with CLOUD.lock:
         with path.open("rb") as file:
@@ -111,5 +112,5 @@ def load(path: Path) -> None:
                     dict.__setitem__(backend_dict[account], region, backend)
                     if isinstance(backend, VPCBackend):
                         VPCBackend.vpc_refs[type(backend)].add(weakref.ref(backend))
-        for name in KEPT:
+        for name in SAVED:
             setattr(CLOUD, name, state.get(name, getattr(CLOUD, name)))

@@ -1,4 +1,4 @@
-"""Tags that nobody can forge, and how many there can be."""
+"""Checks of tags in requests."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 RESERVED = "aws:"
 MEMBERS = ("Tag", "Tags", "TagList", "TagSet", "tags")
-"""What parameters with tags are called. Filters have other names: everybody may look for the tags of AWS."""
+"""Names of parameters with tags. Filters have other names: filtering by the tags of AWS is allowed."""
 
 
 def find_reserved(parameters: Any) -> str | None:
-    """The first tag key in a request, at any depth, that only AWS itself can use."""
+    """Return the first tag key of a request, at any depth, that is reserved for AWS."""
     return next((key for key in _keys(parameters) if key.lower().startswith(RESERVED)), None)
 
 
 def find_misplaced(parameters: Any, created: tuple[str, ...]) -> str | None:
-    """The first resource type in a request's TagSpecifications that the call does not create."""
+    """Return the first resource type of a request's TagSpecifications that the action does not create."""
     types = (str(each.get("ResourceType")) for each in parameters.get("TagSpecifications") or [])
     return next((each for each in types if each not in created), None)
 

@@ -1,1 +1,1 @@
-"""Instances as podman containers: systemd, cloud-init and sshd at the instance's own private address."""
+"""Hosts of instances: podman containers with systemd, cloud-init, and sshd at the private address of the instance."""

@@ -1,4 +1,4 @@
-"""EFS and Lustre file systems as folders on this machine, which the hosts' mount helpers find by the names they are served under."""
+"""EFS and Lustre file systems: folders on this machine that the mount helpers of hosts find by server name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .podman import TIMEOUT, as_root, remove_as_root
 
 
 class FileSystems:
-    """The folder of all file systems of a cloud; `.servers/<server>` holds the id of the file system served there.
+    """The folder of all file systems of a cloud. `.servers/<server>` has the id of the file system of a server.
 
     A server is the DNS name or address of an EFS mount target, or a Lustre file system's `DNS name@tcp:mount name`.
-    `.access/<id>` holds what clients of the file system may do, as JSON.
-    `root` is what root of the hosts is on this machine.
+    `.access/<id>` has the allowed actions of clients as JSON.
+    `root` is the user id of the hosts' root on this machine.
     """
 
     MOUNTED_AT = "/srv/local-cloud/file-systems"
@@ -30,14 +30,14 @@ class FileSystems:
         for each in (self._servers, self._access):
             each.mkdir(parents=True, exist_ok=True)
             each.chmod(0o755)
-        # Hosts see each other's file systems here: only through a mount, as far as their users are concerned.
+        # Hosts see all file systems of the cloud in this folder. Its mode keeps their users out, who reach mounts only.
         if root and folder.stat().st_gid != root:
             subprocess.run(as_root("chgrp", str(root), str(folder)), check=True, timeout=TIMEOUT)
         folder.chmod(0o750 if root else 0o700)
         self._lock = threading.Lock()
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any]) -> None:
-        """Serve the file system under exactly these names and addresses."""
+        """Serve the file system at exactly these servers."""
         with self._lock:
             self._create(file_system_id)
             _write(self._access / file_system_id, json.dumps(access))
@@ -47,7 +47,7 @@ class FileSystems:
                 _write(self._servers / server, file_system_id)
 
     def delete(self, file_system_id: str) -> None:
-        """Delete a file system, whatever is on it. Nothing happens when it is gone."""
+        """Delete a file system and its data. An unknown file system is ignored."""
         with self._lock:
             for server in self._served_by(file_system_id):
                 (self._servers / server).unlink()
@@ -57,7 +57,7 @@ class FileSystems:
     def _create(self, file_system_id: str) -> None:
         root = self.folder / file_system_id
         if not root.exists():
-            # Owner and mode as EFS gives them to a new file system.
+            # The owner and mode of a new file system of EFS.
             owner = (f"--owner={self._root}", f"--group={self._root}")
             subprocess.run(as_root("install", "--directory", *owner, "--mode=755", str(root)), check=True, timeout=TIMEOUT)
 
@@ -66,7 +66,7 @@ class FileSystems:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that hosts read, whole at any time."""
+    """Write a file that hosts read, atomically."""
     unfinished = path.with_name(f".{path.name}")
     unfinished.write_text(text)
     unfinished.chmod(0o644)

@@ -1,4 +1,4 @@
-"""Runs podman with a configuration of our own that fits the machine, and leaves the user's alone."""
+"""Runs podman with a configuration of its own. The machine's configuration is neither read nor changed."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from pathlib import Path
 from ..private_files import open_private
 
 LABEL = "deeplearning.local-cloud"
-# A command that lasts longer hangs; the slow ones (builds) set their own limit.
+# Seconds. Slow commands, such as builds, have their own limit.
 TIMEOUT = 120.0
 
 
 def as_root(*command: str) -> list[str]:
-    """The command in a form that root runs; a user needs sudo without a password."""
+    """Return the command that runs as root. Other users need sudo without a password."""
     return list(command) if os.geteuid() == 0 else ["sudo", "-n", *command]
 
 
 def remove_as_root(path: Path) -> None:
-    """Remove a folder in which containers wrote. Nothing happens when it is gone."""
+    """Remove a folder with files of containers. A missing folder is ignored."""
     if path.exists():
         subprocess.run(as_root("rm", "-rf", "--one-file-system", str(path)), check=True, timeout=TIMEOUT)
 
 
 class PodmanError(RuntimeError):
-    """podman refused; the text is the last line of what it said."""
+    """A podman command failed. The message is its last line of error output."""
 
 
 class Podman:
-    """The podman command of root, with `configuration` in place of the machine's containers.conf."""
+    """The podman command, run as root with `configuration` in place of the machine's containers.conf."""
 
     def __init__(self, configuration: Path) -> None:
         self.configuration = configuration
         self._command = as_root("env", f"CONTAINERS_CONF={configuration}", "podman")
 
     def __call__(self, *arguments: str, timeout: float = TIMEOUT) -> str:
-        """Standard output of `podman ARGUMENTS`. Raises PodmanError."""
+        """Run `podman ARGUMENTS` and return its standard output. Raises `PodmanError`."""
         try:
             done = subprocess.run([*self._command, *arguments], capture_output=True, timeout=timeout)
         except subprocess.TimeoutExpired:
-            raise PodmanError(f"podman {arguments[0]} did not end in {timeout:.0f} s") from None
+            raise PodmanError(f"Timed out after {timeout:.0f} s waiting for podman {arguments[0]}.") from None
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {done.returncode}"]
             raise PodmanError(f"podman {arguments[0]}: {said[-1].removeprefix('Error: ')}")
         return done.stdout.decode(errors="replace")
 
     def succeeds(self, *arguments: str) -> bool:
-        """Whether `podman ARGUMENTS` exits with 0."""
+        """Return whether `podman ARGUMENTS` exits with 0."""
         try:
             self(*arguments)
         except PodmanError:
@@ -56,9 +56,9 @@ class Podman:
         return True
 
     def configure(self, image: str, *options: str) -> bool:
-        """Write a configuration under which `image` runs: the machine's default OCI runtime, or the first other one that works.
+        """Write a configuration with an OCI runtime that runs `image`: the machine's default, or the first other one that works.
 
-        Returns whether it runs with these options of `podman run`, too.
+        Returns whether the image also runs with these options of `podman run`. Raises `PodmanError`.
         """
         reasons = []
         for runtime in ("", "runc", "crun"):
@@ -68,10 +68,10 @@ class Podman:
                 return not options or self.succeeds("run", "--rm", "--network=none", *options, image, "true")
             except PodmanError as error:
                 reasons.append(f"{runtime or 'default runtime'}: {error}")
-        raise PodmanError("containers do not run on this machine: " + "; ".join(reasons))
+        raise PodmanError("Containers do not run on this machine: " + "; ".join(reasons))
 
     def write_configuration(self, runtime: str = "") -> None:
-        """Write the configuration, with limits that the machine grants and output that `podman logs` can show."""
+        """Write the configuration: limits that the machine grants, and a log driver that `podman logs` can read."""
         limits = [
             f"{name}={_hard_limit(kind, most)}:{_hard_limit(kind, most)}"
             for name, kind, most in (("nofile", resource.RLIMIT_NOFILE, 1 << 20), ("nproc", resource.RLIMIT_NPROC, 1 << 15))

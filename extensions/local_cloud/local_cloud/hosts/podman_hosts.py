@@ -1,4 +1,4 @@
-"""PodmanHosts: the runtime that makes a container of each instance."""
+"""Runs the host of each instance as a podman container."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ INSTANCE_LABEL = f"{LABEL}.instance"
 NETWORK_LABEL = f"{LABEL}.network"
 ADDRESS_LABEL = f"{LABEL}.address"
 SEED = "/var/lib/cloud/seed/nocloud"
-# Where the image's local-cloud-aws.service finds the socket that leads to AWS.
+# The folder in which the image's local-cloud-aws.service finds the socket of the AWS API.
 SOCKETS = "/var/lib/local-cloud"
 SOCKET = "aws.sock"
 SSH_PORT = 22
-# One answer of `podman ps` serves all questions of one round.
+# Seconds. One answer of `podman ps` is used for all hosts in a round.
 STATE_AGE = 1.0
 BANNER_TIMEOUT = 0.5
 STOP_GRACE = 10
 REMOVALS = 10
-# As much as EC2 keeps of a console.
+# EC2 keeps 64 KB of a console.
 CONSOLE_SIZE = 64 * 1024
-# What a host may do that a plain container may not: mount, change its network, debug, raise priorities, pin memory.
+# Capabilities beyond those of a container: to mount, change the network, debug, raise priorities, and lock memory.
 CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "SYS_NICE", "IPC_LOCK")
 
 
 @dataclass(frozen=True)
 class Container:
-    """What podman says of a host."""
+    """The state of a host's container."""
 
     running: bool
     address: str
@@ -48,10 +48,10 @@ class Container:
 
 
 class PodmanHosts:
-    """Hosts of one cloud. They outlive this process and are found again by their labels.
+    """The hosts of one cloud. They outlive this process, which finds them by their labels.
 
-    `cloud` names the cloud on this machine, `folder` keeps the hosts' seeds, `file_systems` what they can mount,
-    `environments` are the folders that they see as /opt/<name>. In a user namespace their root is nobody on this machine.
+    `cloud` is the label of the cloud on this machine, `folder` has the seeds of hosts, `file_systems` the file systems.
+    `environments` are the folders that hosts see as /opt/<name>.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class PodmanHosts:
         self._read_at = float("-inf")
 
     def start(self, spec: HostSpec) -> None:
-        """Create the host, or start the one that exists. Raises PodmanError, a RuntimeError."""
+        """Create the host, or start the existing one. Raises `PodmanError`."""
         if spec.instance_id not in self._read(fresh=True):
-            # Under one lock with the removal of networks, so that none goes away before its first host is there.
+            # The lock of network removal, so that no network is removed before its first host exists.
             with self._networks:
                 self._ensure_network(spec)
                 self._create(spec)
@@ -89,23 +89,23 @@ class PodmanHosts:
             self._forget()
 
     def is_booted(self, instance_id: str) -> bool:
-        """Whether sshd answers."""
+        """Return whether sshd answers."""
         container = self._read().get(instance_id)
         return container is not None and container.running and _answers(container.address)
 
     def is_alive(self, instance_id: str) -> bool:
-        """Whether the host exists and runs."""
+        """Return whether the host exists and runs."""
         container = self._read().get(instance_id)
         return container is not None and container.running
 
     def stop(self, instance_id: str) -> None:
-        """Stop the host and keep its disk. Nothing happens when it is gone."""
+        """Stop the host and keep its disk. An unknown host is ignored."""
         if instance_id in self._read(fresh=True):
             self._podman("stop", f"--time={STOP_GRACE}", self._name(instance_id))
         self._forget()
 
     def remove(self, instance_id: str) -> None:
-        """Remove the host and its disk, and the network that it was the last on. Nothing happens when it is gone."""
+        """Remove the host, its disk, and its network if it was the last host there. An unknown host is ignored."""
         container = self._read(fresh=True).get(instance_id)
         if container:
             self._remove_containers(self._name(instance_id))
@@ -114,7 +114,7 @@ class PodmanHosts:
         self._forget()
 
     def remove_all(self) -> None:
-        """Remove every host and network of this cloud, also those that no instance knows of any more."""
+        """Remove all hosts and networks of this cloud, including those without an instance."""
         containers, networks = self.labelled()
         if containers:
             self._remove_containers(*containers)
@@ -123,7 +123,7 @@ class PodmanHosts:
         self._forget()
 
     def _remove_containers(self, *names: str) -> None:
-        """Remove containers. The kernel may keep a mount of one that has just ended for a moment: tried again then."""
+        """Remove containers. Retries while the kernel keeps a mount of a container that has just ended."""
         for attempt in range(REMOVALS):
             try:
                 self._podman("rm", "--force", "--time=0", "--volumes", "--ignore", *names)
@@ -134,13 +134,13 @@ class PodmanHosts:
                 time.sleep(1)
 
     def labelled(self) -> tuple[list[str], list[str]]:
-        """Names of the containers and of the networks of this cloud."""
+        """Return the names of the containers and of the networks of this cloud."""
         label = f"--filter=label={LABEL}={self._cloud}"
         containers = self._podman("ps", "--all", label, "--format={{.Names}}").split()
         return containers, self._podman("network", "ls", label, "--format={{.Name}}").split()
 
     def console_output(self, instance_id: str) -> str:
-        """What the host wrote to its console, '' when it is gone."""
+        """Return the console output of the host, '' for an unknown host."""
         try:
             written = self._podman("logs", self._name(instance_id))
         except PodmanError:
@@ -148,16 +148,16 @@ class PodmanHosts:
         return written.replace("\r", "")[-CONSOLE_SIZE:]
 
     def socket(self, instance_id: str) -> Path | None:
-        """Where the host looks for AWS, None while there is no host."""
+        """Return the path of the host's socket, None without a host."""
         folder = self._sockets(instance_id)
         return folder / SOCKET if folder.is_dir() else None
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
-        """Let hosts mount the file system from these server names and addresses only; from none it cannot be mounted."""
+        """Let hosts mount the file system from these servers only. Without servers it cannot be mounted."""
         self._file_systems.export(file_system_id, servers, access)
 
     def delete_file_system(self, file_system_id: str) -> None:
-        """Delete the file system with all that is on it."""
+        """Delete the file system and its data."""
         self._file_systems.delete(file_system_id)
 
     def _boot(self, name: str) -> None:
@@ -186,9 +186,9 @@ class PodmanHosts:
                 self._podman.succeeds("network", "rm", name)
 
     def _remove_bridge(self, network: str) -> None:
-        """Remove the bridge of a network without hosts, if it is still there.
+        """Remove the bridge of a network without hosts, if it still exists.
 
-        Under load podman may fail to take a container off its network, and goes on as if it had not. Nobody could have the addresses then.
+        Under load, podman may fail to detach a container from its network without an error. Its addresses would stay in use.
         """
         try:
             bridge = self._podman("network", "inspect", "--format={{.NetworkInterface}}", network).strip()
@@ -227,7 +227,7 @@ class PodmanHosts:
         )
 
     def _write_seed(self, spec: HostSpec) -> Path:
-        """cloud-init's NoCloud seed: user data as it came, and what EC2's metadata service would say."""
+        """Write the NoCloud seed of cloud-init: user data, and metadata as that of EC2. Return its folder."""
         seed = self._folder / spec.instance_id / "seed"
         _make_readable_folder(seed)
         metadata = {
@@ -247,7 +247,7 @@ class PodmanHosts:
         return seed
 
     def _read(self, fresh: bool = False) -> dict[str, Container]:
-        """This cloud's containers by instance id, at most STATE_AGE old."""
+        """Return this cloud's containers by instance id, at most STATE_AGE seconds old."""
         asked_at = time.monotonic()
         with self._reading:
             if self._read_at < (asked_at if fresh else asked_at - STATE_AGE):
@@ -270,18 +270,18 @@ class PodmanHosts:
 
 
 def _make_readable_folder(path: Path) -> None:
-    """Make a folder that root of a host, who is another user of this machine, can read. The folder of the cloud keeps others out."""
+    """Create a folder that root of a host, another user of this machine, can read. The cloud's home keeps others out."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o755)
 
 
 def _mac_address(address: str) -> str:
-    """One that stays with the private address: neighbours remember for half a minute where they saw it."""
+    """Return a MAC address derived from the private address: neighbours cache it for half a minute."""
     return ":".join(["0a", "ff", *(f"{number:02x}" for number in ipaddress.IPv4Address(address).packed)])
 
 
 def _answers(address: str) -> bool:
-    """Whether an SSH server sends its banner."""
+    """Return whether an SSH server sends its banner."""
     try:
         with socket.create_connection((address, SSH_PORT), BANNER_TIMEOUT) as connection:
             connection.settimeout(BANNER_TIMEOUT)
@@ -291,8 +291,8 @@ def _answers(address: str) -> bool:
 
 
 def _without_ipv6(interface: str) -> list[str]:
-    """Hosts of a VPC without IPv6 must not find a link-local address when they look up their own name.
+    """Return options that disable IPv6, so that a host's own name does not resolve to a link-local address.
 
-    The interface of a host in a user namespace comes later, by default with what is set for `default`.
+    The interface of a host in a user namespace is created later, with the settings of `default`.
     """
     return [f"--sysctl=net.ipv6.conf.{interface}.disable_ipv6=1"] if Path("/proc/sys/net/ipv6").is_dir() else []

@@ -1,1 +1,1 @@
-"""The image that instances boot, and the environments of frameworks that they all share."""
+"""The image of hosts, and the environments of frameworks that hosts share."""

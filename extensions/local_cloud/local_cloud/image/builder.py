@@ -1,4 +1,4 @@
-"""Builds the node image and the environments of frameworks once per machine, and finds them again by a digest of their inputs."""
+"""Builds the node image and the environments of frameworks once per machine. A digest of the inputs identifies them."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ INPUTS_LABEL = f"{LABEL}.inputs"
 IMAGE_FILES = ("Containerfile", "files")
 ENVIRONMENTS = SOURCES / "environments"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-# For machines with another system than Debian's SUITE, which do not trust Debian's keys.
+# For machines with another system than Debian SUITE, which lack its keys.
 PUBLIC_SOURCES = [
     f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE} main",
     f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE}-updates main",
     f"deb [signed-by={KEYRING}] http://deb.debian.org/debian-security {SUITE}-security main",
 ]
 BUILD_TIMEOUT = 1800.0
-# What apt needs to reach the machine's package mirrors; the rest of its configuration is the machine's own business.
+# Settings that apt needs to reach the machine's package mirrors. Others are not copied.
 APT_SETTINGS = ("Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries")
 
 Progress = Callable[[str], None]
 
 
 def cache_directory() -> Path:
-    """Where environments are kept between clouds."""
+    """Return the folder of environments, which all clouds share."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deeplearning-local-cloud"
 
 
 def node_image(podman: Podman, progress: Progress = print) -> str:
-    """Name of the node image, which is built when no image of the same inputs is there. Raises PodmanError."""
+    """Return the name of the node image, which is built if it is missing. Raises `PodmanError`."""
     name = f"{REPOSITORY}:{digest(IMAGE_FILES)}"
     with _locked("image"):
         if not podman.succeeds("image", "exists", name):
@@ -54,28 +54,28 @@ def node_image(podman: Podman, progress: Progress = print) -> str:
 
 
 def environment_names() -> list[str]:
-    """The environments that can be built."""
+    """Return the names of environments that can be built."""
     return sorted(path.stem for path in ENVIRONMENTS.glob("*.txt"))
 
 
 def environment(podman: Podman, image: str, name: str, progress: Progress = print) -> Path:
-    """Folder with the environment that hosts see as /opt/<name>, built in a container of `image` when it is not there.
+    """Return the folder of an environment that hosts see as /opt/<name>. A container of `image` builds it if it is missing.
 
-    Raises ValueError for a name that is not one of environment_names().
+    Raises `ValueError` for a name that is not in `environment_names()`.
     """
     if name not in environment_names():
-        raise ValueError(f"there is no environment {name!r}: choose from {', '.join(environment_names())}")
+        raise ValueError(f"Unknown environment {name!r}. Choose from {', '.join(environment_names())}.")
     inputs = ("build-environment", *(f"environments/{path.name}" for path in sorted(ENVIRONMENTS.glob(f"{name}.*"))))
     place = cache_directory() / f"{name}-{SUITE}-{platform.machine()}-{digest(inputs)}"
     with _locked(name):
         if not place.is_dir():
-            progress(f"building the {name} environment of the hosts (once, a minute or more)")
+            progress(f"building the {name} environment of hosts (once, takes a minute or more)")
             _build_environment(podman, image, name, place)
     return place
 
 
 def digest(names: tuple[str, ...]) -> str:
-    """Twelve hex digits over the paths and contents of files and folders beside this file."""
+    """Return a digest of the paths and contents of files and folders beside this file, twelve hex digits."""
     total = hashlib.sha256(SUITE.encode())
     for name in names:
         top = SOURCES / name
@@ -105,13 +105,13 @@ def _build_image(podman: Podman, name: str, progress: Progress) -> None:
 
 
 def _make_readable(folder: Path) -> None:
-    """The modes that files of a system have, whatever umask the checkout and the copy were made with."""
+    """Set the modes of system files, which must not depend on the umask of the checkout."""
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _make_base(podman: Podman, context: Path) -> None:
-    """Debian's own builder where it is installed, a registry's image where it is not."""
+    """Create the base image with mmdebstrap, or pull it from a registry if mmdebstrap is missing."""
     if not shutil.which("mmdebstrap"):
         podman("pull", "--quiet", "docker.io/library/debian:12", timeout=BUILD_TIMEOUT)
         podman("tag", "docker.io/library/debian:12", BASE)
@@ -120,14 +120,14 @@ def _make_base(podman: Podman, context: Path) -> None:
     sources = context / "apt" / "machine.list"
     aptopt = f"--aptopt={context / 'apt/apt.conf.d/90machine'}"
     mirrors = [str(sources)] if sources.exists() else PUBLIC_SOURCES
-    # As root, like podman: without, it would need user namespaces and a range of ids for the user.
+    # As root, like podman: a user would need user namespaces and a range of ids.
     command = as_root("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates", aptopt, SUITE, str(archive), *mirrors)
     subprocess.run(command, check=True, timeout=BUILD_TIMEOUT)
     podman("import", "--quiet", str(archive), BASE, timeout=BUILD_TIMEOUT)
 
 
 def _write_apt_configuration(folder: Path) -> None:
-    """What this machine, if it runs the same Debian, knows about reaching its package sources."""
+    """Write this machine's settings of package sources, if it runs the same release of Debian."""
     (folder / "apt.conf.d").mkdir(parents=True)
     settings = _output("apt-config", "dump").splitlines()
     wanted = [line for line in settings if line.startswith(APT_SETTINGS) and not line.endswith(' "";')]
@@ -163,7 +163,7 @@ def _build_environment(podman: Podman, image: str, name: str, place: Path) -> No
 
 
 def pip_configuration(listed: str) -> tuple[str, list[str]]:
-    """A pip.conf with the same settings as `pip config list` shows, and the local paths it names (of a file:// index, its parent)."""
+    """Return a pip.conf with the settings of `pip config list`, and the local paths it names (of a file:// index, its parent)."""
     sections: dict[str, dict[str, str]] = {"global": {}}
     environment: dict[str, str] = {}
     for line in listed.splitlines():
@@ -180,13 +180,13 @@ def pip_configuration(listed: str) -> tuple[str, list[str]]:
 
 def _local_path(word: str) -> Path | None:
     if word.startswith("file://"):
-        # An index's pages lead to files beside it: <folder>/simple, <folder>/files.
+        # The pages of an index link to files beside it: <folder>/simple, <folder>/files.
         return Path(unquote(urlparse(word).path)).parent
     return Path(word) if word.startswith("/") else None
 
 
 def _output(*command: str) -> str:
-    """What a command prints, '' when this machine does not have it."""
+    """Return the output of a command, '' if it fails or is missing."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
@@ -195,7 +195,7 @@ def _output(*command: str) -> str:
 
 @contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """One builder at a time on this machine."""
+    """Hold a lock, so that one process at a time builds on this machine."""
     folder = cache_directory()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f".{name}.lock").open("w") as lock:

@@ -110,7 +110,7 @@ def test_a_restarted_server_finds_instances_and_hosts_again(launched: Launched) 
 
 def test_starting_twice_says_so(launched: Launched) -> None:
     done = local_cloud(launched, "start")
-    assert done.stdout == f"local-cloud: runs already at {launched.cloud.endpoint}\n"
+    assert done.stdout == f"local-cloud: already running at {launched.cloud.endpoint}\n"
 
 
 def test_status_shows_the_instance(launched: Launched) -> None:

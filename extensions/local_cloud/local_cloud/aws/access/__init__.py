@@ -1,4 +1,4 @@
-"""Who calls, and whether they may: signatures, identities, policies."""
+"""Authentication and authorization of requests: signatures, identities, and policies."""
 
 from __future__ import annotations
 

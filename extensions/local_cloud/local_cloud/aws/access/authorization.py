@@ -1,4 +1,4 @@
-"""Evaluates each request against the policies of its caller, and remembers what was decided."""
+"""Evaluates each request against the policies of its caller, and records the decisions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BECAUSE = {
 
 
 def authorize(environ: Environ, call: Call, identity: Identity) -> Refusal | None:
-    """Return why the caller's policies do not allow a request, None when they do."""
+    """Return the error of a request that the caller's policies do not allow, None if they allow it."""
     if identity.administrator:
         return None
     with CLOUD.lock:
@@ -39,11 +39,11 @@ def authorize(environ: Environ, call: Call, identity: Identity) -> Refusal | Non
             if required is not None:
                 return _decide_all(environ, call, identity, required)
         except Unsupported as error:
-            return Refusal("InternalFailure", f"The local cloud cannot evaluate {error} of the caller's policies.", 500)
+            return Refusal("InternalFailure", f"The local cloud cannot evaluate the caller's policies: it does not implement {error}.", 500)
         except Exception as error:
-            LOG.error("%s %s: the caller's policies could not be evaluated", call.service, call.action, exc_info=error)
+            LOG.error("%s %s: The caller's policies could not be evaluated", call.service, call.action, exc_info=error)
             return Refusal("InternalFailure", f"An internal error has occurred: {type(error).__name__}: {error}", 500)
-    text = "because the local cloud does not know what AWS asks for it: see local_cloud/aws/access/required_permissions.py"
+    text = "because the local cloud does not know which permissions it requires: see local_cloud/aws/access/required_permissions.py"
     return _denied(environ, call, f"User: {identity.arn} is not authorized to perform: {call.service}:{call.action} {text}")
 
 
@@ -56,8 +56,8 @@ def _required_permissions(environ: Environ, call: Call) -> list[Permission] | No
 
 def _decide_all(environ: Environ, call: Call, identity: Identity, required: Iterable[Permission]) -> Refusal | None:
     documents, boundary = policies(identity)
-    common = _common(call, identity)
-    made = set()
+    common = _common_context(call, identity)
+    new_service_roles = set()
     for permission in required:
         whole = Permission(permission.action, permission.resource, common | dict(permission.context), permission.key_policy)
         decision = decide(documents, whole, boundary)
@@ -79,13 +79,13 @@ def _decide_all(environ: Environ, call: Call, identity: Identity, required: Iter
             text = f"User: {identity.arn} is not authorized to perform: {permission.action} on resource: {permission.resource} {because}"
             return _denied(environ, call, text)
         if permission.action == "iam:CreateServiceLinkedRole":
-            made.add(str(permission.context["iam:awsservicename"]))
-    CLOUD.service_roles |= made
+            new_service_roles.add(str(permission.context["iam:awsservicename"]))
+    CLOUD.service_roles |= new_service_roles
     return None
 
 
-def _common(call: Call, identity: Identity) -> dict[str, Any]:
-    """The context that all requests have."""
+def _common_context(call: Call, identity: Identity) -> dict[str, Any]:
+    """Return the condition keys of all requests."""
     context: dict[str, Any] = {
         "aws:principalaccount": ACCOUNT,
         "aws:principalarn": identity.role_arn or identity.arn,

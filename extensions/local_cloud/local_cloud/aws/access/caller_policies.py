@@ -1,4 +1,4 @@
-"""What the policies of a caller are."""
+"""The policies of a caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .identities import PARTITION, Identity
 
 
 def policies(identity: Identity) -> tuple[list[str], str | None]:
-    """Return the documents of the policies that apply to a user or a role's session, and that of the permissions boundary."""
+    """Return the policy documents of a user or of a role's session, and the document of the permissions boundary, if any."""
     iam: Any = iam_backends[ACCOUNT][PARTITION]
     if identity.user:
         user = iam.users[identity.user]
@@ -31,5 +31,5 @@ def _documents(owner: Any) -> list[str]:
 
 
 def _default(policy: Any) -> str:
-    """The document of a managed policy's default version."""
+    """Return the document of a managed policy's default version."""
     return str(next(each.document for each in policy.versions if each.version_id == policy.default_version_id))

@@ -1,4 +1,4 @@
-"""Refuses requests that no known caller has signed, or that the caller may not make, in the words of the service."""
+"""Refuses requests without a valid signature or without permission, with the errors of the service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MISMATCH = (
     "The request signature we calculated does not match the signature you provided. "
     "Check your AWS Secret Access Key and signing method. Consult the service documentation for details."
 )
-# EC2 does not tell an unknown key from a wrong signature
+# EC2 does not distinguish an unknown key from a wrong signature
 _EC2 = Refusal("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
 UNKNOWN_KEY = {
     "ec2": _EC2,
@@ -60,7 +60,7 @@ EXPIRED_TOKEN = {
 
 
 def check(environ: Environ, call: Call) -> Refusal | None:
-    """Return why a request is refused, None when it is not."""
+    """Return the error of a refused request, None for an allowed one."""
     kind = protocol(environ, call.service)
     try:
         made = signatures.claim(environ)

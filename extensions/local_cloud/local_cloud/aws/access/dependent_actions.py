@@ -1,4 +1,4 @@
-"""What AWS asks besides, because a call leads to others in the caller's name.
+"""Permissions for dependent actions: calls that AWS makes on behalf of the caller.
 
 Sources: the "dependent actions" of the Service Authorization Reference; Amazon EC2 User Guide, "Example policies: Launch templates";
 Amazon EC2 Auto Scaling User Guide, "Control Amazon EC2 launch template usage in Auto Scaling groups"; Amazon EFS API Reference, the
@@ -32,12 +32,12 @@ SERVICE_ROLES = {
 
 
 def calling_service(service: str) -> Context:
-    """The context of a call that a service makes in the caller's name."""
+    """Return the condition keys of a call that a service makes on behalf of the caller."""
     return {"aws:viaawsservice": "true", "aws:calledvia": (f"{service}.amazonaws.com",)}
 
 
 def create_service_role(service: str) -> Iterator[Permission]:
-    """What is required to make a service's role, which happens once in an account."""
+    """Yield what creating the service-linked role requires, unless the account has it."""
     principal = f"{service}.amazonaws.com"
     if principal not in CLOUD.service_roles:
         resource = resources.arn("iam", "", f"role/aws-service-role/{principal}/{SERVICE_ROLES[service]}")
@@ -45,7 +45,7 @@ def create_service_role(service: str) -> Iterator[Permission]:
 
 
 def pass_role(profile: Mapping[str, Any]) -> Iterator[Permission]:
-    """What is required to give instances an instance profile."""
+    """Yield what launching instances with an instance profile requires."""
     found = resources.find_profile(profile.get("Name") or profile.get("Arn") or "")
     for role in found.roles if found else ():
         yield Permission("iam:PassRole", role.arn, {"iam:passedtoservice": "ec2.amazonaws.com"})
@@ -110,7 +110,7 @@ def _create_with_instances(region: str, data: Mapping[str, Any], base: Context) 
 
 
 def find_group_of(region: str, instance: str) -> str:
-    """The group of an instance."""
+    """Return the auto scaling group of an instance, `*` for none."""
     backend: Any = autoscaling_backends[ACCOUNT][region]
     for name, group in backend.autoscaling_groups.items():
         if any(state.instance.id == instance for state in group.instance_states):
@@ -119,7 +119,7 @@ def find_group_of(region: str, instance: str) -> str:
 
 
 def for_group(call: Any, parameters: Mapping[str, Any]) -> Iterator[Permission]:
-    """Auto Scaling tries in the caller's name whether it could launch."""
+    """Yield what creating or changing a group requires. Auto Scaling tests the launch on behalf of the caller."""
     if call.action not in ("CreateAutoScalingGroup", "UpdateAutoScalingGroup"):
         return
     if call.action == "CreateAutoScalingGroup":
@@ -170,7 +170,7 @@ def _for_mount_target(call: Any, parameters: Mapping[str, Any]) -> Iterator[Perm
 
 
 def create_interface(region: str, subnets: list[str], groups: list[str], service: str) -> Iterator[Permission]:
-    """What is required for a network interface that a service makes."""
+    """Yield what a network interface that a service creates requires."""
     yield _ec2_permission("CreateNetworkInterface", region, "*", "network-interface", service)
     for kind, identifiers in (("subnet", subnets), ("security-group", groups)):
         for identifier in identifiers:
@@ -233,7 +233,7 @@ def for_ssm(call: Any, parameters: Mapping[str, Any], resource: str, tag_context
 
 
 def key_permission(action: str, region: str, identifier: str | None, context: Context) -> Permission:
-    """What is required about a KMS key, which its own policy has to allow."""
+    """Return the permission for an action on a KMS key, which the key policy must allow, too."""
     key = find_key(ACCOUNT, region, identifier) if identifier else None
     if key is None:
         return Permission(f"kms:{action}", "*", context)
@@ -241,7 +241,7 @@ def key_permission(action: str, region: str, identifier: str | None, context: Co
 
 
 def key_permissions(region: str, identifier: str | None, service: str, *actions: str, parameter: str = "") -> Iterator[Permission]:
-    """What is required to encrypt with a key of one's own: those that AWS manages need nothing."""
+    """Yield what encryption with a customer managed key requires. AWS managed keys require nothing."""
     if identifier and not identifier.removeprefix("alias/").startswith("aws/"):
         context = calling_service(service) | {"kms:viaservice": f"{service}.{region}.amazonaws.com"}
         if parameter:

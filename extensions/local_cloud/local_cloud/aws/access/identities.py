@@ -1,4 +1,4 @@
-"""Callers by their access keys: the administrator, users, sessions of roles."""
+"""Callers by access key: the administrator, users, and sessions of roles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTITION = "aws"
 
 @dataclass(frozen=True)
 class Identity:
-    """Who calls."""
+    """The caller of a request."""
 
     secret: str
     arn: str
@@ -24,17 +24,17 @@ class Identity:
     token: str = ""
     expired: bool = False
     user: str = ""
-    """The name of an IAM user."""
+    """Name of the IAM user."""
     role: str = ""
-    """The name of the role of a session."""
+    """Name of the role of a session."""
     role_arn: str = ""
-    """Its ARN, with its path, which that of the session lacks."""
+    """ARN of the role with its path, which the ARN of the session lacks."""
     administrator: bool = False
-    """Who is not subject to policies: the root user, and roles of other accounts in what is theirs."""
+    """Whether policies do not apply: to the root user, and to roles of other accounts in their account."""
 
 
 def identify(access_key_id: str) -> Identity | None:
-    """Return the caller with this access key, None for an unknown one."""
+    """Return the caller with this access key, None for an unknown key."""
     administrator = CLOUD.settings.administrator
     if access_key_id == administrator.access_key_id:
         return Identity(administrator.secret_access_key, f"arn:{PARTITION}:iam::{ACCOUNT}:root", ACCOUNT, administrator=True)

@@ -1,7 +1,7 @@
-"""Decides by IAM policies. Pure.
+"""Evaluates IAM policies. Pure.
 
-Source: IAM User Guide, "Policy evaluation logic" and "IAM JSON policy elements". What is not implemented raises Unsupported, and never
-counts as true or false.
+Source: IAM User Guide, "Policy evaluation logic" and "IAM JSON policy elements". What is not implemented raises `Unsupported`
+and never counts as true or false.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VARIABLE = re.compile(r"\$\{([^}]*)\}")
 WILD = {"*": ".*", "?": "."}
 LITERAL = re.compile(r"\[[*?$]\]")
 ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"}
-# Keys whose values requests have here. A policy that asks for another one is an error.
+# The condition keys of requests. A policy with another key is an error.
 KEYS = re.compile(
     r"aws:(calledvia|principalaccount|principalarn|requestedregion|resourceaccount|securetransport|tagkeys|userid|username|viaawsservice)"
     r"|(aws|ec2|autoscaling|iam):(request|resource)tag/.+"
@@ -31,11 +31,11 @@ KEYS = re.compile(
 
 
 class Unsupported(Exception):
-    """A policy holds what cannot be evaluated here."""
+    """A policy contains what is not implemented."""
 
 
 class Effect(Enum):
-    """What policies say about a permission."""
+    """The result of policies for a permission."""
 
     ALLOWED = "allowed"
     DENIED = "explicitDeny"
@@ -45,18 +45,18 @@ class Effect(Enum):
 
 @dataclass(frozen=True)
 class Permission:
-    """May this action be taken on this resource? Keys of the context are in lower case, several values are a tuple."""
+    """An action on a resource in a context. Condition keys are in lower case, several values are a tuple."""
 
     action: str
     resource: str
     context: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     key_policy: str = ""
-    """The policy of a KMS key, without which IAM's policies allow nothing."""
+    """The key policy of a KMS key. IAM policies allow nothing that it does not allow."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What policies say, and the statements that say so: their Sids, or their numbers."""
+    """The result of policies, and the statements that cause it, by Sid or number."""
 
     effect: Effect
     statements: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Decision:
 
 @functools.lru_cache(maxsize=1024)
 def parse(document: str) -> tuple[dict[str, Any], ...]:
-    """Return the statements of a policy. Raises Unsupported for elements that IAM's identity policies do not have."""
+    """Return the statements of a policy. Raises `Unsupported` for elements that identity policies do not have."""
     statements = _list(json.loads(document)["Statement"])
     for number, statement in enumerate(statements):
         if set(statement) - ELEMENTS:
@@ -74,7 +74,7 @@ def parse(document: str) -> tuple[dict[str, Any], ...]:
 
 
 def decide(documents: Iterable[str], permission: Permission, boundary: str | None = None) -> Decision:
-    """Return what the policies say; a boundary has to allow it as well, and an explicit denial wins. Raises Unsupported."""
+    """Return the decision of policies and of the permissions boundary. An explicit denial wins. Raises `Unsupported`."""
     if permission.key_policy:
         return _decide_for_key(documents, permission, boundary)
     decision = _decide(documents, permission)
@@ -85,15 +85,15 @@ def decide(documents: Iterable[str], permission: Permission, boundary: str | Non
 
 
 def _decide_for_key(documents: Iterable[str], permission: Permission, boundary: str | None) -> Decision:
-    """A key's policy allows the caller itself, or it lets IAM decide about those of the account.
+    """Return the decision for a KMS key, whose policy allows the caller itself or lets IAM decide for callers of the account.
 
     Source: AWS KMS Developer Guide, "Determining access to AWS KMS keys" and "Default key policy".
     """
     by_iam = decide(documents, replace(permission, key_policy=""), boundary)
     account = str(permission.context["aws:principalaccount"])
     everybody = {account, f"arn:aws:iam::{account}:root"}
-    of_caller = _decide([about(permission.key_policy, {"*", str(permission.context["aws:principalarn"])})], permission)
-    of_account = _decide([about(permission.key_policy, everybody)], permission)
+    of_caller = _decide([statements_for(permission.key_policy, {"*", str(permission.context["aws:principalarn"])})], permission)
+    of_account = _decide([statements_for(permission.key_policy, everybody)], permission)
     for decision in (by_iam, of_caller, of_account):
         if decision.effect is Effect.DENIED:
             return decision
@@ -102,8 +102,8 @@ def _decide_for_key(documents: Iterable[str], permission: Permission, boundary: 
     return by_iam if of_account.effect is Effect.ALLOWED else Decision(Effect.NOT_ALLOWED_BY_RESOURCE)
 
 
-def about(document: str, principals: set[str]) -> str:
-    """A resource's policy with those statements alone whose principals include one of these."""
+def statements_for(document: str, principals: set[str]) -> str:
+    """Return a resource policy reduced to the statements whose principals include one of these."""
     statements = []
     for statement in _list(json.loads(document)["Statement"]):
         principal = statement.pop("Principal", None)
@@ -123,17 +123,17 @@ def _decide(documents: Iterable[str], permission: Permission) -> Decision:
 
 def _matches(statement: Mapping[str, Any], permission: Permission) -> bool:
     return (
-        _isabout(statement, "Action", permission.action, lambda pattern, value: _glob(pattern.lower(), value.lower()))
-        and _isabout(statement, "Resource", permission.resource, lambda pattern, value: _resource(pattern, value, permission))
+        _applies_to(statement, "Action", permission.action, lambda pattern, value: _matches_wildcards(pattern.lower(), value.lower()))
+        and _applies_to(statement, "Resource", permission.resource, lambda pattern, value: _matches_resource(pattern, value, permission))
         and all(
-            _holds(operator, key, _list(values), permission)
+            _condition_holds(operator, key, _list(values), permission)
             for operator, keys in statement.get("Condition", {}).items()
             for key, values in keys.items()
         )
     )
 
 
-def _isabout(statement: Mapping[str, Any], element: str, value: str, match: Callable[[str, str], bool]) -> bool:
+def _applies_to(statement: Mapping[str, Any], element: str, value: str, match: Callable[[str, str], bool]) -> bool:
     if element in statement:
         return any(match(pattern, value) for pattern in _list(statement[element]))
     if f"Not{element}" in statement:
@@ -141,21 +141,21 @@ def _isabout(statement: Mapping[str, Any], element: str, value: str, match: Call
     raise Unsupported(f"a statement without {element} and Not{element}")
 
 
-def _resource(pattern: str, value: str, permission: Permission) -> bool:
+def _matches_resource(pattern: str, value: str, permission: Permission) -> bool:
     if pattern == "*":
         return True
-    filled = _filled(pattern, permission)
-    return filled is not None and _arn(filled, value)
+    filled = _fill_variables(pattern, permission)
+    return filled is not None and _matches_arn(filled, value)
 
 
-def _arn(pattern: str, value: str) -> bool:
-    """Whether an ARN matches: its first five parts each by themselves, since a wildcard does not reach beyond a colon there."""
+def _matches_arn(pattern: str, value: str) -> bool:
+    """Return whether an ARN matches. In its first five parts, a wildcard does not match a colon."""
     patterns, values = pattern.split(":", 5), value.split(":", 5)
-    return len(patterns) == len(values) and all(map(_glob, patterns, values))
+    return len(patterns) == len(values) and all(map(_matches_wildcards, patterns, values))
 
 
-def _filled(text: str, permission: Permission) -> str | None:
-    """A pattern with the values of its policy variables, None when the request lacks one."""
+def _fill_variables(text: str, permission: Permission) -> str | None:
+    """Return a pattern with the values of its policy variables, None if the request lacks one."""
     missing = False
 
     def fill(found: re.Match[str]) -> str:
@@ -177,37 +177,37 @@ def _filled(text: str, permission: Permission) -> str | None:
 
 @functools.lru_cache(maxsize=8192)
 def _expression(pattern: str) -> re.Pattern[str]:
-    """A pattern with * and ?; [*] and [?] are the characters themselves."""
+    """Return a pattern with * and ? as an expression. [*] and [?] stand for the characters themselves."""
     parts = re.split(r"(\[[*?$]\]|[*?])", pattern)
     return re.compile("".join(WILD.get(part) or re.escape(part[1] if LITERAL.fullmatch(part) else part) for part in parts), re.DOTALL)
 
 
-def _glob(pattern: str, value: str) -> bool:
+def _matches_wildcards(pattern: str, value: str) -> bool:
     return _expression(pattern).fullmatch(value) is not None
 
 
-def _same(pattern: str, value: str) -> bool:
+def _equal(pattern: str, value: str) -> bool:
     return pattern == value
 
 
-# By operator: how a value is compared, and whether the comparison is negated
+# By operator: the comparison of a value, and whether it is negated
 OPERATORS: dict[str, tuple[Callable[[str, str], bool], bool]] = {
-    "StringEquals": (_same, False),
-    "StringNotEquals": (_same, True),
+    "StringEquals": (_equal, False),
+    "StringNotEquals": (_equal, True),
     "StringEqualsIgnoreCase": (lambda pattern, value: pattern.lower() == value.lower(), False),
     "StringNotEqualsIgnoreCase": (lambda pattern, value: pattern.lower() == value.lower(), True),
-    "StringLike": (_glob, False),
-    "StringNotLike": (_glob, True),
-    "ArnEquals": (_arn, False),
-    "ArnLike": (_arn, False),
-    "ArnNotEquals": (_arn, True),
-    "ArnNotLike": (_arn, True),
+    "StringLike": (_matches_wildcards, False),
+    "StringNotLike": (_matches_wildcards, True),
+    "ArnEquals": (_matches_arn, False),
+    "ArnLike": (_matches_arn, False),
+    "ArnNotEquals": (_matches_arn, True),
+    "ArnNotLike": (_matches_arn, True),
     "Bool": (lambda pattern, value: pattern.lower() == value.lower(), False),
 }
 OPERATOR = re.compile(r"(?:(ForAnyValue|ForAllValues):)?([A-Za-z]+?)(IfExists)?")
 
 
-def _holds(operator: str, key: str, wanted: list[Any], permission: Permission) -> bool:
+def _condition_holds(operator: str, key: str, wanted: list[Any], permission: Permission) -> bool:
     """Return whether the request meets one condition of a statement."""
     quantifier, name, if_exists = _parse_operator(operator)
     if not KEYS.fullmatch(key):
@@ -219,7 +219,7 @@ def _holds(operator: str, key: str, wanted: list[Any], permission: Permission) -
     _compare, negated = OPERATORS[name]
     if value is None or value == ():
         return if_exists or quantifier == "ForAllValues" or (negated and not quantifier)
-    each = _compare_values(name, [_filled(text, permission) for text in texts], _list(value))
+    each = _compare_values(name, [_fill_variables(text, permission) for text in texts], _list(value))
     return all(each) if quantifier != "ForAnyValue" else any(each)
 
 
@@ -235,12 +235,14 @@ def _parse_operator(operator: str) -> tuple[str, str, bool]:
 def _compare_values(name: str, patterns: list[str | None], values: list[str]) -> list[bool]:
     """Return for each value of the request whether it meets the condition. A pattern that the request cannot fill is None."""
     compare, negated = OPERATORS[name]
-    return [any(_compared(compare, pattern, value) for pattern in patterns if pattern is not None) is not negated for value in values]
+    return [any(_compare(compare, pattern, value) for pattern in patterns if pattern is not None) is not negated for value in values]
 
 
-def _compared(compare: Callable[[str, str], bool], pattern: str, value: str) -> bool:
-    # Only patterns know what [*] stands for
-    return compare(pattern, value) if compare in (_glob, _arn) else compare(re.sub(r"\[([*?$])\]", r"\1", pattern), value)
+def _compare(compare: Callable[[str, str], bool], pattern: str, value: str) -> bool:
+    # Other operators have no wildcards, so [*] is unescaped for them
+    return (
+        compare(pattern, value) if compare in (_matches_wildcards, _matches_arn) else compare(re.sub(r"\[([*?$])\]", r"\1", pattern), value)
+    )
 
 
 def _list(value: Any) -> list[Any]:

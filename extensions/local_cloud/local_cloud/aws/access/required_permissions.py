@@ -1,6 +1,6 @@
-"""What AWS asks the policies for a call: actions, resources, and the conditions that the Service Authorization Reference lists for them.
+"""Permissions that API calls require: actions, resources, and condition keys of the Service Authorization Reference.
 
-Calls that are not here are nobody's but the administrator's.
+Only the administrator may make calls that are missing here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .tag_conditions import request_tags, resource_tags, tag_pairs
 
 Parameters = Mapping[str, Any]
 NOT_OF_TEMPLATE = ("LaunchTemplate", "MinCount", "MaxCount", "ClientToken", "DryRun")
-NEW_OF_IAM = {
+CREATED_BY_IAM = {
     "CreateGroup": ("group", "GroupName"),
     "CreateInstanceProfile": ("instance-profile", "InstanceProfileName"),
     "CreatePolicy": ("policy", "PolicyName"),
@@ -27,7 +27,7 @@ NEW_OF_IAM = {
 }
 READS = ("Describe", "Get", "List", "Search")
 
-# EC2's calls by the kinds of resources that they make, and by the kinds and parameters of those that they name
+# By action of EC2: the kinds of resources that it creates, and the kinds and parameters of resources that it names
 EC2: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
     "AllocateAddress": (("elastic-ip",), {}),
     "AssociateAddress": (
@@ -96,7 +96,7 @@ EC2: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
 
 
 def find(call: Call, parameters: Parameters) -> list[Permission] | None:
-    """Return what is required for a call, None for one that is not known here."""
+    """Return the permissions that a call requires, None for an unknown call."""
     ask = SERVICES.get(call.service)
     if ask is None:
         return None
@@ -111,19 +111,19 @@ def _values(parameters: Parameters, names: tuple[str, ...]) -> list[str]:
 
 def _ec2(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
     if call.action == "RunInstances":
-        return _run(call, parameters)
+        return _run_instances(call, parameters)
     if call.action in ("CreateTags", "DeleteTags"):
-        return _tag_ec2(call, parameters)
+        return _ec2_tags(call, parameters)
     if call.action in EC2:
-        return _described_ec2(call, parameters)
-    return iter([_everywhere(call)]) if call.action.startswith(READS) else None
+        return _ec2_by_table(call, parameters)
+    return iter([_on_any_resource(call)]) if call.action.startswith(READS) else None
 
 
-def _everywhere(call: Call) -> Permission:
+def _on_any_resource(call: Call) -> Permission:
     return Permission(f"{call.service}:{call.action}", "*")
 
 
-def _described_ec2(call: Call, parameters: Parameters) -> Iterator[Permission]:
+def _ec2_by_table(call: Call, parameters: Parameters) -> Iterator[Permission]:
     action, (made, named) = f"ec2:{call.action}", EC2[call.action]
     specified = {each["ResourceType"]: tag_pairs(each.get("Tags")) for each in parameters.get("TagSpecifications") or []}
     for kind in made:
@@ -134,7 +134,7 @@ def _described_ec2(call: Call, parameters: Parameters) -> Iterator[Permission]:
             yield Permission("ec2:CreateTags", resource, request_tags(tags) | {"ec2:createaction": call.action})
     for kind, names in named.items():
         for identifier in _values(parameters, names):
-            for found in _of_association(call, identifier) if kind == "association" else [identifier]:
+            for found in _resources_of_association(call, identifier) if kind == "association" else [identifier]:
                 resource, tags = _ec2_resource(call.region, found, kind)
                 yield Permission(action, resource, resource_tags(tags, "ec2"))
     yield from dependent_actions.for_ec2(call, parameters)
@@ -147,8 +147,8 @@ def _ec2_resource(region: str, identifier: str, kind: str) -> tuple[str, dict[st
     return resources.ec2(region, identifier, "" if kind == "association" else kind)
 
 
-def _of_association(call: Call, association: str) -> list[str]:
-    """The route table and the subnet of an association: nothing of one that is gone, which EC2 does not find."""
+def _resources_of_association(call: Call, association: str) -> list[str]:
+    """Return the route table and the subnet of an association, nothing for an association that does not exist."""
     backend: Any = ec2_backends[ACCOUNT][call.region]
     for table in backend.route_tables.values():
         if association in table._associations:
@@ -156,14 +156,14 @@ def _of_association(call: Call, association: str) -> list[str]:
     return []
 
 
-def _tag_ec2(call: Call, parameters: Parameters) -> Iterator[Permission]:
+def _ec2_tags(call: Call, parameters: Parameters) -> Iterator[Permission]:
     tag_context = request_tags(tag_pairs(parameters.get("Tags")))
     for identifier in parameters.get("Resources") or []:
         resource, tags = resources.ec2(call.region, identifier)
         yield Permission(f"ec2:{call.action}", resource, tag_context | resource_tags(tags, "ec2"))
 
 
-def _run(call: Call, parameters: Parameters) -> Iterator[Permission]:
+def _run_instances(call: Call, parameters: Parameters) -> Iterator[Permission]:
     overriding = {
         name: value for name, value in parameters.items() if name not in ("LaunchTemplate", "MinCount", "MaxCount", "ClientToken")
     }
@@ -176,7 +176,7 @@ def _autoscaling(call: Call, parameters: Parameters) -> Iterator[Permission] | N
     if call.action == "TerminateInstanceInAutoScalingGroup":
         return _for_group(call, parameters, dependent_actions.find_group_of(call.region, parameters.get("InstanceId", "")))
     if call.action.startswith(READS):
-        return iter([_everywhere(call)])
+        return iter([_on_any_resource(call)])
     name = parameters.get("AutoScalingGroupName")
     return _for_group(call, parameters, name) if name else None
 
@@ -184,13 +184,13 @@ def _autoscaling(call: Call, parameters: Parameters) -> Iterator[Permission] | N
 def _for_group(call: Call, parameters: Parameters, name: str) -> Iterator[Permission]:
     resource, tags = resources.group(call.region, name)
     tag_context = request_tags(tag_pairs(parameters.get("Tags")))
-    context = tag_context | resource_tags(tags, "autoscaling") | _launched_from(parameters)
+    context = tag_context | resource_tags(tags, "autoscaling") | _launch_context(parameters)
     yield Permission(f"autoscaling:{call.action}", resource, context)
     yield from dependent_actions.for_group(call, parameters)
 
 
-def _launched_from(parameters: Parameters) -> dict[str, str]:
-    """Whether a call for a group names one version of a launch template: $Latest and $Default, which is the default, are none."""
+def _launch_context(parameters: Parameters) -> dict[str, str]:
+    """Return the condition keys of a group's launch template. `$Latest` and `$Default` do not count as a specified version."""
     context = {}
     policy = parameters.get("MixedInstancesPolicy") or {}
     template = parameters.get("LaunchTemplate") or (policy.get("LaunchTemplate") or {}).get("LaunchTemplateSpecification")
@@ -248,10 +248,10 @@ def _iam(call: Call, parameters: Parameters) -> Iterator[Permission]:
 
 
 def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, str]]:
-    if call.action in NEW_OF_IAM:
-        kind, name = NEW_OF_IAM[call.action]
+    if call.action in CREATED_BY_IAM:
+        kind, name = CREATED_BY_IAM[call.action]
         return resources.arn("iam", "", f"{kind}{parameters.get('Path') or '/'}{parameters.get(name, '')}"), {}
-    # A role that goes into an instance profile, or out of it, is passed: the call itself is about the profile
+    # A role that is added to an instance profile, or removed, is passed. The resource of the call is the profile.
     if parameters.get("InstanceProfileName"):
         return resources.instance_profile(parameters["InstanceProfileName"])
     if parameters.get("RoleName"):
@@ -264,7 +264,7 @@ def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, st
 
 def _ssm(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
     if call.action.startswith("Describe"):
-        return iter([_everywhere(call)])
+        return iter([_on_any_resource(call)])
     if call.action == "StartSession":
         return _session(call, parameters)
     named = parameters.get("ResourceId") if parameters.get("ResourceType") == "Parameter" else None
@@ -273,10 +273,10 @@ def _ssm(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
 
 
 def _session(call: Call, parameters: Parameters) -> Iterator[Permission]:
-    """A session that names no document is a shell, and only policies that ask for the check have it checked.
+    """Yield what a session requires. Without a document it is a shell, whose permission only some policies check.
 
-    Source: Systems Manager User Guide, "Enforce a session document permission check for the AWS CLI". A policy that asks for the check and
-    allows the shell's document as well is not followed: such a session is denied here.
+    Source: Systems Manager User Guide, "Enforce a session document permission check for the AWS CLI". A policy that requires the
+    check and also allows the shell's document is not implemented: it denies such a session.
     """
     document = parameters.get("DocumentName")
     checked = {"ssm:sessiondocumentaccesscheck": "true" if document else "false"}
@@ -318,12 +318,12 @@ def _create_key(call: Call, parameters: Parameters) -> Iterator[Permission]:
 
 
 def _sts(call: Call, parameters: Parameters) -> Iterator[Permission]:
-    if call.action != "GetCallerIdentity":  # which needs no permission
+    if call.action != "GetCallerIdentity":  # requires no permission
         yield Permission(f"sts:{call.action}", parameters.get("RoleArn") or "*")
 
 
 def _only_reads(call: Call, _parameters: Parameters) -> Iterator[Permission] | None:
-    return iter([_everywhere(call)]) if call.action.startswith(READS) else None
+    return iter([_on_any_resource(call)]) if call.action.startswith(READS) else None
 
 
 SERVICES: dict[str, Callable[[Call, Parameters], Iterator[Permission] | None]] = {

@@ -1,4 +1,4 @@
-"""ARNs of resources, and the tags that they have in the account."""
+"""ARNs and tags of resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ec2.placement_groups import placement_groups
 from ..fsx.file_systems import associations
 from .identities import PARTITION
 
-# By what EC2's ids begin with. Source: Service Authorization Reference, "Resource types defined by Amazon EC2"
+# By the prefix of EC2 ids. Source: Service Authorization Reference, "Resource types defined by Amazon EC2"
 EC2_KINDS = {
     "acl": "network-acl",
     "ami": "image",
@@ -47,7 +47,7 @@ def arn(service: str, region: str, resource: str, account: str = ACCOUNT) -> str
 
 
 def ec2(region: str, identifier: str, kind: str = "") -> tuple[str, Tags]:
-    """ARN and tags of a resource of EC2, of which only the id need be known."""
+    """Return ARN and tags of an EC2 resource. Its id is sufficient for most kinds."""
     kind = kind or EC2_KINDS.get(identifier.partition("-")[0], "unknown")
     backend: Any = ec2_backends[ACCOUNT][region]
     name = identifier
@@ -61,14 +61,14 @@ def ec2(region: str, identifier: str, kind: str = "") -> tuple[str, Tags]:
 
 
 def group(region: str, name: str) -> tuple[str, Tags]:
-    """ARN and tags of an auto scaling group."""
+    """Return ARN and tags of an auto scaling group."""
     found: Any = autoscaling_backends[ACCOUNT][region].autoscaling_groups.get(name)
     tags = {tag["Key"]: tag.get("Value", "") for tag in found.tags} if found else {}
     return arn("autoscaling", region, f"autoScalingGroup:*:autoScalingGroupName/{name}"), tags
 
 
 def efs(region: str, identifier: str) -> tuple[str, Tags]:
-    """ARN and tags of a file system or an access point, by id or ARN."""
+    """Return ARN and tags of an EFS file system or access point, by id or ARN."""
     identifier = identifier.rpartition("/")[2]
     backend: Any = efs_backends[ACCOUNT][region]
     kind = "access-point" if identifier.startswith("fsap-") else "file-system"
@@ -76,7 +76,7 @@ def efs(region: str, identifier: str) -> tuple[str, Tags]:
 
 
 def fsx(region: str, identifier: str) -> tuple[str, Tags]:
-    """ARN and tags of a file system or one of its links, by id or ARN."""
+    """Return ARN and tags of an FSx file system or data repository association, by id or ARN."""
     backend: Any = fsx_backends[ACCOUNT][region]
     if identifier.startswith("arn:"):
         return identifier, _tags(backend.list_tags_for_resource(identifier))
@@ -87,7 +87,7 @@ def fsx(region: str, identifier: str) -> tuple[str, Tags]:
 
 
 def role(name: str) -> tuple[str, Tags]:
-    """ARN and tags of a role. IAM does not know the path of one that does not exist."""
+    """Return ARN and tags of a role. The path of an unknown role is missing."""
     found = find_role(name)
     return (found.arn, _tags_of(found.tags)) if found else (arn("iam", "", f"role/{name}"), {})
 
@@ -98,19 +98,19 @@ def find_role(name: str) -> Any:
 
 
 def instance_profile(name: str) -> tuple[str, Tags]:
-    """ARN and tags of an instance profile."""
+    """Return ARN and tags of an instance profile."""
     found = find_profile(name)
     return (found.arn, _tags_of(found.tags)) if found else (arn("iam", "", f"instance-profile/{name}"), {})
 
 
 def find_profile(name: str) -> Any:
-    """The instance profile with this name or ARN."""
+    """Return the instance profile with this name or ARN, None for an unknown one."""
     iam: Any = iam_backends[ACCOUNT][PARTITION]
     return next((each for each in iam.instance_profiles.values() if name in (each.name, each.arn)), None)
 
 
 def parameter(region: str, name: str) -> tuple[str, Tags]:
-    """ARN and tags of a parameter. Those that AWS shares belong to no account."""
+    """Return ARN and tags of a parameter. Public parameters belong to no account."""
     shared = name.startswith("/aws/")
     backend: Any = ssm_backends[ACCOUNT][region]
     tags = {} if shared else dict(backend._resource_tags["Parameter"].get(name, {}))
@@ -122,5 +122,5 @@ def _tags(listed: list[dict[str, str]]) -> Tags:
 
 
 def _tags_of(tags: Any) -> Tags:
-    """IAM's tags in moto, which keeps them by key or as a list."""
+    """Return tags of IAM resources, which moto keeps as a dictionary or as a list."""
     return _tags(list(tags.values()) if isinstance(tags, dict) else list(tags or []))

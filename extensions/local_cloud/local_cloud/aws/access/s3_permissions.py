@@ -1,4 +1,4 @@
-"""What is required for calls to S3. Source: Amazon S3 User Guide, "Required permissions for Amazon S3 API operations"."""
+"""Permissions that S3 calls require. Source: Amazon S3 User Guide, "Required permissions for Amazon S3 API operations"."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ACTIONS = {
     "UploadPart": "PutObject",
     "UploadPartCopy": "PutObject",
 }
-# With a bucket's own KMS key. The parts of an upload are decrypted to be put together. Source: Amazon S3 User Guide, "Using server-side
+# For a bucket with its own KMS key. The parts of an upload are decrypted to assemble them. Source: Amazon S3 User Guide, "Using server-side
 # encryption with AWS KMS keys (SSE-KMS)"
 KEY_ACTIONS = {
     "CompleteMultipartUpload": "Decrypt",
@@ -53,7 +53,7 @@ KEY = re.compile(rb"<Key>([^<]*)</Key>")
 
 
 def find(call: Call, environ: Environ) -> list[Permission] | None:
-    """Return what is required for a call, None for one that S3 does not have."""
+    """Return the permissions that a call requires, None for an unknown call."""
     if not call.action.isalnum():
         return None
     return list(_permissions(call, environ))
@@ -84,14 +84,14 @@ def _question(action: str, name: str) -> Permission:
 
 
 def _key_of(name: str) -> str | None:
-    """The KMS key with which a bucket encrypts, where it has one of its own."""
+    """Return the bucket's own KMS key, None without one."""
     bucket = next((backend.buckets[name] for _account, _region, backend in s3_backends.iter_backends() if name in backend.buckets), None)
     rule = ((bucket.encryption if bucket else None) or {}).get("Rule") or {}
     return (rule.get("ApplyServerSideEncryptionByDefault") or {}).get("KMSMasterKeyID")
 
 
 def owner(bucket: str) -> str:
-    """The account of a bucket; the caller's, for one that is to be made."""
+    """Return the account of a bucket, the caller's for a bucket that does not exist."""
     for account, partitions in list(s3_backends.items()):
         if any(bucket in backend.buckets for backend in list(partitions.values())):
             return str(account)

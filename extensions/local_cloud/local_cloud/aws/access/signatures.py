@@ -1,4 +1,4 @@
-"""Signature Version 4 of requests, in headers and in presigned URLs.
+"""Verifies Signature Version 4 of requests, in headers and in presigned URLs.
 
 Source: IAM User Guide, "AWS Signature Version 4 for API requests"; Amazon S3 API Reference, "Authenticating Requests".
 """
@@ -22,14 +22,14 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 TIMESTAMP = "%Y%m%dT%H%M%SZ"
 UNSIGNED = "UNSIGNED-PAYLOAD"
 UNSIGNED_CHUNKS = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
-SKEW = timedelta(minutes=15)
-LONGEST = timedelta(days=7)
+MAX_CLOCK_SKEW = timedelta(minutes=15)
+MAX_LIFETIME = timedelta(days=7)
 HEX = re.compile(r"[0-9a-f]{64}")
 FIELDS = re.compile(r"(Credential|SignedHeaders|Signature)=([^,\s]+)")
 
 
 class Fault(Enum):
-    """What is wrong with a signature."""
+    """The kinds of invalid signatures."""
 
     MISSING = "missing"
     UNSUPPORTED = "unsupported"
@@ -40,7 +40,7 @@ class Fault(Enum):
 
 
 class BadSignature(Exception):
-    """A request that is not signed as it should be."""
+    """A request has no valid signature."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.value)
@@ -49,17 +49,17 @@ class BadSignature(Exception):
 
 @dataclass(frozen=True)
 class Claim:
-    """What a request says about its signature."""
+    """The signature of a request with its parameters, not yet verified."""
 
     access_key_id: str
     scope: tuple[str, ...]
-    """Date, region, service, "aws4_request"."""
+    """Date, region, service, and "aws4_request"."""
     signed_headers: tuple[str, ...]
     signature: str
     timestamp: str
     token: str
     expires: int | None
-    """Seconds, of a presigned URL."""
+    """Lifetime of a presigned URL in seconds."""
 
     @property
     def service(self) -> str:
@@ -71,7 +71,7 @@ class Claim:
 
 
 def claim(environ: Environ) -> Claim:
-    """Return what a request says about its signature. Raises BadSignature."""
+    """Return the unverified signature of a request. Raises `BadSignature`."""
     header = environ.get("HTTP_AUTHORIZATION", "")
     query = dict(_query(environ))
     if header.startswith(ALGORITHM):
@@ -92,7 +92,7 @@ def claim(environ: Environ) -> Claim:
 
 
 def verify(environ: Environ, made: Claim, secret: str, now: datetime | None = None) -> None:
-    """Raise BadSignature unless the holder of the secret signed this request lately. The body can be read again afterwards."""
+    """Raise `BadSignature` unless the signature is recent and made with the secret. The body can be read again afterwards."""
     canonical = "\n".join(
         (
             environ["REQUEST_METHOD"],
@@ -124,14 +124,14 @@ def _check_time(made: Claim, now: datetime) -> None:
         signed = datetime.strptime(made.timestamp, TIMESTAMP).replace(tzinfo=UTC)
     except ValueError:
         raise BadSignature(Fault.INCOMPLETE) from None
-    until = signed + (SKEW if made.expires is None else timedelta(seconds=made.expires))
-    if not signed - SKEW <= now <= until:
+    until = signed + (MAX_CLOCK_SKEW if made.expires is None else timedelta(seconds=made.expires))
+    if not signed - MAX_CLOCK_SKEW <= now <= until:
         raise BadSignature(Fault.EXPIRED)
 
 
 def _seconds(query: dict[str, str]) -> int:
     text = query.get("X-Amz-Expires", "")
-    if not (text.isdecimal() and int(text) <= LONGEST.total_seconds()):
+    if not (text.isdecimal() and int(text) <= MAX_LIFETIME.total_seconds()):
         raise BadSignature(Fault.INCOMPLETE)
     return int(text)
 
@@ -153,7 +153,7 @@ def _canonical_path(environ: Environ, service: str) -> str:
 
 
 def _canonical_query(environ: Environ) -> str:
-    # A plus is a plus here, and a blank only where it is written as %20
+    # A plus sign stands for itself, and %20 for a space
     pairs = [pair.partition("=")[::2] for pair in _uri(environ)[1].split("&") if pair]
     encoded = sorted((_encoded(name), _encoded(value)) for name, value in pairs if name != "X-Amz-Signature")
     return "&".join(f"{name}={value}" for name, value in encoded)
@@ -166,7 +166,7 @@ def _encoded(text: str) -> str:
 def _header(environ: Environ, name: str) -> str:
     key = name.upper().replace("-", "_")
     value = environ.get(key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}", "")
-    # HTTP headers are bytes, which WSGI gives as Latin-1
+    # HTTP headers are bytes, which WSGI decodes as Latin-1
     return " ".join(str(value).split()).encode("latin-1", "replace").decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Tags in requests and on resources, as the context of policies. Pure."""
+"""Condition keys of tags in requests and on resources. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ Context = dict[str, str | tuple[str, ...]]
 
 
 def request_tags(tags: Mapping[str, str]) -> Context:
-    """The context of tags in a request."""
+    """Return the condition keys of tags in a request."""
     return {f"aws:requesttag/{key.lower()}": value for key, value in tags.items()} | ({"aws:tagkeys": tuple(tags)} if tags else {})
 
 
 def resource_tags(tags: Mapping[str, str], prefix: str = "aws") -> Context:
-    """The context of tags that a resource has."""
+    """Return the condition keys of tags on a resource."""
     return {f"{each}:resourcetag/{key.lower()}": value for key, value in tags.items() for each in {"aws", prefix}}
 
 
 def tag_pairs(listed: Any) -> dict[str, str]:
-    """Tags of a request, which some services list and others map."""
+    """Return the tags of a request, which are a list or a map."""
     if isinstance(listed, Mapping):
         return dict(listed)
     return {tag.get("Key", tag.get("TagKey")): tag.get("Value", tag.get("TagValue")) or "" for tag in listed or []}

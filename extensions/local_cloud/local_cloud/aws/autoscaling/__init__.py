@@ -1,1 +1,1 @@
-"""EC2 Auto Scaling."""
+"""Amazon EC2 Auto Scaling: groups and their activities."""

@@ -1,4 +1,4 @@
-"""Scaling activities: what a group did, why, and how it went."""
+"""Scaling activities of groups: action, cause, and result."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from moto.autoscaling.models import AutoScalingBackend
 from moto.core.utils import utcnow
 
 Activity = dict[str, Any]
-"""In the shape of the API."""
+"""In the form of the API."""
 KEPT = 2000
-"""Activities kept per account and region."""
+"""The number of activities that are kept for an account and region."""
 
 
 def activities(backend: AutoScalingBackend) -> list[Activity]:
-    """Every activity of an account and region, oldest first."""
+    """Return all activities of an account and region, oldest first."""
     kept: list[Activity] = backend.__dict__.setdefault("activities", [])
     return kept
 
 
 def begin(group: Any, description: str, cause: str, subnet: Any = None) -> Activity:
-    """Note an activity in progress. `cause` continues "At <time>"."""
+    """Record an activity in progress and return it. `cause` continues "At <time>"."""
     details = {"Subnet ID": subnet.id, "Availability Zone": subnet.availability_zone} if subnet else {}
     activity = {
         "ActivityId": str(uuid.uuid4()),
@@ -42,7 +42,7 @@ def begin(group: Any, description: str, cause: str, subnet: Any = None) -> Activ
 
 
 def end(activity: Activity, status: str = "Successful", message: str | None = None) -> None:
-    """Note how an activity ended: Successful, Failed or Cancelled, and why."""
+    """Record the end of an activity: Successful, Failed or Cancelled, and a message."""
     activity.update(StatusCode=status, EndTime=utcnow(), Progress=100)
     if message:
         activity["StatusMessage"] = message

@@ -1,4 +1,4 @@
-"""The calls of Auto Scaling: what they refuse, and what they leave to the group."""
+"""The API of Auto Scaling groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ moto_update_group = AutoScalingResponse.update_auto_scaling_group
 
 
 def _check_group(response: AutoScalingResponse) -> None:
-    """Refuse the name of a group that does not exist, where moto fails."""
+    """Raise `ValidationError` for a group that does not exist."""
     find_group(response.autoscaling_backend, response._get_param("AutoScalingGroupName"))
 
 
@@ -42,7 +42,7 @@ for _action in (
 
 @override(AutoScalingResponse)
 def create_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
-    """Create the group, unless something that it is made of does not exist."""
+    """Create the group. Raises `ValidationError` if a resource that it names does not exist."""
     backend, name = self.autoscaling_backend, self._get_param("AutoScalingGroupName")
     if name in backend.autoscaling_groups:
         raise AutoscalingClientError(
@@ -51,7 +51,7 @@ def create_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
     least, most = self._get_int_param("MinSize", 0), self._get_int_param("MaxSize", 0)
     desired = self._get_int_param("DesiredCapacity")
     _check_bounds(least, most, least if desired is None else desired)
-    _check_parts(backend, self)
+    _check_references(backend, self)
     moto_create_group(self)
     group = find_group(backend, name)
     group.health_check_grace_period = self._get_int_param("HealthCheckGracePeriod", 0)
@@ -65,7 +65,7 @@ def create_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
 
 @override(AutoScalingResponse)
 def update_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
-    """Change what is given; keep the desired capacity within the bounds."""
+    """Change the given properties, and keep the desired capacity between minimum and maximum."""
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
     if group.deleting:
         raise ValidationError(f"AutoScalingGroup '{group.name}' is being deleted")
@@ -75,7 +75,7 @@ def update_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
     if desired is None:
         desired = max(least, min(most, group.desired_capacity))
     _check_bounds(least, most, desired)
-    _check_parts(self.autoscaling_backend, self)
+    _check_references(self.autoscaling_backend, self)
     self.params["DesiredCapacity"] = desired
     policy, before = group.mixed_instances_policy, dict(group.__dict__)
     moto_update_group(self)
@@ -108,7 +108,7 @@ def set_desired_capacity(self: AutoScalingResponse) -> EmptyResult:
 
 @override(AutoScalingResponse)
 def delete_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
-    """Delete an empty group at once, any other one only if forced: it stays until its instances are gone."""
+    """Delete an empty group at once. A group with instances requires `ForceDelete` and stays until they are terminated."""
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
     if group.instance_states and not self._get_bool_param("ForceDelete", False):
         if all(each.lifecycle_state == "Terminating" for each in group.instance_states):
@@ -228,8 +228,8 @@ def _check_bounds(least: int, most: int, desired: int) -> None:
         raise ValidationError(f"Desired capacity:{desired} must be between the specified min size:{least} and max size:{most}")
 
 
-def _check_parts(backend: AutoScalingBackend, response: AutoScalingResponse) -> None:
-    """Refuse subnets and launch templates that do not exist."""
+def _check_references(backend: AutoScalingBackend, response: AutoScalingResponse) -> None:
+    """Raise `ValidationError` for subnets and launch templates that do not exist."""
     for subnet in (response._get_param("VPCZoneIdentifier") or "").split(","):
         if subnet.strip() and not _exists(backend.ec2_backend.get_subnet, subnet.strip()):
             raise ValidationError(f"The subnet ID '{subnet.strip()}' does not exist")
@@ -240,24 +240,24 @@ def _check_parts(backend: AutoScalingBackend, response: AutoScalingResponse) -> 
         ("LaunchTemplateName", "template name", backend.ec2_backend.get_launch_template_by_name),
     ):
         if template.get(parameter) and not _exists(find, template[parameter]):
-            raise _not_formed(f"The specified launch template, with {words} {template[parameter]}, does not exist.")
+            raise _template_error(f"The specified launch template, with {words} {template[parameter]}, does not exist.")
     name = response._get_param("LaunchConfigurationName")
     if name and name not in backend.launch_configurations:
         raise ValidationError(f"Launch configuration name not found - Launch configuration {name} not found")
 
 
 def _check_launch(group: Group) -> None:
-    """Refuse a launch template from which nothing can be launched, and a cluster placement group in several zones."""
+    """Raise `ValidationError` for a launch template that cannot launch, and for a cluster placement group in several zones."""
     try:
         group.launch_data()
     except EC2ClientError as error:
-        raise _not_formed(error.message) from None
+        raise _template_error(error.message) from None
     placement_group = group.placement_group and find_placement_group(group.ec2_backend, group.placement_group)
     if placement_group and placement_group.strategy == "cluster" and group.spans_zones():
         raise ValidationError("You cannot specify multiple Availability Zones and a cluster placement group.")
 
 
-def _not_formed(message: str) -> ValidationError:
+def _template_error(message: str) -> ValidationError:
     return ValidationError(f"You must use a valid fully-formed launch template. {message}")
 
 
@@ -271,7 +271,7 @@ def _exists(find: Any, identifier: str) -> bool:
 
 @override(AutoScalingResponse)
 def describe_scaling_activities(self: AutoScalingResponse) -> ActionResult:
-    """Newest first, in pages."""
+    """Return activities in pages, newest first."""
     from .groups import find_group
 
     name, wanted = self._get_param("AutoScalingGroupName"), self._get_param("ActivityIds", [])

@@ -1,4 +1,4 @@
-"""Auto Scaling groups that launch, replace and end instances as time goes by."""
+"""Auto Scaling groups that launch, replace, and terminate instances."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ REPORTED = "an instance was taken out of service in response to a user health-ch
 
 
 class Member(InstanceState):
-    """An instance as its group sees it."""
+    """An instance of a group."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.activity: activities.Activity | None = None
-        """What the group is doing with the instance."""
+        """The activity of the group that concerns this instance now."""
         self.launched_from: dict[str, Any] | None = None
         self.lost_at: float | None = None
-        """When the instance was first seen not to run any more."""
+        """When the group first found the instance not running."""
         self.in_service_at = time.time()
 
     @property
@@ -44,7 +44,7 @@ class Member(InstanceState):
 
 
 class Group(FakeAutoScalingGroup):
-    """A group whose instances follow its wishes in `reconcile`, never within a call of the API."""
+    """A group that changes its instances in `reconcile` only, never within an API call."""
 
     min_size: int
     max_size: int
@@ -56,7 +56,7 @@ class Group(FakeAutoScalingGroup):
         self.status: str | None = None
         self.deleting = False
         self.suspension_reasons: dict[str, str] = {}
-        """Why each process is suspended that is."""
+        """The suspended processes, and the reason of each suspension."""
         super().__init__(*args, **kwargs)
 
     def set_desired_capacity(self, new_capacity: int | None) -> None:
@@ -64,7 +64,7 @@ class Group(FakeAutoScalingGroup):
         self.retry_now()
 
     def retry_now(self) -> None:
-        """Let the next round begin at once, and try again what failed."""
+        """Reconcile at once, and retry failed launches."""
         self.retry_at = 0.0
         CLOUD.wake.set()
 
@@ -81,7 +81,7 @@ class Group(FakeAutoScalingGroup):
         return [each for each in self.instance_states if each.lifecycle_state in ACTIVE]
 
     def reconcile(self) -> None:
-        """Do what is to be done now: follow the instances, replace the unhealthy, launch or end some."""
+        """Follow the states of instances, replace unhealthy ones, and launch or terminate instances."""
         for member in list(self.instance_states):
             self._follow_instance(member)
         if self.deleting:
@@ -93,12 +93,12 @@ class Group(FakeAutoScalingGroup):
                     self.terminate(member, LOST if member.instance.state != "running" else REPORTED)
         surplus = len(self.active_instances()) - (self.desired_capacity or 0)
         if surplus > 0 and not self._suspended("Terminate"):
-            self._shrink(surplus)
+            self._scale_in(surplus)
         elif surplus < 0 and not self._suspended("Launch") and time.time() >= self.retry_at:
-            self._grow(-surplus)
+            self._scale_out(-surplus)
 
     def delete(self, *_: Any) -> None:
-        """End every instance, then the group."""
+        """Terminate all instances, then remove the group."""
         self.deleting, self.status = True, "Delete in progress"
         self.min_size = self.max_size = self.desired_capacity = 0
         CLOUD.wake.set()
@@ -113,7 +113,7 @@ class Group(FakeAutoScalingGroup):
         return member.activity
 
     def launch_data(self) -> Data:
-        """What an instance of this group is launched from. Raises the EC2 errors of what does not exist."""
+        """Return the launch data of this group. Raises the EC2 errors of resources that do not exist."""
         tags = {**self.get_propagated_tags(), ASG_NAME_TAG: self.name}
         data = with_template(
             self.ec2_backend,
@@ -173,17 +173,17 @@ class Group(FakeAutoScalingGroup):
         if not self.instance_states:
             self.autoscaling_backend.autoscaling_groups.pop(self.name, None)
 
-    def _shrink(self, count: int) -> None:
+    def _scale_in(self, count: int) -> None:
         for _ in range(count):
             active = self.active_instances()
             candidates = [each for each in active if not each.protected_from_scale_in]
             if not candidates:
                 return
-            crowd = Counter(each.availability_zone for each in active)
+            counts = Counter(each.availability_zone for each in active)
             newest = "NewestInstance" in self.termination_policies
             victim = min(
                 candidates,
-                key=lambda each: (-crowd[each.availability_zone], each.instance.launch_time.timestamp() * (-1 if newest else 1)),
+                key=lambda each: (-counts[each.availability_zone], each.instance.launch_time.timestamp() * (-1 if newest else 1)),
             )
             self.terminate(
                 victim,
@@ -191,7 +191,7 @@ class Group(FakeAutoScalingGroup):
                 f"shrinking the capacity from {len(active)} to {len(active) - 1}.",
             )
 
-    def _grow(self, count: int) -> None:
+    def _scale_out(self, count: int) -> None:
         for _ in range(count):
             failure = self._launch_one()
             if failure:
@@ -202,13 +202,13 @@ class Group(FakeAutoScalingGroup):
                 return
 
     def _launch_one(self) -> str:
-        """Launch an instance of the first type and in the emptiest zone that takes one. Returns why there is none, if so."""
+        """Launch one instance, and return the reason if that fails. Types are tried in their order, zones with few instances first."""
         try:
             data = self.launch_data()
         except EC2ClientError as error:
             return str(error.message)
-        crowd = Counter(each.availability_zone for each in self.active_instances())
-        subnets = sorted(self._subnets(), key=lambda subnet: crowd[subnet.availability_zone])
+        counts = Counter(each.availability_zone for each in self.active_instances())
+        subnets = sorted(self._subnets(), key=lambda subnet: counts[subnet.availability_zone])
         failure = ""
         for instance_type in self._types(data):
             for subnet in subnets:
@@ -251,7 +251,7 @@ models.FakeAutoScalingGroup, models.InstanceState = Group, Member  # type: ignor
 
 
 def all_groups() -> list[Group]:
-    """Every group of every account and region."""
+    """Return the groups of all accounts and regions."""
     return [
         group
         for _account, _region, backend in list(cast(Any, models.autoscaling_backends).iter_backends())
@@ -260,22 +260,22 @@ def all_groups() -> list[Group]:
 
 
 def retry_all() -> None:
-    """Let every group try again what failed, because something has changed."""
+    """Make all groups retry failed launches, because capacity has changed."""
     for group in all_groups():
         group.retry_now()
 
 
 def reconcile_all() -> None:
-    """One round for every group."""
+    """Reconcile all groups."""
     for group in all_groups():
         try:
             group.reconcile()
-        except Exception:  # one broken group must not keep the others from their work
-            LOG.exception("group %s", group.name)
+        except Exception:  # an error of one group must not stop the others
+            LOG.exception("Group %s could not be reconciled", group.name)
 
 
 def find_group(backend: AutoScalingBackend, name: str) -> Group:
-    """The group with this name. Raises ValidationError."""
+    """Return the group with this name. Raises `ValidationError`."""
     try:
         group = backend.autoscaling_groups[name]
     except KeyError:
@@ -284,7 +284,7 @@ def find_group(backend: AutoScalingBackend, name: str) -> Group:
 
 
 def find_member(backend: AutoScalingBackend, instance_id: str) -> tuple[Group, Member]:
-    """The group and the member that an instance is. Raises ValidationError."""
+    """Return the group of an instance, and the instance as its member. Raises `ValidationError`."""
     groups: Any = backend.autoscaling_groups
     for group in groups.values():
         for member in group.instance_states:

@@ -1,1 +1,1 @@
-"""EC2: instances, networks, and their resources."""
+"""Amazon EC2: instances, VPC networks, and what belongs to them."""

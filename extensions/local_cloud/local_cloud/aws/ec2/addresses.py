@@ -1,4 +1,4 @@
-"""Private and public addresses: unique, inside the subnet, given back."""
+"""Private and public IP addresses of network interfaces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..context import CLOUD, ec2_regions
 from ..override import override
 
 RESERVED_BY_AWS = 4
-"""The first addresses of a subnet: network, router, name server, future use. The last one is taken as well."""
+"""The first addresses of a subnet: network, router, name server, future use. AWS reserves the last one, too."""
 
 moto_create_network_interface = EC2Backend.create_network_interface
 moto_delete_network_interface = EC2Backend.delete_network_interface
@@ -21,7 +21,7 @@ moto_delete_network_interface = EC2Backend.delete_network_interface
 
 @override(Subnet)
 def get_available_subnet_ip(self: Any, instance: Any) -> str:
-    """The next free address after the one given out last, so that an address rests before it comes again."""
+    """Return the next free address after the latest one, so that an address is not reused at once."""
     first = int(self.cidr.network_address) + RESERVED_BY_AWS
     count = self.cidr.num_addresses - RESERVED_BY_AWS - 1
     start = getattr(self, "_next_offset", 0)
@@ -48,7 +48,7 @@ def create_network_interface(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    """Create the interface with an address of its subnet, in security groups that exist."""
+    """Create the interface with an address of its subnet. Raises `InvalidGroup.NotFound`."""
     for group in group_ids or []:
         if self.get_security_group_from_id(group) is None:
             raise InvalidSecurityGroupNotFoundError(group)
@@ -70,7 +70,7 @@ def delete_network_interface(self: EC2Backend, eni_id: str) -> None:
 
 @override(nat_gateways)
 def random_private_ip() -> None:
-    """Leave the address of a NAT gateway to its subnet."""
+    """Return nothing: the subnet assigns the address of a NAT gateway."""
 
 
 @override(elastic_network_interfaces)
@@ -84,7 +84,7 @@ def random_ip() -> str:
 
 
 def next_public_address() -> str:
-    """A free address of the public prefix, the one after the latest first."""
+    """Return the next free address of the public prefix after the latest one. Raises `AddressLimitExceeded`."""
     network = ipaddress.IPv4Network(CLOUD.settings.public_prefix)
     taken = {interface.public_ip for backend in ec2_regions() for interface in backend.enis.values()}
     taken |= {address.public_ip for backend in ec2_regions() for address in backend.addresses}

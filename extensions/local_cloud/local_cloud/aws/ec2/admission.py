@@ -1,4 +1,4 @@
-"""Whether AWS takes a launch now: quotas, prices, reservations, room in the zone, addresses in the subnet."""
+"""Checks whether EC2 admits a launch: quotas, prices, reservations, capacity of the zone, free addresses."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .placement_groups import check_zone
 
 
 def market(data: dict[str, Any]) -> str:
-    """In which market launch data asks for instances."""
+    """Return the market of launch data: on-demand, spot, or capacity-block."""
     return str(data.get("InstanceMarketOptions", {}).get("MarketType") or ON_DEMAND)
 
 
 def admit(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, count: int) -> list[CapacityReservation | None]:
-    """What so many instances would run in: for each a reservation, or None. Raises the EC2 errors of what stands against it."""
+    """Return the Capacity Reservation of each instance, or None for no reservation. Raises the EC2 error that prevents the launch."""
     instance_type, zone, kind = data["InstanceType"], subnet.availability_zone, market(data)
     if instance_type not in offered(backend.region_name, zone):
         raise EC2ClientError(
@@ -43,7 +43,7 @@ def admit(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, count: int)
 
 
 def largest_count(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, least: int, wanted: int) -> int:
-    """How many instances, from `wanted` down to `least`, would be taken; `least` if none of that."""
+    """Return the largest number of instances between `least` and `wanted` that EC2 admits, `least` if it admits none."""
     for count in range(wanted, least, -1):
         try:
             admit(backend, data, subnet, count)

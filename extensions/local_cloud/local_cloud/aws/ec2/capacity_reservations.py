@@ -1,4 +1,4 @@
-"""Capacity Reservations and Capacity Blocks, which moto does not have."""
+"""Capacity Reservations and Capacity Blocks, which moto lacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ utils.EC2_RESOURCE_TO_PREFIX["capacity-reservation"] = "cr"
 utils.EC2_PREFIX_TO_RESOURCE["cr"] = "capacity-reservation"
 
 NOTICE = timedelta(minutes=30)
-"""How long before its start a Capacity Block is on offer at the latest."""
+"""The shortest time between the offer of a Capacity Block and its start."""
 IDENTIFIER = re.compile(r"cr-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 
@@ -78,13 +78,13 @@ class CapacityReservation(TaggedEC2Resource):
 
     @property
     def takes_instances(self) -> bool:
-        """Whether instances can run in it: those of a Capacity Block end some time before it does."""
+        """Return whether instances can run in it. Instances of a Capacity Block end some time before the block."""
         late = self.is_block and self.end_date is not None and utcnow() >= self.end_date - timedelta(seconds=CLOUD.delays.block_end)
         return self.state == "active" and not late
 
     @property
     def used(self) -> list[Any]:
-        """The instances that run in it."""
+        """Return the instances that run in it."""
         everything: list[Any] = self.ec2_backend.all_instances()
         return [each for each in everything if each.holds_capacity and each.capacity_reservation_id == self.id]
 
@@ -93,7 +93,7 @@ class CapacityReservation(TaggedEC2Resource):
         return self.total_instance_count - len(self.used) if self.takes_instances else 0
 
     def fits(self, instance_type: str, zone: str) -> bool:
-        """Whether instances of the type in the zone can run in it."""
+        """Return whether it is for instances of the type in the zone."""
         return (self.instance_type, self.availability_zone) == (instance_type, zone)
 
     def end(self) -> None:
@@ -103,13 +103,13 @@ class CapacityReservation(TaggedEC2Resource):
 
 
 def capacity_reservations(backend: EC2Backend) -> dict[str, CapacityReservation]:
-    """The reservations of an account and region, by id."""
+    """Return the reservations of an account and region by id."""
     found: dict[str, CapacityReservation] = backend.__dict__.setdefault("capacity_reservations", {})
     return found
 
 
 def find_capacity_reservation(backend: EC2Backend, identifier: str) -> CapacityReservation:
-    """The reservation with this id. Raises InvalidCapacityReservationId.NotFound or .Malformed."""
+    """Return the reservation with this id. Raises `InvalidCapacityReservationId.NotFound` or `.Malformed`."""
     if not IDENTIFIER.fullmatch(identifier):
         raise EC2ClientError("InvalidCapacityReservationId.Malformed", f"The capacity reservation ID '{identifier}' is malformed")
     try:
@@ -123,7 +123,7 @@ def find_capacity_reservation(backend: EC2Backend, identifier: str) -> CapacityR
 def reserve_block(
     backend: EC2Backend, instance_type: str, zone: str, count: int, start: datetime, duration: timedelta
 ) -> CapacityReservation:
-    """A Capacity Block for this time."""
+    """Create a Capacity Block for this time and return it."""
     block = CapacityReservation(backend, instance_type, zone, count, CAPACITY_BLOCK)
     block.start_date, block.end_date = start, start + duration
     CLOUD.clock.after(max((block.end_date - utcnow()).total_seconds() - CLOUD.delays.block_end, 0), block.end)
@@ -131,7 +131,7 @@ def reserve_block(
 
 
 def target(data: dict[str, Any]) -> str | None:
-    """The id of the reservation that launch data names. Raises the EC2 errors of what contradicts itself."""
+    """Return the id of the reservation that launch data names, None for none. Raises the EC2 errors of contradictory data."""
     wanted = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     if "CapacityReservationResourceGroupArn" in wanted:
         raise EC2ClientError("UnsupportedOperation", "Resource groups of Capacity Reservations are not available in this account.")
@@ -144,9 +144,9 @@ def target(data: dict[str, Any]) -> str | None:
 
 
 def reserved_places(backend: EC2Backend, data: dict[str, Any], market: str, zone: str, count: int) -> list[CapacityReservation]:
-    """The reservations, one for each instance, in which so many instances would run; fewer where the rest would run outside.
+    """Return the reservations that `count` instances would use, one for each instance. Other instances run outside of reservations.
 
-    Raises the EC2 errors of a target that cannot take them.
+    Raises the EC2 errors of a target without enough capacity.
     """
     instance_type, identifier = data["InstanceType"], target(data)
     if identifier:
@@ -188,7 +188,7 @@ def _exceeded() -> EC2ClientError:
 
 @override(EC2Response)
 def create_capacity_reservation(self: EC2Response) -> ActionResult:
-    """Reserve what the zone has room for, unless this request has been here before."""
+    """Reserve capacity of the zone. A request with a known client token returns the earlier reservation."""
     backend, token = self.ec2_backend, self._get_param("ClientToken")
     for each in capacity_reservations(backend).values():
         if token and each.client_token == token:
@@ -253,7 +253,7 @@ def cancel_capacity_reservation(self: EC2Response) -> ActionResult:
 
 @override(EC2Response)
 def describe_capacity_block_offerings(self: EC2Response) -> ActionResult:
-    """One offer in every zone that has the type, as early as asked for."""
+    """Offer one Capacity Block in each zone that has the type, at the earliest start that is requested."""
     backend, instance_type = self.ec2_backend, self._get_param("InstanceType")
     if instance_type not in INSTANCE_TYPES:
         raise EC2ClientError("InvalidParameterValue", f"Invalid value '{instance_type}' for InstanceType.")
@@ -317,7 +317,7 @@ def _changeable(response: EC2Response) -> CapacityReservation:
 
 
 def _end_date(response: EC2Response) -> datetime | None:
-    """When the reservation of a request ends. Raises the EC2 errors of an end that contradicts its type."""
+    """Return when the reservation of a request ends. Raises the EC2 errors of an end date that contradicts its type."""
     end, limited = _date(response, "EndDate"), response._get_param("EndDateType") == "limited"
     if limited and not end:
         raise EC2ClientError("MissingParameter", "You must specify an end date when the end date type is limited.")
@@ -327,6 +327,6 @@ def _end_date(response: EC2Response) -> datetime | None:
 
 
 def _date(response: EC2Response, parameter: str) -> datetime | None:
-    """A time of the request, in UTC and without a time zone, as moto's clock has it."""
+    """Return a time of the request in UTC without time zone, the form that moto uses."""
     value: datetime | None = response._get_param(parameter)
     return value and value.astimezone(UTC).replace(tzinfo=None)

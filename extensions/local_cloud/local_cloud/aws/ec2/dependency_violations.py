@@ -1,4 +1,4 @@
-"""Deletions that AWS refuses while something is in use, and moto does not."""
+"""Deletions that AWS refuses while the resource is in use, and moto does not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ moto_delete_subnet = EC2Backend.delete_subnet
 
 
 def _guarded(action: str, parameter: str, check: Any) -> None:
-    """Run `check(backend, id)` before a call, and forget the tags of what it deleted after it."""
+    """Call `check(backend, id)` before an API call, and delete the tags of the deleted resource after it."""
     moto_call = getattr(EC2Response, action)
 
     def call(self: EC2Response) -> Any:
@@ -92,15 +92,15 @@ def _violation(kind: str, identifier: str) -> DependencyViolationError:
 
 @override(EC2Backend)
 def delete_subnet(self: EC2Backend, subnet_id: str) -> Any:
-    """Delete a subnet with its association with a route table."""
+    """Delete a subnet and its association with a route table."""
     subnet = moto_delete_subnet(self, subnet_id)
     for table in self.route_tables.values():
         table._associations = {each: associated for each, associated in table._associations.items() if associated != subnet_id}
     return subnet
 
 
-def _nothing(_backend: EC2Backend, _identifier: str) -> None:
-    """For calls that need no more than their tags forgotten."""
+def _no_check(_backend: EC2Backend, _identifier: str) -> None:
+    """Check nothing, for API calls that only need their tags deleted."""
 
 
 for _action, _parameter, _check in (
@@ -110,8 +110,8 @@ for _action, _parameter, _check in (
     ("detach_internet_gateway", "VpcId", _detach_internet_gateway),
     ("release_address", "AllocationId", _address),
     ("delete_network_interface", "NetworkInterfaceId", _network_interface),
-    ("delete_internet_gateway", "InternetGatewayId", _nothing),
-    ("delete_route_table", "RouteTableId", _nothing),
-    ("delete_launch_template", "LaunchTemplateId", _nothing),
+    ("delete_internet_gateway", "InternetGatewayId", _no_check),
+    ("delete_route_table", "RouteTableId", _no_check),
+    ("delete_launch_template", "LaunchTemplateId", _no_check),
 ):
     _guarded(_action, _parameter, _check)

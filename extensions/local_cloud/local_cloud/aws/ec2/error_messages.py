@@ -1,4 +1,4 @@
-"""Error texts of AWS where moto prints its own data structures."""
+"""Error messages of EC2 where moto prints its own data structures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXTS: dict[type[EC2ClientError], tuple[str, str]] = {
 }
 
 
-def _say(kind: type[EC2ClientError], code: str, text: str) -> None:
+def _set_message(kind: type[EC2ClientError], code: str, text: str) -> None:
     def __init__(self: EC2ClientError, names: Any) -> None:
         first = names if isinstance(names, str) else sorted(map(str, names))[0]
         EC2ClientError.__init__(self, code, text.format(first))
@@ -23,5 +23,5 @@ def _say(kind: type[EC2ClientError], code: str, text: str) -> None:
     override(kind)(__init__)
 
 
-for _kind, _words in TEXTS.items():
-    _say(_kind, *_words)
+for _kind, _message in TEXTS.items():
+    _set_message(_kind, *_message)

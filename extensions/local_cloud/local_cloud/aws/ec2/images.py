@@ -1,7 +1,7 @@
-"""Deep Learning AMIs in every region, and the public parameters that lead to the newest of each kind.
+"""Deep Learning AMIs in every region.
 
-As on AWS they belong to an account of Amazon's. Who wants to see a new release assumes a role there, such as
-arn:aws:iam::898082745236:role/release, and registers an image with the name of an older one and a later date.
+As on AWS, they belong to an account of Amazon. To simulate a new release, assume a role in that account, such as
+`arn:aws:iam::898082745236:role/release`, and register an image with the name of an existing one and a later date.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moto.ec2.models.amis import Ami
 from ..override import override
 
 AMAZON = "898082745236"
-"""The account that Deep Learning AMIs belong to."""
+"""The account that owns Deep Learning AMIs."""
 FIRST_RELEASE = "20261001"
 RELEASE_NAME = re.compile(r"(.+) (\d{8})")
 SYSTEMS = {"ubuntu-22.04": "Ubuntu 22.04", "ubuntu-24.04": "Ubuntu 24.04", "amazon-linux-2023": "Amazon Linux 2023"}
@@ -27,14 +27,14 @@ FRAMEWORKS = (
     ("pytorch-2.9", "PyTorch 2.9", ("ubuntu-24.04", "amazon-linux-2023"), ("x86_64", "arm64")),
     ("tensorflow-2.18", "TensorFlow 2.18", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64",)),
 )
-"""Name part in a parameter, name, operating systems and architectures."""
+"""Part of the parameter name, title, operating systems, and architectures."""
 WORDS = {
     "x86_64": ("Deep Learning Base OSS Nvidia Driver GPU AMI", "Deep Learning OSS Nvidia Driver AMI GPU"),
     "arm64": ("Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI", "Deep Learning ARM64 AMI OSS Nvidia Driver GPU"),
 }
-"""How image names begin by architecture: without a framework, with one."""
+"""The beginnings of image names by architecture: without and with a framework."""
 Kind = tuple[str, str]
-"""Name part in a parameter, and architecture."""
+"""Part of the parameter name, and architecture."""
 KINDS: dict[str, Kind] = {
     **{
         f"{WORDS[architecture][0]} ({title})": (f"base-oss-nvidia-driver-gpu-{system}", architecture)
@@ -48,13 +48,13 @@ KINDS: dict[str, Kind] = {
         for architecture in architectures
     },
 }
-"""Kinds of images by the names of images, which end with a date besides."""
+"""Kinds of images by the names of images without the date at their end."""
 
 moto_register_image = EC2Backend.register_image
 
 
 class Release(Ami):
-    """A release of a kind of Deep Learning AMI; its id differs from region to region and never changes."""
+    """A release of a kind of Deep Learning AMI. Its id differs between regions and never changes."""
 
     def __init__(self, backend: Any, name: str, date: str) -> None:
         self.kind, self.date = KINDS[name], date
@@ -82,7 +82,7 @@ class Release(Ami):
 
 @override(EC2Backend)
 def _load_amis(self: EC2Backend) -> None:
-    """Begin with the first release of each kind, and with what Amazon has released since."""
+    """Create the first release of each kind, and the later releases of Amazon."""
     for name in KINDS:
         Release(self, name, FIRST_RELEASE)
     for backend in _accounts(self.region_name):
@@ -93,7 +93,7 @@ def _load_amis(self: EC2Backend) -> None:
 
 @override(EC2Backend)
 def register_image(self: EC2Backend, name: str | None = None, description: str | None = None) -> Ami:
-    """Register an image. One that Amazon registers under the name of a kind, with a date, is a release, which all accounts see."""
+    """Register an image. An image of Amazon with the name of a kind and a date becomes a release in all accounts."""
     found = RELEASE_NAME.fullmatch(name or "")
     if self.account_id != AMAZON or not found or found[1] not in KINDS:
         return moto_register_image(self, name, description)
@@ -102,7 +102,7 @@ def register_image(self: EC2Backend, name: str | None = None, description: str |
 
 
 def _accounts(region: str) -> list[Any]:
-    """The EC2 backends of all accounts in use, in one region."""
+    """Return the EC2 backends of all accounts in use in one region."""
     return [backend for _account, place, backend in list(ec2_backends.iter_backends()) if place == region]
 
 

@@ -1,4 +1,4 @@
-"""Instances and their hosts: starts and ends hosts in the background and notices what becomes of them."""
+"""Starts and stops the hosts of instances in the background, and follows the state of hosts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ WORKERS = 16
 
 
 class InstanceLifecycle:
-    """Carries the wishes of instances to the hosts, one at a time for each instance, many instances at once.
+    """Worker threads that start, stop, and remove hosts: one action at a time for an instance, many instances at once.
 
-    Never holds the lock of the cloud while the hosts works.
+    No thread holds the cloud's lock while it waits for a host.
     """
 
     def __init__(self) -> None:
@@ -29,11 +29,11 @@ class InstanceLifecycle:
         self._probes = ThreadPoolExecutor(WORKERS, "probe")
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._started: set[str] = set()
-        """Instances that the hosts was told to start, and that it has not been told to end."""
+        """Ids of instances whose hosts were started, and not stopped since."""
         self._next_health_check = 0.0
 
     def close(self) -> None:
-        """Finish what has begun and begin nothing more. Hosts stay as they are."""
+        """Finish the running actions and cancel the others. Hosts keep running."""
         self._workers.shutdown(cancel_futures=True)
         self._probes.shutdown(cancel_futures=True)
 
@@ -50,7 +50,7 @@ class InstanceLifecycle:
         self._submit(self._remove, instance)
 
     def poll(self) -> None:
-        """Notice hosts that have booted and, every now and then, hosts that are gone."""
+        """Update instances whose hosts have booted and, at intervals, those whose hosts are lost."""
         with CLOUD.lock:
             pending = [each for each in instances() if each.state == "pending" and each.id in self._started]
         for instance, booted in zip(pending, self._ask(CLOUD.hosts.is_booted, pending)):
@@ -61,7 +61,7 @@ class InstanceLifecycle:
             self._check_health()
 
     def recover(self) -> None:
-        """After a restart of the cloud: go on with what was under way, and start hosts that are down."""
+        """Continue after a restart of the cloud: repeat interrupted actions, and start hosts that are down."""
         self._started.clear()
         with CLOUD.lock:
             everything = list(instances())
@@ -90,13 +90,13 @@ class InstanceLifecycle:
         self._workers.submit(in_turn)
 
     def _ask(self, question: Callable[[str], bool], about: Iterable[Any]) -> Iterable[bool | None]:
-        """Ask the hosts about many instances at once; None where it has no answer."""
+        """Call `question` for many instances at once. The answer is None where it fails."""
 
         def ask(instance: Any) -> bool | None:
             try:
                 return question(instance.id)
             except Exception:
-                LOG.exception("%s: no answer", instance.id)
+                LOG.exception("%s: The host did not answer", instance.id)
                 return None
 
         return self._probes.map(ask, about)
@@ -109,7 +109,7 @@ class InstanceLifecycle:
         try:
             CLOUD.hosts.start(spec)
         except Exception as error:
-            LOG.warning("%s does not start: %s", instance.id, error)
+            LOG.warning("%s: The host did not start: %s", instance.id, error)
             with CLOUD.lock:
                 instance.lose(str(error) or type(error).__name__)
             return
@@ -152,14 +152,14 @@ class InstanceLifecycle:
                 self._submit(self._lose, instance)
 
     def _lose(self, instance: Any) -> None:
-        """End an instance without a host, unless a reboot or a stop explains it."""
+        """Terminate an instance whose host is lost, unless a reboot or a stop is in progress."""
         if instance.id in self._started and not CLOUD.hosts.is_alive(instance.id):
             with CLOUD.lock:
                 instance.lose("the host of the instance is gone")
 
 
 def host_spec(instance: Any) -> HostSpec:
-    """What the hosts has to know of an instance that has an address."""
+    """Return the host specification of an instance that has an address."""
     backend = instance.ec2_backend
     return HostSpec(
         instance_id=instance.id,

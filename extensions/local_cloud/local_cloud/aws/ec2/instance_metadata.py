@@ -1,4 +1,4 @@
-"""What a host asks about itself: EC2's instance metadata service, version 2, and the credentials of its role."""
+"""The instance metadata service (version 2) of hosts, with the credentials of the instance's role."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ..context import ACCOUNT, CLOUD, instances
 TOKEN_PATH = "/latest/api/token"
 LONGEST_TOKEN = 21600  # seconds
 SESSION = timedelta(hours=6)
-# AWS hands out new credentials this long before the old ones end.
-RENEWED_BEFORE = timedelta(minutes=15)
+# AWS renews credentials this long before they expire.
+RENEWAL_MARGIN = timedelta(minutes=15)
 
 Tree = dict[str, Any]
 
@@ -64,7 +64,7 @@ class InstanceMetadata:
         return HTTPStatus.OK, token
 
     def _tree(self, instance: Any) -> Tree:
-        """Everything there is to ask, as nested folders; what costs something is a function."""
+        """Return the metadata as nested dictionaries. A value that is expensive to compute is a function."""
         hostname = f"ip-{instance.private_ip.replace('.', '-')}.ec2.internal"
         metadata: Tree = {
             "ami-id": instance.image_id,
@@ -87,9 +87,9 @@ class InstanceMetadata:
         return {"meta-data": metadata, "dynamic": {"instance-identity": {"document": json.dumps(_identity(instance))}}}
 
     def _session(self, role: Any, region: str) -> dict[str, str]:
-        """Credentials of the role, which is assumed in the name of the instance."""
+        """Return credentials of the role, assumed with the instance id as session name."""
         known, now = self._credentials.get(role.arn), utcnow()
-        renew = iso_8601_datetime_without_milliseconds(now + RENEWED_BEFORE)
+        renew = iso_8601_datetime_without_milliseconds(now + RENEWAL_MARGIN)
         if known is None or known["Expiration"] <= renew:
             session: Any = sts_backends[ACCOUNT]["aws"].assume_role(
                 region_name=region,

@@ -1,4 +1,4 @@
-"""What a zone offers: which instance types, in which markets, and how many."""
+"""Instance types that a zone offers, their markets, and their capacity."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..context import CLOUD, instances
 
 
 def offered(region: str, zone: str) -> frozenset[str]:
-    """The instance types that a zone has."""
+    """Return the instance types that a zone offers."""
     return _by_zone(region).get(zone, frozenset())
 
 
 def check_usage(instance_type: str, market: str) -> None:
-    """Raise Unsupported for a type that is not sold in the market."""
+    """Raise `Unsupported` for a type that the market does not offer."""
     if market not in INSTANCE_TYPES[instance_type]["SupportedUsageClasses"]:
         raise unsupported()
 
 
 def check_room(instance_type: str, zone: str, market: str, count: int) -> None:
-    """Raise InsufficientInstanceCapacity unless the zone can hold so many more outside reservations."""
+    """Raise `InsufficientInstanceCapacity` unless the zone has capacity for `count` more instances outside of reservations."""
     live = (
         (each.instance_type, each.availability_zone, each.market)
         for each in instances()

@@ -25,7 +25,7 @@ INTERRUPTED = StateReason("Server.SpotInstanceTermination: Spot instance termina
 
 
 class HostedInstance(Instance):
-    """An instance that is pending until its host has booted, and terminated once the host is gone."""
+    """An instance that is pending until its host has booted, and terminated after its host is removed."""
 
     def __init__(self, ec2_backend: Any, image_id: str, *args: Any, **kwargs: Any) -> None:
         self.public_keys: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class HostedInstance(Instance):
         self._become("pending")
 
     def launch(self) -> None:
-        """Ask for the host, unless the launch is to fail."""
+        """Start the host, unless this launch is to fail."""
         if CLOUD.failing_launches[self.instance_type]:
             CLOUD.failing_launches[self.instance_type] -= 1
             CLOUD.clock.after(CLOUD.settings.tick, self.fail)
@@ -77,15 +77,15 @@ class HostedInstance(Instance):
         return before
 
     def fail(self) -> None:
-        """End the instance while it is pending."""
+        """Terminate the pending instance."""
         self.lose("Internal error on launch")
 
     def lose(self, reason: str) -> None:
-        """End the instance because its host did not start or is gone."""
+        """Terminate the instance because its host did not start or is lost."""
         self._end("Server.InternalError", StateReason(f"Server.InternalError: {reason}", "Server.InternalError"))
 
     def interrupt(self) -> None:
-        """End a Spot Instance because AWS wants its capacity back."""
+        """Terminate a Spot Instance because AWS reclaims its capacity."""
         self._end(f"Service initiated ({utcnow():%Y-%m-%d %H:%M:%S} GMT)", INTERRUPTED)
 
     def become_running(self) -> None:
@@ -97,7 +97,7 @@ class HostedInstance(Instance):
             self._become("stopped")
 
     def become_terminated(self) -> None:
-        """Give back what the instance held: addresses, interfaces, volumes."""
+        """Release addresses, interfaces, and volumes of the instance."""
         if self.state != "shutting-down":
             return
         reason, state_reason = self._reason, self.state_reason
@@ -108,12 +108,12 @@ class HostedInstance(Instance):
             interface.instance = interface.attachment_id = None
             interface.status = "available"
         self._reason, self.state_reason = reason, state_reason
-        # As on AWS, a terminated instance has no place and no address. moto gives addresses back on garbage collection too.
+        # As on AWS, a terminated instance has no subnet and no address. moto releases addresses on garbage collection, too.
         self._private_ips, self._subnet_id, self.nics, self.security_groups = set(), None, {}, []
         CLOUD.clock.after(CLOUD.delays.forget, self.forget)
 
     def forget(self) -> None:
-        """Vanish from every list."""
+        """Remove the instance from all lists."""
         reservations = self.ec2_backend.reservations
         for number in [key for key, each in reservations.items() if self in each.instances]:
             reservations[number].instances.remove(self)
@@ -150,7 +150,7 @@ class HostedInstance(Instance):
         return self.public_ip
 
     def attach_eni(self, eni: Any, device_index: int) -> str:
-        """Attach, where interfaces on different network cards may share a device index."""
+        """Attach an interface. Interfaces on different network cards may have the same device index."""
         slot = int(device_index)
         while slot in self.nics:
             slot += 1

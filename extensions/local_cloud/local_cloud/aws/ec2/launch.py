@@ -1,4 +1,4 @@
-"""Launching instances as AWS does it: the whole launch template counts, and what does not exist is refused."""
+"""Launches instances from requests and launch templates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .placement_groups import check_type, find_placement_group
 from .spot import SpotRequest
 
 Data = dict[str, Any]
-"""Launch data in the shape of the RunInstances request, of which a launch template's data is a part."""
+"""Launch data in the form of the RunInstances request. The data of a launch template has a part of its members."""
 NO_ADDRESS = "0.0.0.0"
 PROVISIONED_IOPS = ("io1", "io2")
 
@@ -45,7 +45,7 @@ def run_instances(self: EC2Response) -> ActionResult:
 
 
 def with_template(backend: EC2Backend, request: Data) -> Data:
-    """The request, completed from the launch template that it names. The template's version is pinned in the result."""
+    """Return the request, completed from the launch template that it names. The result names the version's number."""
     wanted = request.get("LaunchTemplate")
     if not wanted:
         return {"InstanceType": "m1.small", **request}
@@ -57,7 +57,7 @@ def with_template(backend: EC2Backend, request: Data) -> Data:
 
 
 def check(backend: EC2Backend, data: Data) -> None:
-    """Refuse launch data that names what does not exist, with the error of AWS."""
+    """Raise the EC2 error of launch data that names what does not exist."""
     if not data.get("ImageId"):
         raise EC2ClientError("MissingParameter", "The request must contain the parameter ImageId")
     backend.describe_images(ami_ids=[data["ImageId"]])
@@ -82,7 +82,7 @@ def check(backend: EC2Backend, data: Data) -> None:
 
 
 def choose_subnet(backend: EC2Backend, data: Data) -> Subnet:
-    """The subnet that the data names, or the default one of the zone. Raises when there is none."""
+    """Return the subnet that the data names, or the default subnet of the zone. Raises `MissingInput`."""
     named = data.get("SubnetId") or next((n["SubnetId"] for n in data.get("NetworkInterfaces", []) if n.get("SubnetId")), None)
     if named:
         return backend.get_subnet(named)
@@ -94,7 +94,7 @@ def choose_subnet(backend: EC2Backend, data: Data) -> Subnet:
 
 
 def launch(backend: EC2Backend, data: Data, subnet: Subnet, count: int = 1) -> Reservation:
-    """Launch as many instances, from checked data. Raises the EC2 errors of what `admit` refuses."""
+    """Launch `count` instances from checked data. Raises the EC2 errors of `admit`."""
     reservations = admit(backend, data, subnet, count)
     reservation = backend.run_instances(
         data["ImageId"], count, _user_data(data), data.get("SecurityGroups", []), **_arguments(backend, data, subnet)
@@ -116,7 +116,7 @@ def _arguments(backend: EC2Backend, data: Data, subnet: Subnet) -> dict[str, Any
         "subnet_id": subnet.id,
         "key_name": data.get("KeyName"),
         "security_group_ids": data.get("SecurityGroupIds", []),
-        # moto keeps interfaces by their device index, which those on different cards may share, and wants an address for each.
+        # moto identifies interfaces by device index, which interfaces on different cards may share, and requires an address for each.
         "nics": [
             {**interface, "DeviceIndex": number, **({"PrivateIpAddress": NO_ADDRESS} if is_addressless(interface) else {})}
             for number, interface in enumerate(interfaces)
@@ -137,7 +137,7 @@ def _arguments(backend: EC2Backend, data: Data, subnet: Subnet) -> dict[str, Any
 
 
 def _complete(instance: Any, data: Data) -> None:
-    """What moto's own launch leaves out."""
+    """Set what moto's launch omits."""
     tags = convert_tag_spec(data.get("TagSpecifications", [])).get("network-interface", {})
     for interface, specification in zip(instance.nics.values(), _interfaces(data) or [{"DeviceIndex": 0}]):
         interface.delete_on_termination = specification.get("DeleteOnTermination", True)
@@ -177,12 +177,12 @@ def _settle_market(instance: Any, data: Data, reservation: CapacityReservation |
 
 
 def _interfaces(data: Data) -> list[Data]:
-    """The interfaces that data asks for, the primary one first."""
+    """Return the interfaces of launch data, the primary one first."""
     return sorted(data.get("NetworkInterfaces", []), key=position)
 
 
 def _disks(backend: EC2Backend, data: Data) -> list[Data]:
-    """The image's root disk, changed and extended by what the data says."""
+    """Return the root disk of the image and the disks of launch data."""
     image = backend.describe_images(ami_ids=[data["ImageId"]])[0]
     disks: dict[str, Data] = {image.root_device_name: {"VolumeSize": 15, "VolumeType": "gp3", "DeleteOnTermination": True}}
     for mapping in data.get("BlockDeviceMappings", []):
@@ -192,7 +192,7 @@ def _disks(backend: EC2Backend, data: Data) -> list[Data]:
         if disk.get("VolumeType") in PROVISIONED_IOPS:
             if "Iops" not in disk:
                 raise EC2ClientError("MissingParameter", f"The parameter iops must be specified for {disk['VolumeType']} volumes.")
-            disk["VolumeType"] = "gp3"  # moto makes no others without their figures; _complete_volume has both
+            disk["VolumeType"] = "gp3"  # moto requires all figures of other types. `_complete_volume` sets type and figures.
     return [{"DeviceName": name, "Ebs": disk} for name, disk in disks.items()]
 
 

@@ -1,4 +1,4 @@
-"""NAT gateways that take their time, and security group rules that compare and are described as on AWS."""
+"""NAT gateways that take time to become available and to be deleted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DelayedNatGateway(NatGateway):
         CLOUD.clock.after(CLOUD.delays.nat_gateway, self.become_available)
 
     def become_available(self) -> None:
-        """End being pending: available, or failed where the VPC has no way out."""
+        """Become available, or fail if the VPC has no internet gateway."""
         if self.state != "pending":
             return
         gateways = self.ec2_backend.internet_gateways.values()
@@ -49,7 +49,7 @@ class DelayedNatGateway(NatGateway):
         self._release_interface()
 
     def start_deletion(self) -> None:
-        """Begin to be deleted."""
+        """Start the deletion."""
         if self.state in ("pending", "available"):
             self.state = "deleting"
             CLOUD.clock.after(CLOUD.delays.nat_gateway, self.finish_deletion)
@@ -57,7 +57,7 @@ class DelayedNatGateway(NatGateway):
             self.finish_deletion()
 
     def finish_deletion(self) -> None:
-        """Give back interface and address, and stay listed for a while."""
+        """Release the interface and the address. The gateway stays listed for a while."""
         self._release_interface()
         self.state = "deleted"
         CLOUD.clock.after(CLOUD.delays.forget, self.forget)
@@ -100,7 +100,7 @@ def delete_nat_gateway(self: EC2Backend, nat_gateway_id: str) -> Any:
 
 @override(EC2Response)
 def create_nat_gateway(self: EC2Response) -> ActionResult:
-    """Create a gateway, unless this request has been here before."""
+    """Create a gateway. A request with a known client token returns the earlier gateway."""
     token = self._get_param("ClientToken")
     for gateway in self.ec2_backend.nat_gateways.values():
         if token and gateway.client_token == token:

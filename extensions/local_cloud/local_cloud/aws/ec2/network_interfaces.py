@@ -1,4 +1,4 @@
-"""Network interfaces of a launch: which cards and Elastic Fabric Adapters a type has."""
+"""Network interfaces: network cards and Elastic Fabric Adapters of instance types."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..override import override
 moto_modify_network_interface_attribute = EC2Response.modify_network_interface_attribute
 
 Interface = dict[str, Any]
-"""In the shape of the RunInstances request."""
+"""In the form of the RunInstances request."""
 EFA = ("efa", "efa-only")
 
 
 @override(EC2Response)
 def modify_network_interface_attribute(self: EC2Response) -> ActionResult:
-    """Change, besides what moto knows, whether the interface goes with its instance."""
+    """Change the attributes that moto knows, and whether the interface is deleted with its instance."""
     attachment = self._get_param("Attachment")
     if not attachment:
         return moto_modify_network_interface_attribute(self)
@@ -35,17 +35,17 @@ def modify_network_interface_attribute(self: EC2Response) -> ActionResult:
 
 
 def position(interface: Interface) -> tuple[int, int]:
-    """Network card and device index."""
+    """Return the network card and the device index."""
     return int(interface.get("NetworkCardIndex") or 0), int(interface["DeviceIndex"])
 
 
 def is_addressless(interface: Interface) -> bool:
-    """Whether it carries EFA traffic alone and so takes no address of the subnet."""
+    """Return whether it carries EFA traffic only and has no IP address."""
     return interface.get("InterfaceType") == "efa-only"
 
 
 def check_interfaces(instance_type: str, interfaces: list[Interface]) -> None:
-    """Refuse interfaces that an instance of the type cannot have. Raises the EC2 errors."""
+    """Raise the EC2 error of interfaces that an instance of the type cannot have."""
     if any(each.get("DeviceIndex") is None for each in interfaces):
         raise EC2ClientError("MissingParameter", "Each network interface requires a device index.")
     if len(interfaces) > 1 and any(each.get("AssociatePublicIpAddress") for each in interfaces):
@@ -100,7 +100,7 @@ def _check_efas(instance_type: str, adapters: list[Interface]) -> None:
 
 
 def _cards(instance_type: str) -> dict[int, dict[str, Any]]:
-    """Network cards by their index."""
+    """Return the network cards by index."""
     return {card["NetworkCardIndex"]: card for card in INSTANCE_TYPES[instance_type]["NetworkInfo"]["NetworkCards"]}
 
 

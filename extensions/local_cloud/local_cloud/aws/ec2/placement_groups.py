@@ -1,4 +1,4 @@
-"""Placement groups, which moto does not have."""
+"""Placement groups, which moto lacks."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class PlacementGroup(TaggedEC2Resource):
 
 
 def placement_groups(backend: EC2Backend) -> dict[str, PlacementGroup]:
-    """The placement groups of an account and region, by name."""
+    """Return the placement groups of an account and region by name."""
     found: dict[str, PlacementGroup] = backend.__dict__.setdefault("placement_groups", {})
     return found
 
 
 def find_placement_group(backend: EC2Backend, name: str) -> PlacementGroup:
-    """The group with this name. Raises InvalidPlacementGroup.Unknown."""
+    """Return the group with this name. Raises `InvalidPlacementGroup.Unknown`."""
     try:
         return placement_groups(backend)[name]
     except KeyError:
@@ -53,7 +53,7 @@ def find_placement_group(backend: EC2Backend, name: str) -> PlacementGroup:
 
 
 def check_type(group: PlacementGroup, instance_type: str) -> None:
-    """Raise InvalidParameterCombination for a type that cannot be placed so."""
+    """Raise `InvalidParameterCombination` for a type that does not support the strategy of the group."""
     if group.strategy not in INSTANCE_TYPES[instance_type]["PlacementGroupInfo"]["SupportedStrategies"]:
         raise EC2ClientError(
             "InvalidParameterCombination",
@@ -63,7 +63,7 @@ def check_type(group: PlacementGroup, instance_type: str) -> None:
 
 
 def check_zone(backend: EC2Backend, name: str | None, zone: str) -> None:
-    """Raise InvalidParameterValue for a zone other than that of a cluster group's instances."""
+    """Raise `InvalidParameterValue` if a cluster placement group has instances in another zone."""
     if not name or find_placement_group(backend, name).strategy != "cluster":
         return
     elsewhere = {each.availability_zone for each in _members(backend, name)} - {zone}

@@ -1,4 +1,4 @@
-"""Service quotas, and what AWS refuses beyond them."""
+"""EC2's checks of service quotas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..capacity import SPOT
 from ..context import CLOUD
 from ..override import check_before
 from ..servicequotas.quotas import ADDRESSES, NAT_GATEWAYS, VCPUS, VPCS, Quota
-from . import nat_gateways  # noqa: F401  # the calls that it overrides are wrapped here
+from . import nat_gateways  # noqa: F401  # its create_nat_gateway is the one that is checked here
 
 VCPU_EXCEEDED = (
     "You have requested more vCPU capacity than your current vCPU limit of {limit:.0f} allows for the instance bucket that the specified "
@@ -24,7 +24,7 @@ FAMILY = re.compile(r"([a-z]+)(\d*)")
 
 
 def check_vcpus(backend: EC2Backend, instance_type: str, market: str, count: int) -> None:
-    """Raise VcpuLimitExceeded or MaxSpotInstanceCountExceeded when so many more instances exceed their quota."""
+    """Raise `VcpuLimitExceeded` or `MaxSpotInstanceCountExceeded` if `count` more instances exceed their quota."""
     quota = _vcpu_quota(instance_type, market)
     if quota is None or quota.code not in CLOUD.quotas:
         return

@@ -1,4 +1,4 @@
-"""Security group rules that compare, and are described, as on AWS."""
+"""Security group rules: comparison and descriptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ moto_describe_egress = EC2Response.update_security_group_rule_descriptions_egres
 
 @override(SecurityGroupRule)
 def __eq__(self: Any, other: Any) -> bool:
-    """Equal whatever the descriptions say."""
+    """Return whether the rules are equal apart from their descriptions."""
     return _identity(self) == _identity(other)
 
 

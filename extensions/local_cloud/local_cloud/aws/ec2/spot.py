@@ -1,4 +1,4 @@
-"""Spot Instances: their price, the request behind each, and their end."""
+"""Spot Instances: prices and requests."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..override import override
 from .instances import ENDING
 
 PER_VCPU, PER_GPU = 0.02, 1.0
-"""Made-up dollars an hour, near what AWS asks, so that larger types cost more."""
+"""Invented prices in dollars an hour, near those of AWS. Larger types cost more."""
 PAGE = 1000
 PRODUCT = "Linux/UNIX"
 PRODUCTS = (PRODUCT, f"{PRODUCT} (Amazon VPC)")
 
 
 def price(instance_type: str) -> float:
-    """What an instance of the type costs now, in dollars an hour."""
+    """Return the current price of an instance of the type, in dollars an hour."""
     record = INSTANCE_TYPES[instance_type]
     gpus = sum(each["Count"] for each in (record.get("GpuInfo") or {}).get("Gpus", []))
     usual: float = record["VCpuInfo"]["DefaultVCpus"] * PER_VCPU + gpus * PER_GPU
@@ -34,20 +34,20 @@ def price(instance_type: str) -> float:
 
 
 def set_prices(prices: dict[str, float | None]) -> None:
-    """Change the prices of instance types; None for the usual price. Raises ValueError."""
+    """Set the prices of instance types, None for the default. Raises `ValueError`."""
     for instance_type, value in prices.items():
         if instance_type not in INSTANCE_TYPES:
-            raise ValueError(f"there is no instance type {instance_type!r}")
+            raise ValueError(f"Unknown instance type {instance_type!r}.")
         if value is None:
             CLOUD.spot_prices.pop(instance_type, None)
         elif isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-            raise ValueError(f"the price of {instance_type} is {value!r}, not a number from 0 up or null")
+            raise ValueError(f"Price of {instance_type}: {value!r} is not a number of at least 0. Use null for the default.")
         else:
             CLOUD.spot_prices[instance_type] = value
 
 
 def check_price(instance_type: str, options: dict[str, Any]) -> None:
-    """Raise SpotMaxPriceTooLow when the SpotOptions offer less than the price."""
+    """Raise `SpotMaxPriceTooLow` if the maximum price of the SpotOptions is below the current price."""
     offered, asked = options.get("MaxPrice"), price(instance_type)
     if offered is not None and float(offered) < asked:
         raise EC2ClientError(
@@ -57,7 +57,7 @@ def check_price(instance_type: str, options: dict[str, Any]) -> None:
 
 
 class SpotRequest(TaggedEC2Resource):
-    """The request that a Spot Instance fulfils."""
+    """The Spot Instance request of one instance."""
 
     product_description = PRODUCT
     instance_interruption_behavior = "terminate"
@@ -101,7 +101,7 @@ class SpotRequest(TaggedEC2Resource):
 
 @override(EC2Backend)
 def describe_spot_instance_requests(self: Any, filters: Any = None, spot_instance_ids: list[str] | None = None) -> list[Any]:
-    """The requests with these ids, or all. Raises InvalidSpotInstanceRequestID.NotFound."""
+    """Return the requests with these ids, or all. Raises `InvalidSpotInstanceRequestID.NotFound`."""
     for identifier in spot_instance_ids or []:
         if identifier not in self.spot_instance_requests:
             raise EC2ClientError("InvalidSpotInstanceRequestID.NotFound", f"The spot instance request ID '{identifier}' does not exist")
@@ -111,7 +111,7 @@ def describe_spot_instance_requests(self: Any, filters: Any = None, spot_instanc
 
 @override(EC2Response)
 def describe_spot_price_history(self: EC2Response) -> ActionResult:
-    """The current prices, in pages."""
+    """Return the current prices in pages."""
     filters = self._filters_from_querystring()
     types = set(self._get_param("InstanceTypes", []) or filters.get("instance-type", []))
     products = self._get_param("ProductDescriptions", []) or filters.get("product-description", [])

@@ -1,4 +1,4 @@
-"""Tags of EC2 resources: how many there can be."""
+"""The limit of tags on EC2 resources."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from moto.ec2.models.tags import TagBackend
 from ..override import override
 from ..tags import RESERVED
 
-MOST = 50
-"""Of one's own, on a resource."""
+LIMIT = 50
+"""User-defined tags on a resource."""
 
 
 @override(TagBackend)
 def create_tags(self: TagBackend, resource_ids: list[str], tags: dict[str, str]) -> bool:
-    """Set tags, unless a resource then had too many. Those of AWS do not count."""
+    """Set tags. Raises `TagLimitExceeded`; tags of AWS do not count."""
     if None in tags.values():
         raise InvalidParameterValueErrorTagNull
     for resource_id in resource_ids:
         together = {*self.tags.get(resource_id, {}), *tags}
-        if sum(not key.startswith(RESERVED) for key in together) > MOST:
+        if sum(not key.startswith(RESERVED) for key in together) > LIMIT:
             raise TagLimitExceeded
     for resource_id in resource_ids:
         self.tags[resource_id].update(tags)

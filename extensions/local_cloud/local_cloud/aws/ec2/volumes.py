@@ -1,4 +1,4 @@
-"""EBS volumes: encryption with a customer managed key, and deletion."""
+"""EBS volumes: KMS keys and deletion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ moto_status: Any = vars(Volume)["status"].fget
 
 @override(EC2Response)
 def create_volume(self: EC2Response) -> ActionResult:
-    """Create a volume. A bad key is not refused: the volume is creating for a while, and then it is gone."""
+    """Create a volume. EC2 accepts an unusable KMS key: the volume stays `creating` for a while and then disappears."""
     result = moto_create_volume(self)
     identifier, backend = self._get_param("KmsKeyId"), self.ec2_backend
     if identifier:

@@ -1,4 +1,4 @@
-"""VPC endpoints: checked against their services, with interfaces of their own, and as slow as NAT gateways."""
+"""VPC endpoints of types Interface and Gateway."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..context import CLOUD
 from ..override import override
 
 WITH_GATEWAY = ("s3", "dynamodb")
-"""Services that have endpoints of type Gateway as well."""
+"""Services that also have endpoints of type Gateway."""
 
 moto_filter_services = VPCBackend._filter_endpoint_services
 
 
 class Endpoint(VPCEndPoint):
-    """An endpoint that is deleting before it is gone; one of type Interface is pending at first, and its interfaces outlast it."""
+    """An endpoint that takes time to be deleted. Type Interface is pending at first, and its network interfaces outlast it."""
 
     def __init__(self, backend: EC2Backend, vpc_id: str, kind: str, service: dict[str, Any], token: str | None, policy: str | None) -> None:
         super().__init__(backend, random_vpc_ep_id(), vpc_id, service["ServiceName"], kind, policy, [], [], client_token=token)
@@ -34,7 +34,7 @@ class Endpoint(VPCEndPoint):
         self.service = service
         self.private_dns_enabled = False
         self.interfaces: dict[str, str] = {}
-        """Network interface by subnet."""
+        """Network interface ids by subnet id."""
         self.destination_prefix_list_id = None
         if kind == "Gateway":
             self.destination_prefix_list_id = next(
@@ -50,39 +50,39 @@ class Endpoint(VPCEndPoint):
             self.state = "available"
 
     def start_deletion(self) -> None:
-        """Begin to be deleted: the routes go at once."""
-        self.leave_tables(list(self.route_table_ids))
+        """Start the deletion. The routes are removed at once."""
+        self.remove_routes(list(self.route_table_ids))
         self.state = "deleting"
         CLOUD.clock.after(CLOUD.delays.nat_gateway, self.finish_deletion)
 
     def finish_deletion(self) -> None:
-        """Be listed no more, while the interfaces are still there."""
+        """Remove the endpoint. Its network interfaces are deleted later."""
         del self.ec2_backend.vpc_end_points[self.id]
         self.ec2_backend.tags.pop(self.id, None)
-        self.leave_subnets(list(self.interfaces))
+        self.remove_interfaces(list(self.interfaces))
 
-    def check_tables(self, tables: list[str]) -> None:
-        """Refuse route tables in which what goes to the service is led elsewhere."""
+    def check_route_tables(self, tables: list[str]) -> None:
+        """Raise `RouteAlreadyExists` for a route table that has another route to the service."""
         prefix_list = self.destination_prefix_list_id
         for table in tables:
             if any(route.destination_prefix_list_id == prefix_list for route in self.ec2_backend.get_route_table(table).routes):
                 text = f"route table {table} already has a route with destination-prefix-list-id {prefix_list}"
                 raise EC2ClientError("RouteAlreadyExists", text)
 
-    def enter_tables(self, tables: list[str]) -> None:
-        """Lead what goes to the service here."""
+    def add_routes(self, tables: list[str]) -> None:
+        """Add a route to the service in each of these route tables."""
         for table in tables:
             self.ec2_backend.create_route(table, None, gateway_id=self.id, destination_prefix_list_id=self.destination_prefix_list_id)
             self.route_table_ids.append(table)
 
-    def leave_tables(self, tables: Collection[str]) -> None:
+    def remove_routes(self, tables: Collection[str]) -> None:
         for table in set(tables) & set(self.route_table_ids):
-            if table in self.ec2_backend.route_tables:  # a table goes without asking its endpoints
+            if table in self.ec2_backend.route_tables:  # endpoints do not prevent the deletion of a route table
                 self.ec2_backend.delete_route(table, None, destination_prefix_list_id=self.destination_prefix_list_id)
             self.route_table_ids.remove(table)
 
     def check_subnets(self, subnets: Collection[str], leaving: Collection[str] = ()) -> None:
-        """Refuse subnets of other VPCs, of zones without the service, and of a zone that has an interface already."""
+        """Refuse subnets of other VPCs, in zones without the service, and in zones that have an interface already."""
         taken = {self._zone(each): each for each in self.interfaces if each not in leaving}
         for identifier in subnets:
             zone = self._zone(identifier)
@@ -95,7 +95,7 @@ class Endpoint(VPCEndPoint):
                 text = f"Found another VPC endpoint subnet in the availability zone of {identifier}"
                 raise EC2ClientError("DuplicateSubnetsInSameZone", text)
 
-    def enter_subnets(self, subnets: Collection[str]) -> None:
+    def add_interfaces(self, subnets: Collection[str]) -> None:
         for identifier in subnets:
             if identifier not in self.interfaces:
                 interface = self.ec2_backend.create_network_interface(
@@ -105,15 +105,15 @@ class Endpoint(VPCEndPoint):
                 self.interfaces[identifier] = interface.id
         self._list_interfaces()
 
-    def leave_subnets(self, subnets: Collection[str]) -> None:
-        """Give up the interfaces in these subnets, which take their time to go."""
+    def remove_interfaces(self, subnets: Collection[str]) -> None:
+        """Delete the network interfaces in these subnets, after some time."""
         for identifier in set(subnets) & set(self.interfaces):
             interface = self.interfaces.pop(identifier)
             CLOUD.clock.after(CLOUD.delays.nat_gateway, partial(self.ec2_backend.delete_network_interface, interface))
         self._list_interfaces()
 
-    def use_groups(self, groups: list[str]) -> None:
-        """Put all interfaces into these security groups. Raises InvalidGroup.NotFound."""
+    def set_security_groups(self, groups: list[str]) -> None:
+        """Set the security groups of all network interfaces. Raises `InvalidGroup.NotFound`."""
         for identifier in groups:
             group = self.ec2_backend.get_security_group_from_id(identifier)
             if group is None or group.vpc_id != self.vpc_id:
@@ -122,8 +122,8 @@ class Endpoint(VPCEndPoint):
         for interface in self.interfaces.values():
             self.ec2_backend.modify_network_interface_attribute(interface, groups)
 
-    def use_private_dns(self, enabled: bool) -> None:
-        """Take the service's own name inside the VPC, or give it up. Raises InvalidParameter."""
+    def set_private_dns(self, enabled: bool) -> None:
+        """Enable or disable the service's own DNS name inside the VPC. Raises `InvalidParameter`."""
         vpc, name = self.ec2_backend.get_vpc(self.vpc_id), self.service["PrivateDnsName"]
         if enabled and not (vpc.enable_dns_support and vpc.enable_dns_hostnames):
             text = (
@@ -160,7 +160,7 @@ def create_vpc_endpoint(
     tags: dict[str, str] | None = None,
     private_dns_enabled: bool | None = None,
 ) -> VPCEndPoint:
-    """Create an endpoint, unless this request has been here before."""
+    """Create an endpoint. A request with a known client token returns the earlier endpoint."""
     self.get_vpc(vpc_id)
     for known in self.vpc_end_points.values():
         if client_token and known.client_token == client_token:
@@ -169,15 +169,15 @@ def create_vpc_endpoint(
     _check_kind(kind, interface=subnet_ids or security_group_ids, gateway=route_table_ids)
     service = _service(self, service_name, kind)
     endpoint = Endpoint(self, vpc_id, kind, service, client_token, policy_document)  # type: ignore[abstract]  # in CloudFormation alone
-    endpoint.check_tables(route_table_ids)
+    endpoint.check_route_tables(route_table_ids)
     if kind == "Interface":
         endpoint.check_subnets(subnet_ids or [])
-        endpoint.use_groups(security_group_ids or [self.get_default_security_group(vpc_id).id])
-        endpoint.use_private_dns(private_dns_enabled is not False)
-        endpoint.enter_subnets(subnet_ids or [])
+        endpoint.set_security_groups(security_group_ids or [self.get_default_security_group(vpc_id).id])
+        endpoint.set_private_dns(private_dns_enabled is not False)
+        endpoint.add_interfaces(subnet_ids or [])
         CLOUD.clock.after(CLOUD.delays.nat_gateway, endpoint.become_available)
     self.vpc_end_points[endpoint.id] = endpoint
-    endpoint.enter_tables(route_table_ids)
+    endpoint.add_routes(route_table_ids)
     endpoint.add_tags(tags or {})
     return endpoint
 
@@ -193,17 +193,17 @@ def modify_vpc_endpoint(self: EC2Response) -> ActionResult:
     interface = [each for name in lists if not name.endswith("RouteTable") for each in lists[name]]
     _check_kind(endpoint.vpc_endpoint_type, interface, lists["AddRouteTable"] + lists["RemoveRouteTable"])
     self.error_on_dryrun()
-    endpoint.check_tables(lists["AddRouteTable"])
+    endpoint.check_route_tables(lists["AddRouteTable"])
     endpoint.check_subnets(lists["AddSubnet"], leaving=lists["RemoveSubnet"])
     kept = [each for each in endpoint.security_group_ids if each not in lists["RemoveSecurityGroup"]]
-    endpoint.use_groups([*kept, *(each for each in lists["AddSecurityGroup"] if each not in kept)])
+    endpoint.set_security_groups([*kept, *(each for each in lists["AddSecurityGroup"] if each not in kept)])
     private = self._get_bool_param("PrivateDnsEnabled")
     if private is not None:
-        endpoint.use_private_dns(private)
-    endpoint.leave_tables(lists["RemoveRouteTable"])
-    endpoint.enter_tables(lists["AddRouteTable"])
-    endpoint.leave_subnets(lists["RemoveSubnet"])
-    endpoint.enter_subnets(lists["AddSubnet"])
+        endpoint.set_private_dns(private)
+    endpoint.remove_routes(lists["RemoveRouteTable"])
+    endpoint.add_routes(lists["AddRouteTable"])
+    endpoint.remove_interfaces(lists["RemoveSubnet"])
+    endpoint.add_interfaces(lists["AddSubnet"])
     policy = json.dumps(VPCEndPoint.DEFAULT_POLICY) if self._get_bool_param("ResetPolicy") else self._get_param("PolicyDocument")
     endpoint.policy_document = policy or endpoint.policy_document
     return ActionResult({"Return": True})
@@ -223,19 +223,19 @@ def delete_vpc_endpoints(self: EC2Response) -> ActionResult:
 
 
 def _filter_endpoint_services(names: list[str], filters: list[dict[str, Any]], services: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """moto's, which looks for the values of a filter where no client puts them."""
+    """Filter services. moto reads the values of a filter from a key that no client sends."""
     return moto_filter_services(names, [{**each, "Value": each["Values"]} for each in filters], services)
 
 
 @cache
 def _collect_default_endpoint_services(_account: str, region: str) -> list[dict[str, Any]]:
-    """AWS's services, by their names alone: moto would ask the backends of some, which need packages of their own."""
+    """Return the services of AWS by name. moto would ask backends that require more packages."""
     zones = [zone.name for zone in RegionsAndZonesBackend.zones[region]]
     services = []
     for name in dict.fromkeys(AWS_ENDPOINT_SERVICES):
         for kind in ("Interface", "Gateway") if name in WITH_GATEWAY else ("Interface",):
             service = BaseBackend.default_vpc_endpoint_service_factory(region, zones, name, kind, private_dns_names=False)[0]
-            # A service within a service has its DNS name the other way round: ecr.api is api.ecr.
+            # The DNS name of a service within a service is reversed: ecr.api is api.ecr.
             dns_name = f"{'.'.join(reversed(name.split('.')))}.{region}.amazonaws.com"
             services.append({**service, "PrivateDnsName": dns_name, "PrivateDnsNames": [{"PrivateDnsName": dns_name}]})
     return services
@@ -246,7 +246,7 @@ VPCBackend._filter_endpoint_services = staticmethod(_filter_endpoint_services)  
 
 
 def _service(backend: Any, name: str, kind: str) -> dict[str, Any]:
-    """The service as an endpoint of this type reaches it. Raises InvalidServiceName, InvalidParameter."""
+    """Return the service for this type of endpoint. Raises `InvalidServiceName` or `InvalidParameter`."""
     found = backend.describe_vpc_endpoint_services([name], [], None, None, backend.region_name)["servicesDetails"]
     kinds = {each["ServiceType"][0]["ServiceType"]: each for each in found}
     if kind not in kinds:

@@ -1,1 +1,1 @@
-"""Elastic File System."""
+"""Amazon Elastic File System: file systems, mount targets, access points, and policies."""

@@ -25,7 +25,7 @@ moto_delete_access_point = EFSBackend.delete_access_point
 
 
 class DelayedAccessPoint(LifeCycle, AccessPoint):
-    """An access point that is creating at first."""
+    """An access point that takes time to become available and to be deleted."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

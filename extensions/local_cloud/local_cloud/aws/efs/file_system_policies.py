@@ -1,4 +1,4 @@
-"""EFS: file system policies and access points, and what clients may do by them.
+"""EFS file system policies, and what NFS clients may do.
 
 Sources: EFS API Reference; EFS User Guide, "Using IAM to control file system data access" and "Working with Amazon EFS access points".
 """
@@ -13,7 +13,7 @@ from moto.efs.exceptions import BadRequest, PolicyNotFound
 from moto.efs.models import EFSBackend
 from moto.efs.responses import EFSResponse
 
-from ..access.policies import Effect, Permission, Unsupported, about, decide
+from ..access.policies import Effect, Permission, Unsupported, decide, statements_for
 from ..context import CLOUD
 from ..override import override
 from .file_systems import JSON, efs_error, find_file_system, incorrect_state
@@ -21,7 +21,7 @@ from .file_systems import JSON, efs_error, find_file_system, incorrect_state
 ACTIONS = ("ClientMount", "ClientWrite", "ClientRootAccess")
 LONGEST_POLICY = 20000
 POLICY_ELEMENTS = {"Version", "Id", "Statement"}
-MOUNTED: dict[str, str | tuple[str, ...]] = {"elasticfilesystem:accessedviamounttarget": "true"}
+MOUNT_CONTEXT: dict[str, str | tuple[str, ...]] = {"elasticfilesystem:accessedviamounttarget": "true"}
 
 
 @override(EFSBackend)
@@ -31,7 +31,7 @@ def put_file_system_policy(self: EFSBackend, file_system_id: str, policy: str, b
         raise incorrect_state(file_system)
     if len(policy) > LONGEST_POLICY:
         raise BadRequest(f"The policy has more than {LONGEST_POLICY} characters.")
-    kept = _as_efs_keeps_it(policy, file_system.file_system_arn)
+    kept = _normalize(policy, file_system.file_system_arn)
     required = Permission("elasticfilesystem:PutFileSystemPolicy", file_system.file_system_arn, {"aws:securetransport": "true"})
     if not bypass_policy_lockout_safety_check and _decide(kept, required) is Effect.DENIED:
         raise efs_error(400, "InvalidPolicyException", "The policy would lock out the caller from future changes of the policy.")
@@ -56,14 +56,14 @@ def delete_file_system_policy(self: EFSResponse) -> tuple[str, dict[str, str]]:
 
 
 def client_access(backend: EFSBackend, file_system: Any) -> dict[str, Any]:
-    """What clients without an identity may do, by how they come: in the clear, through TLS, through one of the access points.
+    """Return the allowed actions of anonymous clients: without TLS, with TLS, and by access point.
 
-    An access point has the directory that it leads to and, if EFS may make that, its owner, group and mode.
+    An access point has its root directory and, if EFS may create that, the owner, group, and mode of it.
     """
     policy, resource = file_system.file_system_policy, file_system.file_system_arn
 
     def allowed(transport: str, **more: str) -> list[str]:
-        context = MOUNTED | {"aws:securetransport": transport} | {f"elasticfilesystem:{key}": value for key, value in more.items()}
+        context = MOUNT_CONTEXT | {"aws:securetransport": transport} | {f"elasticfilesystem:{key}": value for key, value in more.items()}
         permissions = {action: Permission(f"elasticfilesystem:{action}", resource, context) for action in ACTIONS}
         return [action for action, required in permissions.items() if policy is None or _decide(policy, required) is Effect.ALLOWED]
 
@@ -84,11 +84,11 @@ def client_access(backend: EFSBackend, file_system: Any) -> dict[str, Any]:
 
 
 def _decide(policy: str, required: Permission) -> Effect:
-    return decide([about(policy, {"*"})], required).effect
+    return decide([statements_for(policy, {"*"})], required).effect
 
 
 def _set_policy(file_system: Any, policy: str | None) -> None:
-    """Have it count at once, and shown a moment later: reads after writes are eventually consistent."""
+    """Apply the policy at once, and show it later: reads after writes are eventually consistent."""
     file_system.file_system_policy = policy
     CLOUD.clock.after(CLOUD.delays.file_system_policy, partial(_show_policy, file_system))
 
@@ -97,14 +97,14 @@ def _show_policy(file_system: Any) -> None:
     file_system._shown_policy = file_system.file_system_policy
 
 
-def _as_efs_keeps_it(policy: str, resource: str) -> str:
-    """A policy in another form of the same meaning: EFS promises neither the order of keys and values nor their form."""
+def _normalize(policy: str, resource: str) -> str:
+    """Return an equivalent policy in another form: EFS guarantees neither order nor form of keys and values."""
     try:
         document = json.loads(policy)
         statements = document["Statement"] if isinstance(document["Statement"], list) else [document["Statement"]]
-        kept = [_kept(statement, resource) for statement in statements]
+        kept = [_normalize_statement(statement, resource) for statement in statements]
         text = json.dumps({"Statement": kept, **{key: document[key] for key in ("Id", "Version") if key in document}})
-        _decide(text, Permission("elasticfilesystem:ClientMount", resource, MOUNTED))
+        _decide(text, Permission("elasticfilesystem:ClientMount", resource, MOUNT_CONTEXT))
     except (ValueError, KeyError, TypeError, AttributeError, Unsupported) as error:
         raise efs_error(400, "InvalidPolicyException", f"The policy is malformed: {error}") from error
     if set(document) - POLICY_ELEMENTS:
@@ -112,7 +112,7 @@ def _as_efs_keeps_it(policy: str, resource: str) -> str:
     return text
 
 
-def _kept(statement: dict[str, Any], resource: str) -> dict[str, Any]:
+def _normalize_statement(statement: dict[str, Any], resource: str) -> dict[str, Any]:
     actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
     principal = {"AWS": "*"} if statement["Principal"] == "*" else statement["Principal"]
     if statement.get("Resource", resource) not in ("*", resource, [resource]):

@@ -1,4 +1,4 @@
-"""EFS: file systems and mount targets that take their time, and the calls that moto lacks."""
+"""EFS file systems and mount targets, and API calls that moto lacks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ..override import override
 
 JSON = {"Content-Type": "application/json"}
 MOST_THROUGHPUT = 3414
-"""MiB/s that can be provisioned where the quota is highest."""
-REST = timedelta(hours=24)
-"""Between two changes of the throughput mode, or decreases of what is provisioned."""
+"""Provisioned throughput in MiB/s where the quota is highest."""
+THROUGHPUT_CHANGE_INTERVAL = timedelta(hours=24)
+"""The time between two changes of the throughput mode, or two decreases of the provisioned throughput."""
 
-# The first generation of tag calls, which older clients still make.
+# The first generation of tag calls, which older clients still use.
 for call in ("create-tags", "delete-tags", "tags"):
     urls.url_paths[f"/2015-02-01/{call}/<file_system_id>"] = urls.response.dispatch
     urls.url_paths[f"/2015-02-01/{call}/<file_system_id>/"] = urls.response.dispatch
@@ -35,7 +35,7 @@ moto_delete_file_system = EFSBackend.delete_file_system
 
 
 class DelayedFileSystem(LifeCycle, FileSystem):
-    """A file system that is creating at first."""
+    """A file system that takes time to become available and to be deleted."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -44,7 +44,7 @@ class DelayedFileSystem(LifeCycle, FileSystem):
         self.start_creation(CLOUD.delays.file_system)
 
     def set_throughput(self, mode: str, provisioned: float | None) -> None:
-        """Begin an update. Raises TooManyRequests when the last one of its kind was too recent."""
+        """Start an update of the throughput. Raises `TooManyRequests` if the previous one is too recent."""
         before = self.provisioned_throughput_in_mibps
         if mode != self.throughput_mode or (before and provisioned and provisioned < before):
             now = datetime.now(UTC)
@@ -54,7 +54,7 @@ class DelayedFileSystem(LifeCycle, FileSystem):
                     f"Wait until {self._may_change_at:%Y-%m-%dT%H:%M:%SZ} UTC and try again."
                 )
                 raise efs_error(429, "TooManyRequests", text)
-            self._may_change_at = now + REST
+            self._may_change_at = now + THROUGHPUT_CHANGE_INTERVAL
         self.throughput_mode, self.provisioned_throughput_in_mibps = mode, provisioned  # type: ignore[assignment]
         self.start_update(CLOUD.delays.file_system)
 
@@ -67,14 +67,14 @@ class DelayedFileSystem(LifeCycle, FileSystem):
 
 
 class DelayedMountTarget(LifeCycle, MountTarget):
-    """A mount target that is creating at first."""
+    """A mount target that takes time to become available and to be deleted."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.start_creation(CLOUD.delays.mount_target)
 
     def finish_deletion(self) -> None:
-        """Leave the file system, and give back interface and address."""
+        """Remove the mount target, its network interface, and its address."""
         moto_delete_mount_target(self._file_system._context, self.mount_target_id)
 
 
@@ -191,7 +191,7 @@ def delete_tags(self: EFSResponse) -> tuple[str, dict[str, Any]]:
 
 
 def find_file_system(backend: EFSBackend, identifier: str) -> Any:
-    """The file system with this id. Raises FileSystemNotFound."""
+    """Return the file system with this id. Raises `FileSystemNotFound`."""
     try:
         return backend.file_systems_by_id[identifier]
     except KeyError:
@@ -206,7 +206,7 @@ def _zone(backend: EFSBackend, subnet_id: str) -> str:
 
 
 def _check_throughput(mode: str, provisioned: float | None, performance_mode: str | None) -> None:
-    """Refuse settings that do not go together."""
+    """Raise the EFS error of incompatible throughput settings."""
     if mode == "elastic" and performance_mode == "maxIO":
         raise BadRequest("The elastic throughput mode is not supported by file systems with the maxIO performance mode.")
     if mode == "provisioned" and not provisioned:
@@ -219,13 +219,13 @@ def _check_throughput(mode: str, provisioned: float | None, performance_mode: st
 
 
 def incorrect_state(file_system: Any) -> EFSError:
-    """The error for a file system that is busy."""
+    """Return the error for a file system that is not available."""
     text = f"File system '{file_system.file_system_id}' is in state '{file_system.life_cycle_state}', not in state 'available'."
     return efs_error(409, "IncorrectFileSystemLifeCycleState", text)
 
 
 def efs_error(status: int, code: str, message: str, **members: str) -> EFSError:
-    """An error in the form of EFS."""
+    """Return an error in the form of EFS."""
     error = EFSError(code, message)
     error.code = status
     error.description = json.dumps({"__type": code, "ErrorCode": code, "message": message, **members})

@@ -1,1 +1,1 @@
-"""FSx for Lustre."""
+"""Amazon FSx for Lustre: file systems and data repository associations."""

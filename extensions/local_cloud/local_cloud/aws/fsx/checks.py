@@ -18,11 +18,11 @@ THROUGHPUT: dict[tuple[str, str], tuple[int | None, ...]] = {
     ("PERSISTENT_1", "HDD"): (12, 40),
     ("PERSISTENT_2", "SSD"): (125, 250, 500, 1000),
 }
-"""PerUnitStorageThroughput, MB/s/TiB, by deployment type and storage type."""
+"""Valid PerUnitStorageThroughput in MB/s/TiB, by deployment type and storage type."""
 
 
 CAPACITY_STEPS = {12: 6000, 40: 1800}
-"""Step of StorageCapacity in GiB of disks, by their throughput; it is 2400 for SSD."""
+"""Step of StorageCapacity in GiB for HDD, by throughput. It is 2400 for SSD."""
 
 
 def deployment_type(request: dict[str, Any]) -> str:
@@ -30,14 +30,14 @@ def deployment_type(request: dict[str, Any]) -> str:
 
 
 def check_creation(backend: FSxBackend, request: dict[str, Any]) -> None:
-    """Refuse what cannot be created."""
+    """Raise the FSx error of a file system that cannot be created."""
     deployment = deployment_type(request)
     if deployment == "PERSISTENT_2" and request.get("FileSystemTypeVersion") == "2.10":
         raise fsx_error("BadRequest", "Lustre version 2.10 is not supported by the deployment type PERSISTENT_2.")
     check_throughput(request)
     _check_capacity(request)
     _check_import(backend, request)
-    _check_place(backend, request)
+    _check_network(backend, request)
 
 
 def check_throughput(request: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ def _check_import(backend: FSxBackend, request: dict[str, Any]) -> None:
         raise fsx_error("InvalidExportPath", f"The export path {target} is not valid: it must use the bucket of the import path.")
 
 
-def _check_place(backend: FSxBackend, request: dict[str, Any]) -> None:
+def _check_network(backend: FSxBackend, request: dict[str, Any]) -> None:
     ec2, subnets = ec2_backends[backend.account_id][backend.region_name], request["SubnetIds"]
     if len(subnets) != 1:
         raise fsx_error("BadRequest", "Exactly one subnet ID must be given for a Lustre file system.")
@@ -101,7 +101,7 @@ def _check_place(backend: FSxBackend, request: dict[str, Any]) -> None:
 
 
 def encryption_key(backend: FSxBackend, request: dict[str, Any]) -> str | None:
-    """The key that a persistent file system is encrypted with; those of the others are Amazon's own."""
+    """Return the ARN of the KMS key of a persistent file system, None for other types, which use keys of Amazon."""
     given = request.get("KmsKeyId")
     if not deployment_type(request).startswith("PERSISTENT"):
         if given:

@@ -25,7 +25,7 @@ MODEL = {**models.PAGINATION_MODEL, "describe_associations": {**models.PAGINATIO
 
 
 class Association(LifeCycle):
-    """A link between a directory of a file system and a bucket or a prefix of it."""
+    """A link between a directory of a file system and a bucket or a prefix in it."""
 
     def __init__(self, file_system: Any, request: dict[str, Any]) -> None:
         self.file_system = file_system
@@ -68,7 +68,7 @@ class Association(LifeCycle):
 
 
 def associations(backend: FSxBackend) -> dict[str, Association]:
-    """The data repository associations of an account and region, by id."""
+    """Return the data repository associations of an account and region by id."""
     found: dict[str, Association] = backend.__dict__.setdefault("associations", {})
     return found
 
@@ -79,7 +79,7 @@ def create_data_repository_association(self: FSxResponse) -> str:
     file_system = find_lustre_file_system(backend, request["FileSystemId"])
     known = find_repeated(request, associations(backend).values())
     if known is None:
-        _check_link(backend, file_system, request)
+        _check_association(backend, file_system, request)
         known = Association(file_system, request)
         associations(backend)[known.association_id] = known
     return json.dumps({"Association": known.to_dict()})
@@ -100,7 +100,7 @@ def describe_data_repository_associations(self: FSxResponse) -> str:
 
 @paginate(pagination_model=MODEL)
 def describe_associations(backend: FSxBackend, association_ids: list[str] | None, filters: list[dict[str, Any]]) -> list[Any]:
-    """One page of the associations with these ids, or of all, that pass all filters."""
+    """Return a page of the associations with these ids, or of all, that match the filters."""
     found = [_association(backend, identifier) for identifier in association_ids or associations(backend)]
     values = {each["Name"]: each["Values"] for each in filters}
     return [
@@ -132,8 +132,8 @@ def delete_data_repository_association(self: FSxResponse) -> str:
     return json.dumps({"AssociationId": association.association_id, "Lifecycle": "DELETING", "DeleteDataInFileSystem": deletes})
 
 
-def _check_link(backend: FSxBackend, file_system: Any, request: dict[str, Any]) -> None:
-    """Refuse an association that cannot be."""
+def _check_association(backend: FSxBackend, file_system: Any, request: dict[str, Any]) -> None:
+    """Raise the FSx error of an association that cannot be created."""
     if file_system.life_cycle_state != "available":
         raise fsx_error(
             "BadRequest", f"File system '{file_system.file_system_id}' is {file_system.life_cycle_state.upper()}: it cannot be linked now."

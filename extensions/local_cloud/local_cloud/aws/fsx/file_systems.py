@@ -1,7 +1,4 @@
-"""FSx for Lustre: file systems that take their time and their place in a subnet, and their links to S3.
-
-What lies in a linked bucket does not appear on the file system: there is the association, and its states.
-"""
+"""Lustre file systems of FSx, each with a network interface in its subnet."""
 
 from __future__ import annotations
 
@@ -26,13 +23,13 @@ from .data_repository_associations import associations
 from .lookup import find_file_system, find_lustre_file_system, find_repeated, fsx_error
 
 REPOSITORY = ("ImportPath", "ExportPath", "ImportedFileChunkSize", "AutoImportPolicy")
-"""Members of a request's LustreConfiguration that are described as DataRepositoryConfiguration."""
+"""Members of LustreConfiguration in requests that are DataRepositoryConfiguration in descriptions."""
 
 moto_create_file_system = FSxResponse.create_file_system
 
 
 class LustreFileSystem(LifeCycle):
-    """A file system for Lustre clients: creating at first, with a network interface in its subnet."""
+    """A Lustre file system that takes time to become available and to be deleted."""
 
     file_system_type = "LUSTRE"
 
@@ -66,13 +63,13 @@ class LustreFileSystem(LifeCycle):
                 action["Status"] = "COMPLETED"
 
     def change(self, target: dict[str, Any]) -> None:
-        """Begin an update: the new values hold once it is done."""
+        """Start an update. The new values apply when it ends."""
         action = {"AdministrativeActionType": "FILE_SYSTEM_UPDATE", "RequestTime": time.time(), "Status": "IN_PROGRESS"}
         self.actions.insert(0, {**action, "TargetFileSystemValues": target})
         self.start_update(CLOUD.delays.file_system)
 
     def finish_deletion(self) -> None:
-        """Give back interface and address, and end the associations."""
+        """Remove the file system and its network interface, and delete its associations."""
         self._ec2.delete_network_interface(self.interface_id)
         for association in list(associations(self.backend).values()):
             if association.file_system is self:
@@ -120,7 +117,7 @@ class LustreFileSystem(LifeCycle):
 
 @override(FSxResponse)
 def create_file_system(self: FSxResponse) -> str:
-    """Create a file system, unless this request has been here before. Types other than LUSTRE are moto's."""
+    """Create a file system. A request with a known token returns the earlier one. moto handles types other than LUSTRE."""
     request = json.loads(self.body)
     if request["FileSystemType"] != "LUSTRE":
         return moto_create_file_system(self)
@@ -170,12 +167,12 @@ def delete_file_system(self: FSxResponse) -> str:
 
 
 def _lustre(request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Lustre's version and the described configuration of a new file system."""
+    """Return the Lustre version and the described configuration of a new file system."""
     given = request.get("LustreConfiguration", {})
     deployment = deployment_type(request)
     defaults = {"WeeklyMaintenanceStartTime": "2:05:00", "DataCompressionType": "NONE", "CopyTagsToBackups": False}
     lustre = {**defaults, **{name: value for name, value in given.items() if name not in REPOSITORY}, "DeploymentType": deployment}
-    # Those of the first deployment type share a name.
+    # All file systems of the first deployment type have the same mount name.
     unique = "".join(random.choices(string.ascii_lowercase + string.digits, k=8))
     lustre["MountName"] = "fsx" if deployment == "SCRATCH_1" else unique
     if deployment.startswith("PERSISTENT"):

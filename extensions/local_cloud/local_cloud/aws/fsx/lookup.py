@@ -1,4 +1,4 @@
-"""Lookups, repeated requests, and errors that the modules of FSx share."""
+"""Lookups and errors of FSx."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moto.s3.models import s3_backends
 
 
 def find_repeated(request: dict[str, Any], others: Any) -> Any:
-    """What an earlier request with the same token made, None without one."""
+    """Return what an earlier request with the same client token created, None without one."""
     token = request.get("ClientRequestToken")
     for known in others:
         earlier = getattr(known, "request", {})

@@ -1,4 +1,4 @@
-"""Tag calls of FSx, which refuse resources that do not exist."""
+"""Tag calls of FSx."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Identity and Access Management."""
+"""AWS Identity and Access Management: policy simulation."""

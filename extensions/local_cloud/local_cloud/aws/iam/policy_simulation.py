@@ -1,6 +1,6 @@
-"""IAM's simulation of what a role may do, by the evaluation that requests pass. moto does not have the call.
+"""IAM policy simulation for roles, which moto lacks. It evaluates policies as requests do.
 
-What a simulation may be given besides, such as values of condition keys and policies of resources, is not looked at.
+Condition keys and resource policies of a simulation request are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..override import override
 
 @override(IamResponse)
 def simulate_principal_policy(self: IamResponse) -> ActionResult:
-    """Evaluate every action on every resource. Raises NoSuchEntity for a role that does not exist."""
+    """Evaluate each action on each resource. Raises `NoSuchEntity` for an unknown role."""
     source = self._get_param("PolicySourceArn")
     role = self.backend.get_role(source.rpartition("/")[2])
     documents, boundary = policies(Identity("", source, role=role.name))

@@ -1,1 +1,1 @@
-"""Key Management Service."""
+"""AWS Key Management Service: lookup of keys."""

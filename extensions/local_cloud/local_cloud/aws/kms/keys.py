@@ -1,4 +1,4 @@
-"""KMS keys as the services see them that encrypt with them, and volumes that vanish for want of one."""
+"""Lookup of KMS keys for services that encrypt with them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 from moto.kms.models import kms_backends
 from moto.kms.utils import RESERVED_ALIASES
 
-# moto's own list of the keys that services bring along lacks that of FSx.
+# moto's list of AWS managed keys lacks that of FSx.
 RESERVED_ALIASES.append("alias/aws/fsx")
 
 
 def find_key(account: str, region: str, identifier: str) -> Any:
-    """The key with this id, ARN, alias or alias ARN; None when there is none."""
+    """Return the key with this id, ARN, alias, or alias ARN, None for an unknown one."""
     backend = kms_backends[account][region]
     name = backend.get_alias_name(identifier)
     return backend.keys.get((backend.get_key_id_from_alias(name) if name.startswith("alias/") else backend.get_key_id(name)) or "")
 
 
 def usable_key(account: str, region: str, identifier: str) -> str | None:
-    """The ARN of the key with this id, ARN, alias or alias ARN; None when there is none that is enabled and symmetric."""
+    """Return the ARN of the enabled symmetric key with this id, ARN, alias, or alias ARN, None for no such key."""
     key = find_key(account, region, identifier)
     if key is None or key.key_state != "Enabled" or key.key_spec != "SYMMETRIC_DEFAULT":
         return None

@@ -1,1 +1,1 @@
-"""Requests to AWS: what they ask, and how they are answered, held, or made to fail."""
+"""HTTP requests to AWS: parsing, errors, injected faults, held calls, and client tokens."""

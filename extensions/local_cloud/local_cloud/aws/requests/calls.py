@@ -1,4 +1,4 @@
-"""What an AWS request is about: service, action, protocol, and errors in the protocol's form."""
+"""Parses AWS requests (service, action, parameters) and formats errors in the service's protocol."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MODEL_NAMES = {
     "servicequotas": "service-quotas",
     "tagging": "resourcegroupstaggingapi",
 }
-"""Where the name in a signature differs from botocore's."""
-READING = ("Describe", "Get", "List", "Head", "Lookup", "Search", "Select", "Scan", "Query", "BatchGet", "Simulate")
+"""botocore's names of services whose name in signatures differs."""
+READ_ONLY_PREFIXES = ("Describe", "Get", "List", "Head", "Lookup", "Search", "Select", "Scan", "Query", "BatchGet", "Simulate")
 Environ = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request: the service's name in the signature (such as ec2, elasticfilesystem), and the API's action."""
+    """The service of a request, as its signature names it (such as ec2 or elasticfilesystem), its region, and its action."""
 
     service: str
     region: str
@@ -44,18 +44,18 @@ class Call:
 
     @property
     def read_only(self) -> bool:
-        return self.action.startswith(READING)
+        return self.action.startswith(READ_ONLY_PREFIXES)
 
 
 def identify(environ: Environ) -> Call:
-    """Find out what a request is about. Its body can be read again afterwards."""
+    """Return the call of a request. The body can be read again afterwards."""
     found = CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", "")) or CREDENTIAL.search(unquote(environ.get("QUERY_STRING", "")))
     region, service = found.groups() if found else ("", "")
     return Call(service, region, _action(environ, service))
 
 
 def read_body(environ: Environ) -> bytes:
-    """Take the body off the connection. It can be read again afterwards."""
+    """Read the body from the connection. It can be read again afterwards."""
     chunked = environ.get("wsgi.input_terminated") and not environ.get("CONTENT_LENGTH")
     body: bytes = environ["wsgi.input"].read() if chunked else environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     environ["wsgi.input"] = io.BytesIO(body)
@@ -63,9 +63,9 @@ def read_body(environ: Environ) -> bytes:
 
 
 def parameters(environ: Environ, call: Call) -> tuple[OperationModel, dict[str, Any]] | None:
-    """The operation of a request and its parameters by the names that botocore has for them.
+    """Return the operation of a request, and its parameters by botocore's names.
 
-    None for what botocore does not know, and for S3, whose requests are mostly data.
+    Returns None for operations that botocore does not know, and for S3, whose requests are mostly data.
     """
     if call.service == "s3":
         return None
@@ -116,13 +116,13 @@ def _action(environ: Environ, service: str) -> str:
 def _routed(environ: Environ, service: str) -> str:
     try:
         operation, _parameters = get_service_router(MODEL_NAMES.get(service, service)).match(Request(dict(environ)))
-    except Exception:  # an unknown service, or a path that the service does not have: nothing to be routed
+    except Exception:  # an unknown service, or an unknown path of the service
         return f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
     return str(operation.name)
 
 
 def error(environ: Environ, service: str, code: str, message: str, status: int) -> tuple[str, list[tuple[str, str]], bytes]:
-    """An error as the service would send it: status line, headers, body."""
+    """Return an error in the protocol of the service: status line, headers, and body."""
     request_id = str(uuid4())
     kind = protocol(environ, service)
     sender = "Receiver" if status >= 500 else "Sender"
@@ -151,11 +151,11 @@ def _xml(kind: str, code: str, message: str, sender: str, request_id: str) -> st
 
 
 def protocol(environ: Environ, service: str) -> str:
-    """The form of a service's errors: ec2, query, json or rest-xml."""
+    """Return the protocol of a service's errors: ec2, query, json, or rest-xml."""
     if environ.get("HTTP_X_AMZ_TARGET") or "json" in environ.get("CONTENT_TYPE", ""):
         return "json"
     try:
         name = str(_model(service).metadata["protocol"])
-    except Exception:  # not a service that botocore knows
+    except Exception:  # botocore does not know the service
         return "query"
     return "json" if "json" in name else name

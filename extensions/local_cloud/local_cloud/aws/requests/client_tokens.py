@@ -1,4 +1,4 @@
-"""Calls that carry a client token: the second of two equal ones gets the answer of the first, and does nothing."""
+"""Idempotent requests: a repeated request with the same client token gets the first answer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Answer = tuple[str, list[tuple[str, str]], bytes]
 
 
 class ClientTokens:
-    """What was answered to calls with a token, as long as the server runs."""
+    """Answers to requests with a client token, kept while the server runs."""
 
     def __init__(self) -> None:
         self._answers: dict[tuple[str, str, str], Answer] = {}
 
     def answer(self, application: Application, environ: Environ, start: Callable[..., Any], call: Call) -> Iterable[bytes]:
-        """The remembered answer, or that of `application`, remembered if it was a success."""
+        """Return the stored answer, or that of `application`, which is stored if it is a success."""
         token = _token(environ)
         if not token:
             return application(environ, start)

@@ -1,4 +1,4 @@
-"""Injected faults: throttling, server errors, lost answers, latency, pauses."""
+"""Injected faults: throttling, server errors, lost answers, latency, and held calls."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ STAGES = ("", "before", "after")
 
 @dataclass
 class Rule:
-    """One kind of fault. A rule with a code makes calls fail, any rule can make them slow or hold them."""
+    """One kind of fault. A rule with a code makes calls fail. Any rule can delay or hold calls."""
 
     service: str = "*"
-    """As in signatures (ec2, autoscaling, elasticfilesystem, iam, ssm ...) or * for any."""
+    """The name in signatures (ec2, autoscaling, elasticfilesystem, iam, ssm ...), or `*` for any."""
     action: str = ".*"
-    """A regular expression for the whole name of the action."""
+    """A regular expression that matches the whole name of the action."""
     read_only: bool | None = None
-    """Only calls that read (true) or that write (false)."""
+    """Restricts the rule to calls that read (true) or that write (false)."""
     code: str = ""
-    """The error's code, such as RequestLimitExceeded or Throttling."""
+    """The error code, such as RequestLimitExceeded or Throttling."""
     message: str = "Rate exceeded"
     status: int = 503
     after: bool = False
-    """Whether the call is executed all the same, and only its answer is lost."""
+    """Whether the call is executed and only its answer is lost."""
     latency: float = 0.0
-    """Seconds by which a call is held up."""
+    """The delay of a call in seconds."""
     pause: str = ""
-    """`before`: held before it is executed; `after`: executed, its answer held. See pauses.HeldCalls."""
+    """`before` holds a call before its execution, `after` holds the answer. See `held_calls.HeldCalls`."""
     times: int | None = None
-    """How many calls it applies_to; None for all."""
+    """The number of calls that the rule applies to, None for all."""
     nth: int | None = None
-    """Only the n-th of the calls that match, counted from 1."""
+    """Restricts the rule to the n-th matching call, counted from 1."""
     probability: float = 1.0
     each_call_once: bool = False
-    """Whether it applies_to every action of a service only the first time."""
+    """Whether the rule applies to each action of a service only once."""
     hits: int = 0
 
     def __post_init__(self) -> None:
         re.compile(self.action)
         if self.pause not in STAGES:
-            raise ValueError(f"the pause of a fault is {self.pause!r}, not 'before' or 'after'")
+            raise ValueError(f"Fault: pause {self.pause!r} is not 'before' or 'after'.")
         self.service = ALIASES.get(self.service, self.service)
         self._seen: set[tuple[str, str]] = set()
         self._matches = 0
 
     def applies_to(self, call: Call) -> bool:
-        """Whether the rule applies to this call, and count it."""
+        """Return whether the rule applies to this call, and count the call."""
         if not self._matches_call(call):
             return False
         self._matches += 1
@@ -77,28 +77,28 @@ class Rule:
 
 
 class Faults:
-    """The rules in force, and the first of them that applies_to a call."""
+    """The rules in force."""
 
     def __init__(self) -> None:
         self._rules: list[Rule] = []
         self._lock = threading.Lock()
 
     def set(self, rules: list[dict[str, Any]]) -> None:
-        """Replace all rules. Raises ValueError for a rule that makes no sense."""
+        """Replace all rules. Raises `ValueError` for an invalid rule."""
         known = {field.name for field in fields(Rule)}
         for rule in rules:
             unknown = set(rule) - known
             if unknown:
-                raise ValueError(f"a fault has no {sorted(unknown)[0]!r}, but {', '.join(sorted(known))}")
+                raise ValueError(f"Fault: unknown field {sorted(unknown)[0]!r}. Known fields: {', '.join(sorted(known))}.")
         try:
             built = [Rule(**rule) for rule in rules]
         except re.error as error:
-            raise ValueError(f"the action of a fault is no regular expression: {error}") from None
+            raise ValueError(f"Fault: action is not a regular expression: {error}.") from None
         with self._lock:
             self._rules = built
 
     def as_list(self) -> list[dict[str, Any]]:
-        """The rules and how often each applied (hits)."""
+        """Return the rules, with the number of calls that each applied to (`hits`)."""
         with self._lock:
             return [asdict(rule) for rule in self._rules]
 

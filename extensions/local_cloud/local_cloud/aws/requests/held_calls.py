@@ -1,4 +1,4 @@
-"""Calls that are held where a test can kill their client: before they are executed, or before their answer leaves."""
+"""Holds calls before their execution, or before their answer is sent, so that a test can kill the client."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from .calls import Call, Environ, read_body
 
 POLL = 0.05
-"""Seconds between two looks at whether a client is still there."""
+"""Seconds between two checks whether the client is still connected."""
 
 
 class HeldCall:
-    """A call that is being held."""
+    """A held call."""
 
     def __init__(self, call: Call, stage: str) -> None:
         self.call = call
@@ -23,28 +23,28 @@ class HeldCall:
 
 
 class HeldCalls:
-    """The calls that are held now, in the order in which they came."""
+    """The held calls in the order of their arrival."""
 
     def __init__(self) -> None:
         self._calls: list[HeldCall] = []
         self._lock = threading.Lock()
 
     def hold(self, call: Call, stage: str, environ: Environ) -> bool:
-        """Wait until the call is resumed or its client is gone. Returns whether it is to go on."""
+        """Wait until the call is resumed or its client has disconnected. Return whether the call continues."""
         held = HeldCall(call, stage)
-        read_body(environ)  # or what is left of it would hide the end of the connection
-        gone = _is_gone(environ)
+        read_body(environ)  # unread data would hide the end of the connection
+        disconnected = _disconnection_check(environ)
         with self._lock:
             self._calls.append(held)
-        while not held.resumed.wait(POLL) and not gone():
+        while not held.resumed.wait(POLL) and not disconnected():
             pass
         with self._lock:
             if held in self._calls:
                 self._calls.remove(held)
-        return held.execute and not gone()
+        return held.execute and not disconnected()
 
     def resume(self, execute: bool = True) -> int:
-        """Let all held calls go; those held before their execution are dropped unless `execute`. Returns how many there were."""
+        """Resume all held calls, and return their number. Without `execute`, calls held before their execution are dropped."""
         with self._lock:
             released, self._calls = self._calls, []
         for held in released:
@@ -53,16 +53,16 @@ class HeldCalls:
         return len(released)
 
     def as_list(self) -> list[dict[str, str]]:
-        """The held calls: service, action, and the stage at which each is held."""
+        """Return the held calls: service, action, and stage."""
         with self._lock:
             return [{"service": each.call.service, "action": each.call.action, "stage": each.stage} for each in self._calls]
 
 
-def _is_gone(environ: Environ) -> Callable[[], bool]:
-    """What tells whether the other end of a request's connection has been closed."""
+def _disconnection_check(environ: Environ) -> Callable[[], bool]:
+    """Return a function that tells whether the client has closed the connection."""
     connection: socket.socket = environ["werkzeug.socket"]
 
-    def gone() -> bool:
+    def disconnected() -> bool:
         try:
             return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
         except BlockingIOError:
@@ -70,4 +70,4 @@ def _is_gone(environ: Environ) -> Callable[[], bool]:
         except OSError:
             return True
 
-    return gone
+    return disconnected

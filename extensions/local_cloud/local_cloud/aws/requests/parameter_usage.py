@@ -1,7 +1,7 @@
-"""Which parameters requests carry, and which of them nothing reads: neither moto nor what is on top of it.
+"""Records the parameters of requests, and which of them neither moto nor its overrides read.
 
-Recording is off until somebody asks for it, and stays on. A value counts as read when something looks it up, at once or later, be it only
-to describe it. S3's requests are not recorded.
+Recording is off until the control API starts it, and stays on. A lookup at any time counts as reading, even if the value is only
+described. Requests to S3 are not recorded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAGING = {"Marker", "MaxItems", "MaxRecords", "MaxResults", "NextToken"}
 
 
 class Record:
-    """What was sent and what was read: parameters by their calls, such as `LaunchTemplateData.ImageId` of `ec2:CreateLaunchTemplate`."""
+    """Parameters that were sent and that were read, by call: such as `LaunchTemplateData.ImageId` of `ec2:CreateLaunchTemplate`."""
 
     def __init__(self) -> None:
         self.on = False
@@ -31,7 +31,7 @@ class Record:
         self.read: set[tuple[str, str]] = set()
 
     def start(self) -> None:
-        """Forget what was recorded, and record from now on."""
+        """Clear the record, and start to record."""
         self.sent.clear()
         self.read.clear()
         if not self.on:
@@ -41,13 +41,13 @@ class Record:
             json.loads = _watched_loads
 
     def begin(self, call: Call, shape: Any, parameters: dict[str, Any]) -> None:
-        """Record what a request carries. What this thread reads from now on is of this call."""
+        """Record the parameters of a request. Later reads of this thread belong to this call."""
         _current.call = f"{call.service}:{call.action}"
         _current.names = {member.serialization.get("name", name): name for name, member in shape.members.items()} if shape else {}
         self.sent |= {(_current.call, place) for place in _places(shape, parameters, "")}
 
     def as_dict(self) -> dict[str, list[str]]:
-        """What was sent, and what of it was not read, as `service:Action Parameter`; of what was not, not its members."""
+        """Return the parameters that were sent, and those not read, as `service:Action Parameter`. Members of an unread one are omitted."""
         ignored = self.sent - self.read
         topmost = {(call, place) for call, place in ignored if not any((call, above) in ignored for above in _above(place))}
         return {"sent": sorted(map(" ".join, self.sent)), "ignored": sorted(map(" ".join, topmost))}
@@ -57,7 +57,7 @@ RECORD = Record()
 
 
 def mark_read(name: str) -> None:
-    """Tell that the current call's parameter of this name was read."""
+    """Record that this parameter of the current call was read."""
     if RECORD.on:
         RECORD.read.add((_current.call, name))
 
@@ -81,7 +81,7 @@ def _above(place: str) -> Iterator[str]:
 
 
 class Watched(dict[str, Any]):
-    """A structure of a request that records what is looked up in it, in the structures below it, and in its copies."""
+    """A structure of a request that records lookups in it, in nested structures, and in copies."""
 
     def __init__(self, content: dict[str, Any], call: str, place: str) -> None:
         super().__init__({name: _watched(value, call, f"{place}.{name}".lstrip(".")) for name, value in content.items()})
@@ -147,7 +147,7 @@ def _plain(value: Any) -> Any:
 
 
 class Body(str):
-    """The JSON of a request."""
+    """The JSON body of a request."""
 
     call = ""
 
@@ -174,7 +174,7 @@ def _watched_setup(self: BaseResponse, *arguments: Any, **options: Any) -> None:
 
 
 def _watched_serialize(self: BaseResponse, result: Any) -> Any:
-    """Write an answer, for which moto goes through all parameters and all that is described."""
+    """Serialize an answer. moto reads all parameters for it, which does not count."""
     _current.is_answering = True
     try:
         return _serialize(self, result)
@@ -183,7 +183,7 @@ def _watched_serialize(self: BaseResponse, result: Any) -> Any:
 
 
 class _Renamed(Watched):
-    """The query or the path of a request, in which parameters have names of their own."""
+    """The query or the path of a request, which names parameters differently."""
 
     def __init__(self, content: dict[str, Any], names: dict[str, str], call: str) -> None:
         self._names = names

@@ -1,4 +1,4 @@
-"""Errors that AWS answers instead of what was asked for."""
+"""Refused requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Refusal(NamedTuple):
-    """Code, message and HTTP status of an error."""
+    """The code, message, and HTTP status of an error."""
 
     code: str
     message: str

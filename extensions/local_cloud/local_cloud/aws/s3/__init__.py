@@ -1,1 +1,1 @@
-"""Simple Storage Service."""
+"""Amazon S3: buckets."""

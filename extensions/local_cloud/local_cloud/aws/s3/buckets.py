@@ -1,4 +1,4 @@
-"""S3 buckets that get their tags in the call that creates them, and take the local endpoint for one with TLS."""
+"""S3 buckets: tags of CreateBucket, and policies that require TLS, which the local endpoint stands for."""
 
 from __future__ import annotations
 

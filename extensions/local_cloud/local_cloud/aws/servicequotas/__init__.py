@@ -1,1 +1,1 @@
-"""Service Quotas."""
+"""Service Quotas: values and their API."""

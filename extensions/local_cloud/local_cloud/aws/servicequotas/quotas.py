@@ -15,7 +15,7 @@ from ..context import CLOUD
 from ..override import override
 
 UNLIMITED = 1_000_000.0
-"""The value of quotas that nobody has changed: generous, so that only who asks for it meets one."""
+"""The value of unchanged quotas. No test reaches it by accident."""
 
 
 STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
@@ -23,7 +23,7 @@ STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
 
 @dataclass(frozen=True)
 class Quota:
-    """A quota as Service Quotas knows it. For vCPUs: the families and the market that it is about."""
+    """A service quota. A quota of vCPUs has instance families, generations, and a market."""
 
     code: str
     name: str
@@ -68,26 +68,26 @@ QUOTAS = {quota.code: quota for quota in (*VCPUS, ADDRESSES, VPCS, NAT_GATEWAYS)
 
 
 def values() -> dict[str, float]:
-    """The quotas by their codes."""
+    """Return the values of quotas by code."""
     return {code: quota.value for code, quota in QUOTAS.items()}
 
 
 def set_values(changes: dict[str, float | None]) -> None:
-    """Change quotas; None for plenty. Raises ValueError for an unknown code or a bad value."""
+    """Set quotas, None for the default. Raises `ValueError` for an unknown code or a bad value."""
     for code, value in changes.items():
         if code not in QUOTAS:
-            raise ValueError(f"there is no quota {code!r}, but {', '.join(QUOTAS)}")
+            raise ValueError(f"Unknown quota {code!r}. Known quotas: {', '.join(QUOTAS)}.")
         if value is None:
             CLOUD.quotas.pop(code, None)
         elif isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-            raise ValueError(f"the quota {code} is {value!r}, not a number from 0 up or null")
+            raise ValueError(f"Quota {code}: {value!r} is not a number of at least 0. Use null for the default.")
         else:
             CLOUD.quotas[code] = float(value)
 
 
 @override(ServiceQuotasResponse)
 def list_service_quotas(self: ServiceQuotasResponse) -> str:
-    """All quotas of a service, on one page."""
+    """Return all quotas of a service on one page."""
     return json.dumps({"Quotas": _described(self, json.loads(self.body)["ServiceCode"])})
 
 
@@ -101,7 +101,7 @@ def get_service_quota(self: ServiceQuotasResponse) -> str:
 
 
 def _described(response: ServiceQuotasResponse, service: str) -> list[dict[str, Any]]:
-    """The quotas of a service; for the VPC service those of moto too. Raises NoSuchResource."""
+    """Return the quotas of a service, for VPC including those of moto. Raises `NoSuchResource`."""
     names = {"ec2": "Amazon Elastic Compute CloudState (Amazon EC2)", "vpc": "Amazon Virtual Private CloudState (Amazon VPC)"}
     if service not in names:
         raise NoSuchResource

@@ -1,1 +1,1 @@
-"""Systems Manager."""
+"""AWS Systems Manager: Parameter Store."""

@@ -18,7 +18,7 @@ moto_put_parameter = SimpleSystemManagerBackend.put_parameter
 
 @override(SimpleSystemManagerBackend)
 def put_parameter(self: SimpleSystemManagerBackend, *args: Any, **kwargs: Any) -> Parameter:
-    """Store a parameter. A key that there is not, or that cannot encrypt, is refused."""
+    """Store a parameter. Raises `InvalidKeyId` for a key that does not exist or cannot encrypt."""
     bound = inspect.signature(moto_put_parameter).bind(self, *args, **kwargs).arguments
     identifier = bound["keyid"]
     if identifier and usable_key(self.account_id, self.region_name, identifier) is None:
@@ -40,7 +40,7 @@ def _check_loading_status(self: Any, key: str) -> None:
 
 
 def _add_version(parameters: Any, image: Release) -> None:
-    """Give the parameter of the image's kind a new version, unless its latest one leads there."""
+    """Add a version to the parameter of the image's kind, unless its latest version names the image."""
     part, architecture = image.kind
     name = f"/aws/service/deeplearning/ami/{architecture}/{part}/latest/ami-id"
     versions = parameters.setdefault(name, [])

@@ -1,1 +1,1 @@
-"""Checks that AWS makes on a request before it looks at the account."""
+"""Checks of requests that need no state of the account."""

@@ -1,7 +1,7 @@
-"""What the API's models say of values, which SDKs do not check: enumerations, ranges, lengths and patterns.
+"""Checks values against the API's models, which SDKs do not do: enumerations, ranges, lengths, and patterns.
 
-botocore carries the models. Not looked at are S3, whose requests are mostly data; LATER, to which AWS adds values before SDKs know them;
-and patterns that `expression` cannot translate. Source of the wording: answers of services, Smithy's "Constraint traits".
+botocore has the models. Not checked are S3, whose requests are mostly data, the enumerations in OPEN_ENUMERATIONS,
+and patterns that `expression` cannot translate. Source of the messages: answers of services, Smithy's "Constraint traits".
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 from botocore.model import OperationModel
 
-LATER = {"InstanceType"}
-"""Shapes of EC2 whose enumerations are behind what AWS takes. `offerings` knows the types."""
+OPEN_ENUMERATIONS = {"InstanceType"}
+"""Shapes to which AWS adds values before SDKs know them. `instance_type_offerings` checks the types."""
 CODES = {"ec2": "InvalidParameterValue", "query": "ValidationError"}
-"""The error code by protocol; that of JSON is the usual one."""
+"""The error code by protocol. JSON protocols use USUAL_CODE."""
 USUAL_CODE = "ValidationException"
-# How the models write what Python's expressions write otherwise: characters beyond the first plane, and classes of Unicode
+# Notation of the models and of Python: characters beyond the first plane, and Unicode classes.
 SPELLINGS = (
     (r"\uD800\uDC00-\uDBFF\uDFFF", "\U00010000-\U0010ffff"),
     (r"\p{L}", r"\w"),
@@ -28,7 +28,7 @@ SPELLINGS = (
 
 
 def find_violation(operation: OperationModel, parameters: dict[str, Any]) -> tuple[str, str] | None:
-    """The error code and the message for the first value of a request that its model does not have."""
+    """Return the error code and the message for the first invalid value of a request."""
     shape = operation.input_shape
     found = next(_violations(shape, parameters, ""), None) if shape else None
     if found is None:
@@ -79,7 +79,7 @@ def _broken_rule(shape: Any, value: Any) -> str | None:
 
 def _broken_text_rule(shape: Any, value: str) -> str | None:
     values = getattr(shape, "enum", None)
-    if values and value not in values and shape.name not in LATER:
+    if values and value not in values and shape.name not in OPEN_ENUMERATIONS:
         return f"Member must satisfy enum value set: [{', '.join(values)}]"
     pattern = shape.metadata.get("pattern")
     written = expression(pattern) if pattern else None
@@ -90,7 +90,7 @@ def _broken_text_rule(shape: Any, value: str) -> str | None:
 
 @cache
 def expression(pattern: str) -> re.Pattern[str] | None:
-    """A pattern of the models, None for one that Python cannot express. Outside of classes of Unicode, C(\\w) is ASCII."""
+    """Return a pattern of the models, None for one that Python cannot express. Without Unicode classes, `\\w` is ASCII."""
     text = pattern
     for theirs, ours in SPELLINGS:
         text = text.replace(theirs, ours)

@@ -1,6 +1,6 @@
-"""Which filters an operation has: those that the API reference lists. Any other is refused, as AWS refuses it.
+"""Refuses filters that the API reference does not list for an operation, as AWS does.
 
-botocore carries the reference. Where it lists no filters of an operation (most of IPAM, for example), all are let through.
+botocore has the reference. Where it lists no filters of an operation (most of IPAM, for example), all are accepted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ ALIAS = re.compile(r"also use <code>([\w.-]+)</code> as the filter name")
 IN_A_SENTENCE = re.compile(r"use the <code>([\w.-]+)</code> filter\b|supported names are (.+)")
 CODE = re.compile(r"<code>([\w.-]+)</code>")
 DOCUMENTED: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
-"""What `documented` has found, by service and operation: each is read once."""
+"""Results of `documented` by service and operation."""
 
 
 def find_unknown(operation: OperationModel, parameters: dict[str, Any]) -> str | None:
-    """The name of the first filter of a request that its operation does not have."""
+    """Return the name of the first filter of a request that its operation does not have."""
     place = (operation.service_model.service_name, operation.name)
     if place not in DOCUMENTED:
         DOCUMENTED[place] = documented(operation)
@@ -35,7 +35,7 @@ def find_unknown(operation: OperationModel, parameters: dict[str, Any]) -> str |
 
 
 def documented(operation: OperationModel) -> dict[str, frozenset[str]]:
-    """The names of filters by the parameter that takes them; `tag:` stands for `tag:` with any key."""
+    """Return the names of filters by parameter. `tag:` stands for `tag:` with any key."""
     shape = operation.input_shape
     found = {name: frozenset(_names(operation, member)) for name, member in (shape.members if shape else {}).items() if _is_filters(member)}
     return {member: names for member, names in found.items() if names}
@@ -47,7 +47,7 @@ def _is_filters(shape: Shape) -> bool:
 
 
 def _names(operation: OperationModel, shape: Any) -> Iterable[str]:
-    """What the documentation of the parameter lists, or that of the filter's name about this operation, or of the operation itself."""
+    """Return the names that the documentation of the parameter, of the filter's name, or of the operation lists."""
     name = shape.member.members["Name"]
     about_this = re.search(rf"API_{operation.name}\.html(.*?)(?:API_\w+\.html\"|$)", name.documentation, re.DOTALL)
     return (
@@ -70,7 +70,7 @@ def _in_sentences(documentation: str) -> Iterator[str]:
 
 
 class _Items(HTMLParser):
-    """The first piece of code in each item of the first list, not of the lists in its items."""
+    """The first code element in each item of the first list. Nested lists do not count."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What AWS refuses about a request before it looks at anything in the account, and moto lets through."""
+"""Refuses requests that are invalid by themselves, and that moto accepts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CODES = {
     "iam": "InvalidInput",
     "sts": "ValidationError",
 }
-"""The error code for a bad parameter, by service."""
+"""The error code of an invalid parameter by service."""
 USUAL_CODE = "ValidationException"
 Refusal = tuple[str, str, int]
 """Error code, message and HTTP status."""
 
 
 def validate(environ: dict[str, Any], call: calls.Call) -> Refusal | None:
-    """The first thing that is wrong with a request by itself."""
+    """Return the error of the first invalid parameter of a request, None if all are valid."""
     parsed = calls.parameters(environ, call)
     if parsed is None:
         return None

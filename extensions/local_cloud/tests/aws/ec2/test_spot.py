@@ -110,5 +110,5 @@ def test_an_interrupted_instance_is_replaced(account: Account, control: Control)
     control.set_capacity({rare: {ZONE: {"spot": 1}}})
     assert wait_until(lambda: account.members(group)) != [victim]
     ordinary = account.run(account.subnets("a")[0])[0]["InstanceId"]
-    with pytest.raises(ValueError, match="is no Spot Instance"):
+    with pytest.raises(ValueError, match="is not a Spot Instance"):
         control.interrupt(ordinary)
