@@ -1,4 +1,4 @@
-"""A cloud in this process whose hosts do as the test says, and clients for it."""
+"""A cloud in this process whose hosts each test controls, and clients of it."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ NUMBERS = itertools.count(1)
 
 
 class Hosts:
-    """A runtime whose hosts boot, fail and die when the test says so."""
+    """Hosts that boot, fail, and end as the test decides."""
 
     def __init__(self) -> None:
         self.specs: dict[str, HostSpec] = {}
         self.alive: set[str] = set()
         self.boots = threading.Event()
-        self.obey()
+        self.reset()
 
-    def obey(self) -> None:
-        """Boot everything at once again."""
+    def reset(self) -> None:
+        """Reset: hosts boot at once."""
         self.boots.set()
         self.failure = ""
 
@@ -61,7 +61,7 @@ class Hosts:
 
 
 class Account:
-    """Clients for one region, and the few resources that most tests need."""
+    """Clients of one region, and resources that most tests need."""
 
     def __init__(self, url: str, region: str = "us-east-1", keys: Credentials = ADMINISTRATOR, token: str | None = None) -> None:
         self.url, self.region = url, region
@@ -82,7 +82,7 @@ class Account:
         return value
 
     def name(self, kind: str = "test") -> str:
-        """A name that no other test uses."""
+        """Return a name that no other test uses."""
         return f"{kind}-{next(NUMBERS)}"
 
     def vpc(self) -> str:
@@ -117,7 +117,7 @@ class Account:
         return name
 
     def group(self, desired: int = 1, subnets: list[str] | None = None, template: str = "", **extra: Any) -> str:
-        """A group; `extra` are further parameters of CreateAutoScalingGroup."""
+        """Create an auto scaling group and return its name. `extra` are further parameters of CreateAutoScalingGroup."""
         name = self.name("group")
         self.groups.create_auto_scaling_group(
             **{
@@ -167,9 +167,9 @@ def running_cloud(hosts: Hosts) -> Iterator[tuple[app.AwsApi, str]]:
 
 @pytest.fixture
 def cloud(running_cloud: tuple[app.AwsApi, str], hosts: Hosts) -> Iterator[app.AwsApi]:
-    """The cloud, obedient again after the test."""
+    """The cloud, reset after the test."""
     yield running_cloud[0]
-    hosts.obey()
+    hosts.reset()
     running_cloud[0].restore()
 
 

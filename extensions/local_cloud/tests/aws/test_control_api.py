@@ -1,4 +1,4 @@
-"""Faults, limits and delays are set, and calls are read, through the control API of a running cloud."""
+"""The control API sets faults, limits, and delays, and returns recorded calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .conftest import TOKEN, Account
 
 
 class Control:
-    """The control API."""
+    """A client of the control API."""
 
     def __init__(self, url: str) -> None:
         self._url = url + "/_local_cloud/"

@@ -1,4 +1,4 @@
-"""What a host reaches through its socket: metadata about itself, credentials of its role, and no more of S3 than the role allows."""
+"""Hosts reach their metadata, credentials of their role, and the AWS API by their sockets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TTL = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
 
 
 class Host:
-    """An instance with a role, and its socket."""
+    """An instance with a role, and the application behind its socket."""
 
     def __init__(self, account: Account, cloud: app.AwsApi) -> None:
         self.bucket, role = account.name("data"), account.name("role")
@@ -136,7 +136,7 @@ def test_a_policy_against_plain_http_lets_calls_in(account: Account) -> None:
 
 
 class Sockets(NoHosts):
-    """Hosts that have folders for their sockets, with names too long for the kernel."""
+    """Hosts with socket paths that are too long for the kernel."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A new server carries on where the old one was."""
+"""A new server continues from the saved state."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_state_can_be_saved_while_further_pages_wait(account: Account, cloud: 
 
 
 def test_a_state_of_another_version_is_refused(cloud: AwsApi, tmp_path: Path) -> None:
-    """Half of what it holds would be missing, and each round of the cloud would fail."""
+    """It would lack attributes that every round of the cloud needs."""
     state = tmp_path / "state.pickle"
     cloud.save(state)
     state.write_bytes(state.read_bytes().partition(b"\n")[2])
@@ -131,7 +131,7 @@ def test_hosts_that_are_down_are_started_again(
 ) -> None:
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
     wait_until(lambda: account.state(identifier) == "running")
-    monkeypatch.setattr(CLOUD.lifecycle, "poll", lambda: None)  # as while no server runs
+    monkeypatch.setattr(CLOUD.lifecycle, "poll", lambda: None)  # simulates that no server runs
 
     cloud.save(tmp_path / "state")
     hosts.alive.discard(identifier)

@@ -1,4 +1,4 @@
-"""Tags whose keys begin with `aws:` are AWS's own."""
+"""Tag keys that begin with `aws:` are reserved for AWS."""
 
 from __future__ import annotations
 

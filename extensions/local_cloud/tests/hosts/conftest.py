@@ -25,7 +25,7 @@ runcmd:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Runtime, booted hosts and the folder of both."""
+    """Two booted hosts, the `PodmanHosts` that runs them, and their folder."""
 
     runtime: PodmanHosts
     first: BareHost

@@ -1,4 +1,4 @@
-"""Mounting EFS and Lustre file systems on a host: by hand, from fstab, by systemd."""
+"""Hosts mount EFS and Lustre file systems by command, from fstab, and by systemd."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_without_the_right_to_write_a_mount_is_read_only(exported: Hosts) -> Non
 
 
 def test_an_access_point_shows_its_directory_and_nothing_else(exported: Hosts) -> None:
-    """Which EFS makes when a client first comes through it, and leaves as it is from then on."""
+    """EFS creates the root directory when a client first mounts the access point, and does not change it later."""
     exported.runtime.export(FILE_SYSTEM, [SERVER], OPEN | {"access_points": {POINT: points()}})
     host = exported.first
     mount = f"sudo mkdir -p /mnt/point /mnt/whole && sudo mount -t efs -o tls,accesspoint={POINT} {FILE_SYSTEM}:/ /mnt/point"

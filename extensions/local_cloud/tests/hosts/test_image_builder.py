@@ -1,4 +1,4 @@
-"""The node image: built once, found again, labelled; and what its builder makes of the machine's configuration."""
+"""The node image and the environments are built once, with the machine's package settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole cloud through the AWS API: an instance is a host, from its launch to its end."""
+"""A cloud with hosts, through the AWS API and the command: from the launch of an instance to its termination."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USER_DATA = "#cloud-config\nruncmd: [[touch, /run/user-data]]\n"
 
 @dataclass(frozen=True)
 class Launched:
-    """A cloud with one instance in it."""
+    """A cloud with one instance."""
 
     cloud: LocalCloud
     ec2: Any

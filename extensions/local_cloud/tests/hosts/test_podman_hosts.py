@@ -1,4 +1,4 @@
-"""What an instance's host is like after its boot."""
+"""The state of a host after its boot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What policies say, as the IAM User Guide has it."""
+"""Policies are evaluated as the IAM User Guide describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only who holds a secret is answered, and only what was signed is done."""
+"""A request needs a valid signature over everything that it asks for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READS = {
 
 
 def refused(account: Account, service: str, call: str, **arguments: Any) -> str:
-    """The code of the error that a call is answered with."""
+    """Return the error code of a call."""
     with pytest.raises(ClientError) as caught:
         getattr(account.client(service), call)(**arguments)
     return str(caught.value.response["Error"]["Code"])
@@ -55,7 +55,7 @@ def test_a_request_without_a_signature_is_refused(account: Account) -> None:
 
 
 def signed(account: Account, body: bytes = b"Action=DescribeVpcs&Version=2016-11-15") -> AWSRequest:
-    """A request to EC2 that boto signed."""
+    """Return a request to EC2 that botocore has signed."""
     request = AWSRequest("POST", f"{account.url}/", {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}, body)
     SigV4Auth(Keys(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key), "ec2", "us-east-1").add_auth(request)
     return request

@@ -1,4 +1,4 @@
-"""Groups launch, replace and end instances by themselves, and say why."""
+"""Auto Scaling groups launch, replace, and terminate instances, and record activities."""
 
 from __future__ import annotations
 

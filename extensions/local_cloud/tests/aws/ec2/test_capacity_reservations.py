@@ -1,4 +1,4 @@
-"""Capacity Reservations and Capacity Blocks hold capacity for those who name them."""
+"""Capacity Reservations and Capacity Blocks reserve capacity."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def available(account: Account, identifier: str) -> int:
 
 
 def into(identifier: str, market: str | None = None) -> dict[str, Any]:
-    """Launch data that names a reservation."""
+    """Return launch data that names a reservation."""
     data: dict[str, Any] = {
         "InstanceType": TYPE,
         "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": identifier}},

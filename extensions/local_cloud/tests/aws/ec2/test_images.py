@@ -1,4 +1,4 @@
-"""Deep Learning AMIs can be found in every region, and have successors."""
+"""Deep Learning AMIs exist in every region, and get new releases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATH = "/aws/service/deeplearning/ami"
 
 
 def client_of(account: Account, other: str, service: str) -> Any:
-    """A client for another account, by way of a role there."""
+    """Return a client of another account, with a role there."""
     role = f"arn:aws:iam::{other}:role/release"
     given = account.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
     session = boto3.Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], region_name=account.region)

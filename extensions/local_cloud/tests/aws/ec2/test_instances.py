@@ -1,4 +1,4 @@
-"""Instances follow their hosts."""
+"""The states of instances follow their hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tags a launched instance and what belongs to it have, and which tags nobody can set."""
+"""Tags of launched instances and their resources, and reserved tags."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tags(described: dict[str, Any], kind: str = "Tags") -> dict[str, str]:
 
 
 def launched(account: Account, **data: Any) -> tuple[dict[str, str], ...]:
-    """The tags of an instance that a group launched, of its volume, of its network interface and of its Spot request."""
+    """Return the tags of a group's instance, its volume, its network interface, and its Spot request."""
     own = [
         {"Key": "cluster", "Value": "bert", "PropagateAtLaunch": True, "ResourceType": "auto-scaling-group"},
         {"Key": "group", "Value": "only", "PropagateAtLaunch": False, "ResourceType": "auto-scaling-group"},
@@ -59,7 +59,7 @@ def test_a_tag_of_the_group_wins_over_that_of_the_template(account: Account) -> 
 
 
 def test_an_interface_that_outlives_its_instance_has_no_tag_of_the_group(account: Account) -> None:
-    """What looks for leftovers by the cluster's tag finds it only if the template has given it one."""
+    """A search for leftovers by tag finds it only if the launch template tags it."""
     subnet = account.subnets("a")[0]
     kept = {"NetworkInterfaces": [{"DeviceIndex": 0, "DeleteOnTermination": False}]}
     group = account.group(1, [subnet], account.template(**kept), Tags=[{"Key": "cluster", "Value": "bert", "PropagateAtLaunch": True}])

@@ -1,4 +1,4 @@
-"""A group launches from all of the chosen version of its launch template."""
+"""Groups launch instances with everything in a version of the launch template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Network interfaces and placement groups: what a type can have, and what is refused."""
+"""Network interfaces and placement groups that instance types support."""
 
 from __future__ import annotations
 

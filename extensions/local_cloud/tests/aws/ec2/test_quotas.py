@@ -1,4 +1,4 @@
-"""Quotas are listed by Service Quotas and met by those who exceed them."""
+"""Service quotas are listed and enforced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VPC endpoints are checked, have real interfaces and routes, and go slowly."""
+"""VPC endpoints are checked, have network interfaces and routes, and take time to be deleted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ S3 = "com.amazonaws.us-east-1.s3"
 
 @pytest.fixture
 def vpc(account: Account) -> str:
-    """A VPC in which private DNS works."""
+    """A VPC that supports private DNS."""
     vpc = account.vpc()
     account.ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
     return vpc

@@ -1,4 +1,4 @@
-"""FSx for Lustre: checked, slow, in a subnet, linked to S3."""
+"""Lustre file systems of FSx: checks, states, and network interfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KMS keys can be described by all their names, and volumes that lack one vanish."""
+"""KMS keys are found by all their names, and volumes without a usable key disappear."""
 
 from __future__ import annotations
 

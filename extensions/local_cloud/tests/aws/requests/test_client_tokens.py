@@ -1,4 +1,4 @@
-"""Two calls with one client token are one."""
+"""A repeated request with the same client token is executed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cloud cannot do is an error of AWS, in the form of each protocol."""
+"""Unsupported requests are AWS errors in the protocol of the service."""
 
 from __future__ import annotations
 

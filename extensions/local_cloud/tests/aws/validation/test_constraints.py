@@ -1,4 +1,4 @@
-"""Values that the API's models exclude are refused, in the words of the service; so are other things that moto takes."""
+"""Values that the API's models exclude are refused with the error of the service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..conftest import Account
 VALIDATION = "ValidationException"
 CALLED = ("autoscaling", "ec2", "efs", "fsx", "iam", "kms", "service-quotas", "sts")
 UNTRANSLATED = {r"^(?i)(true|false)$"}
-"""Patterns of these services that are not looked at: FSx, of the SVM and OpenZFS."""
+"""Patterns that are not checked: of SVM and OpenZFS in FSx."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Filters that the API reference does not list are refused, those that it lists are not."""
+"""Filters that the API reference does not list are refused."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_is_refused(name: str, filters: Any, refused: str | None) -> None:
     ],
 )
 def test_a_request_with_an_unlisted_filter_is_refused(account: Account, service: str, ask: Callable[..., Any], code: str) -> None:
-    """Also where nothing is there to be filtered."""
+    """Even if there is nothing to filter."""
     with pytest.raises(ClientError) as caught:
         ask(account.client(service), [{"Name": "capacity-reservation-id", "Values": ["cr-00000000000000000"]}])
     assert caught.value.response["Error"]["Code"] == code
