@@ -1,6 +1,6 @@
-"""What the mount helpers of a host in the local cloud share: they bind the folder that stands for a file system.
+"""The code that the mount helpers of hosts share. They bind-mount the folder of a file system.
 
-`mount`, fstab and systemd mount units call the helpers as on any machine; no kernel here has the clients that they stand in for.
+`mount`, fstab, and systemd mount units call the helpers as on any machine. They replace the clients of the kernel.
 Exit statuses are those of mount(8): 1 usage, 32 mount failure.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 EXPORTS = "/srv/local-cloud/file-systems"
 SERVERS, ACCESS = EXPORTS + "/.servers", EXPORTS + "/.access"
 USAGE, FAILURE = 1, 32
-# The file system independent options of mount(8).
+# Options of mount(8) for all file systems.
 GENERAL_OPTIONS = (
     "async atime auto defaults dev diratime exec group mand noatime noauto nodev nodiratime noexec nofail norelatime nosuid nouser owner "
     "relatime remount ro rw strictatime suid sync user users _netdev"
@@ -27,7 +27,7 @@ NFS_OPTIONS = (
     "minorversion mountport nconnect nfsvers noac nocto nofsc nointr nolock noresvport nosharecache port proto rdirplus resvport retrans "
     "retry rsize sec sharecache soft softerr softreval tcp timeo vers wsize"
 )
-# Not those about access times: in a user namespace, the kernel keeps them as they are on the machine.
+# Without options of access times, which the kernel does not change in a user namespace.
 BIND_OPTIONS = frozenset({"ro", "rw", "noexec", "nosuid", "nodev"})
 
 
@@ -37,7 +37,7 @@ def fail(text: str, status: int = FAILURE) -> NoReturn:
 
 
 def parse(usage: str) -> tuple[str, str, list[str]]:
-    """Source, target and options of `HELPER SOURCE TARGET [-sfnvr] [-o OPTIONS]`, in any order."""
+    """Return source, target, and options of `HELPER SOURCE TARGET [-sfnvr] [-o OPTIONS]`, in any order."""
     places, options = [], []
     words = iter(sys.argv[1:])
     for word in words:
@@ -55,42 +55,42 @@ def parse(usage: str) -> tuple[str, str, list[str]]:
     return places[0], places[1], [option for option in options if option]
 
 
-def unknown(options: Collection[str], known: str) -> list[str]:
-    """Options that are neither of the file system nor general ones nor meant for others to read."""
+def unknown_options(options: Collection[str], known: str) -> list[str]:
+    """Return the options that are neither known to the file system nor general nor comments."""
     allowed = {*known.split(), *GENERAL_OPTIONS.split()}
     names = [option.partition("=")[0] for option in options]
     return [name for name in names if name not in allowed and not name.startswith(("x-", "comment"))]
 
 
-def servers() -> list[str]:
-    """The names and addresses under which file systems can be had now."""
+def list_servers() -> list[str]:
+    """Return the servers of file systems that can be mounted now."""
     return os.listdir(SERVERS)
 
 
-def access(server: str) -> dict[str, Any]:
-    """What clients of the file system on one of these servers may do."""
+def read_access(server: str) -> dict[str, Any]:
+    """Return the allowed actions of clients of the file system on this server."""
     with open(os.path.join(ACCESS, _identifier(server)), encoding="ascii") as stream:
         return dict(json.load(stream))
 
 
 def admit(allowed: Collection[str], source: str, options: list[str]) -> None:
-    """End with the status of a mount that the server refuses, or have it be read-only, as the policy says."""
+    """Exit like a mount that the server refuses, or make the mount read-only, as the policy decides."""
     if "ClientMount" not in allowed:
         fail(f"access denied by server while mounting {source}")
     if "ClientWrite" not in allowed:
         options.append("ro")
 
 
-def folder(server: str, path: str, root: str = "/") -> str | None:
-    """The folder behind a path below a root directory on one of these servers; None when there is no such folder."""
+def find_folder(server: str, path: str, root: str = "/") -> str | None:
+    """Return the folder of a path below the root directory on this server, None for a missing folder."""
     whole = os.path.realpath(os.path.join(EXPORTS, _identifier(server)))
     top = os.path.realpath(whole + os.path.normpath(root))
     found = os.path.realpath(top + os.path.normpath(path))
     return found if os.path.isdir(found) and (found + "/").startswith(top + "/") and (top + "/").startswith(whole + "/") else None
 
 
-def make_folder(server: str, path: str, creation: dict[str, Any]) -> None:
-    """Make the root directory of an access point, unless it is there."""
+def create_folder(server: str, path: str, creation: dict[str, Any]) -> None:
+    """Create the root directory of an access point, unless it exists."""
     found = os.path.join(EXPORTS, _identifier(server)) + path
     if not os.path.isdir(found):
         os.makedirs(found)
@@ -103,14 +103,14 @@ def _identifier(server: str) -> str:
         return stream.read().strip()
 
 
-def bind(source: str, target: str, options: Collection[str]) -> None:
-    """Mount the folder as these options say, or end with the status of a failed mount."""
+def bind_mount(source: str, target: str, options: Collection[str]) -> None:
+    """Bind-mount the folder with these options, or exit like a failed mount."""
     if not os.path.isdir(target):
         fail(f"mount point {target} does not exist")
     steps = [] if "remount" in options else [["--bind", source, target]]
     flags = [option for option in options if option in BIND_OPTIONS]
     if flags:
-        # Without the source, mount would take options of fstab too, which may not be changed here.
+        # Without the source, mount would also apply the options of fstab, which must not change.
         steps.append(["-o", ",".join(["remount", "bind", *flags]), source, target])
     for step in steps:
         if subprocess.run(["mount", "--no-mtab", "--internal-only", *step], check=False).returncode:
