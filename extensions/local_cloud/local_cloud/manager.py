@@ -187,7 +187,7 @@ class CloudManager:
             time.sleep(0.05)
 
 
-def host_interface(home: Home, setup: Setup) -> HostInterface:
+def select_hosts(home: Home, setup: Setup) -> HostInterface:
     """Return the implementation of hosts that the set-up selects."""
     return podman_hosts(home, setup) if setup.hosts else NoHosts()
 

@@ -16,7 +16,7 @@ from .aws.settings import Settings
 from .exports import Exports
 from .home import Home
 from .host_sockets import HostSockets
-from .manager import host_interface
+from .manager import select_hosts
 
 LOG = logging.getLogger(__name__)
 # Seconds after a request until the state is saved, and between saves without requests, because instances change by themselves.
@@ -68,7 +68,7 @@ def serve(home: Home) -> None:
 
 def _serve(home: Home) -> None:
     setup = home.read_setup()
-    hosts = host_interface(home, setup)
+    hosts = select_hosts(home, setup)
     settings = Settings(public_prefix=home.public_prefix, administrator=home.administrator, control_token=home.control_token())
     cloud = app.create(hosts, settings)
     if home.state_file.exists():
