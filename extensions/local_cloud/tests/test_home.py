@@ -7,9 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from local_cloud import cli
 from local_cloud.home import Home, Setup
-from local_cloud.status import columns
 
 
 def test_public_addresses_are_loopback_and_differ_between_homes() -> None:
@@ -50,21 +48,6 @@ def test_delete_spares_what_is_not_the_cloud_s(tmp_path: Path) -> None:
 def test_environment_keeps_loopback_off_proxies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NO_PROXY", "example.com")
     assert Home(tmp_path).environment(Setup(port=5))["NO_PROXY"] == "example.com,127.0.0.1"
-
-
-def test_columns_are_aligned() -> None:
-    assert columns(("a", "b"), [("long", ""), ("x", "y")]) == "a     b\nlong  -\nx     y"
-
-
-def test_env_before_the_first_start_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--home", str(tmp_path / "none"), "env"]) == 1
-    assert capsys.readouterr().err == "local-cloud: The cloud has no address yet. Run `local-cloud start`.\n"
-    assert not (tmp_path / "none").exists()
-
-
-def test_stop_when_nothing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["stop", "--home", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "local-cloud: not running\n"
 
 
 def test_each_cloud_has_a_secret_of_its_own_for_its_owner_alone(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.exceptions import ClientError
 from local_cloud.aws import app
 from local_cloud.aws.settings import Delays, Settings
 from local_cloud.credentials import Credentials
@@ -19,7 +20,8 @@ from local_cloud.host_interface import HostSpec
 from local_cloud.testing import Control
 
 DELAYS = Delays(nat_gateway=0.2, file_system=0.15, mount_target=0.15, launch_retry=0.2, health_check=0.05, forget=600)
-IMAGE_PARAMETER = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
+AMI_PARAMETERS = "/aws/service/deeplearning/ami"
+IMAGE_PARAMETER = f"{AMI_PARAMETERS}/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
 ADMINISTRATOR = Credentials()
 TOKEN = "token-of-the-tests"
 NUMBERS = itertools.count(1)
@@ -149,6 +151,15 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
+def refused(call: Callable[[], Any], code: str, words: str = "") -> dict[str, Any]:
+    """Return the answer of a call that fails with this error code, and with these words in its message."""
+    with pytest.raises(ClientError) as caught:
+        call()
+    assert (caught.value.response["Error"]["Code"], words in str(caught.value)) == (code, True), caught.value
+    response: dict[str, Any] = caught.value.response
+    return response
+
+
 @pytest.fixture(scope="session")
 def hosts() -> Hosts:
     return Hosts()
@@ -192,3 +203,9 @@ def elsewhere(cloud: app.AwsApi, accounts: dict[str, Account]) -> Account:
 @pytest.fixture
 def control(account: Account) -> Control:
     return account.control
+
+
+@pytest.fixture
+def key(account: Account) -> dict[str, Any]:
+    created: dict[str, Any] = account.client("kms").create_key()["KeyMetadata"]
+    return created

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-from functools import partial
-
 import pytest
 from botocore.exceptions import ClientError
 from local_cloud.testing import wait_until
@@ -12,10 +9,6 @@ from local_cloud.testing import wait_until
 from ..conftest import Account, Hosts, encoded
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFKEhLHiVfhRWNJYeZi4tXrVTy8AzsGCvvTABqlPVUPR someone"
-
-
-def all_running(account: Account, identifiers: list[str]) -> bool:
-    return {account.state(each) for each in identifiers} == {"running"}
 
 
 def test_pending_until_the_host_has_booted(account: Account, hosts: Hosts) -> None:
@@ -82,33 +75,6 @@ def test_termination_gives_everything_back(account: Account, hosts: Hosts) -> No
     assert volumes == []
     account.ec2.delete_subnet(SubnetId=subnet)
     account.ec2.delete_vpc(VpcId=vpc)
-
-
-def test_addresses_are_unique_inside_the_subnet_and_not_the_reserved_ones(account: Account) -> None:
-    addresses = [each["PrivateIpAddress"] for each in account.run(account.subnets("a", size=28)[0], 11)]
-    assert addresses == [f"10.7.0.{number}" for number in range(4, 15)]
-
-
-def test_an_address_rests_before_it_comes_again(account: Account) -> None:
-    subnet = account.subnets("a")[0]
-    first = account.run(subnet)[0]
-    account.ec2.terminate_instances(InstanceIds=[first["InstanceId"]])
-    wait_until(lambda: account.state(first["InstanceId"]) == "terminated")
-    assert account.run(subnet)[0]["PrivateIpAddress"] != first["PrivateIpAddress"]
-
-
-def test_public_addresses_are_loopback_and_unique(account: Account, elsewhere: Account, hosts: Hosts) -> None:
-    found = []
-    for place in (account, elsewhere):
-        subnet = place.subnets("a")[0]
-        place.ec2.modify_subnet_attribute(SubnetId=subnet, MapPublicIpOnLaunch={"Value": True})
-        identifiers = [each["InstanceId"] for each in place.run(subnet, 2)]
-        wait_until(partial(all_running, place, identifiers))
-        found += [place.instance(each)["PublicIpAddress"] for each in identifiers]
-        assert [hosts.specs[each].public_ip for each in identifiers] == found[-2:]
-        found.append(place.ec2.allocate_address(Domain="vpc")["PublicIp"])
-    assert len(set(found)) == 6
-    assert all(ipaddress.ip_address(each) in ipaddress.ip_network("127.83.0.0/16") for each in found)
 
 
 def test_stop_and_start(account: Account, hosts: Hosts) -> None:

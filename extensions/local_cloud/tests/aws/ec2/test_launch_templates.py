@@ -209,19 +209,3 @@ def test_an_instance_from_a_template(account: Account) -> None:
     )["Instances"][0]
     tags = {each["Key"]: each["Value"] for each in instance["Tags"]}
     assert (instance["InstanceType"], tags["a"], tags["b"]) == ("t3.micro", "1", "2")
-
-
-def test_placement_groups(account: Account) -> None:
-    name = account.name("placement")
-    tags = [{"ResourceType": "placement-group", "Tags": [{"Key": "a", "Value": name}]}]
-    created = account.ec2.create_placement_group(GroupName=name, Strategy="cluster", TagSpecifications=tags)["PlacementGroup"]
-    assert (created["State"], created["Tags"]) == ("available", [{"Key": "a", "Value": name}])
-    with pytest.raises(ClientError, match=r"InvalidPlacementGroup\.Duplicate"):
-        account.ec2.create_placement_group(GroupName=name, Strategy="cluster")
-    account.ec2.create_tags(Resources=[created["GroupId"]], Tags=[{"Key": "c", "Value": "d"}])
-    for filters in ([{"Name": "tag:a", "Values": [name]}], [{"Name": "group-name", "Values": [name]}]):
-        found = account.ec2.describe_placement_groups(Filters=filters)["PlacementGroups"]
-        assert [each["GroupName"] for each in found] == [name]
-    account.ec2.delete_placement_group(GroupName=name)
-    with pytest.raises(ClientError, match=r"InvalidPlacementGroup\.Unknown"):
-        account.ec2.describe_placement_groups(GroupNames=[name])

@@ -1,4 +1,4 @@
-"""Network interfaces and placement groups that instance types support."""
+"""Network interfaces and Elastic Fabric Adapters that instance types support."""
 
 from __future__ import annotations
 
@@ -140,19 +140,3 @@ def test_a_launch_into_a_subnet_that_is_nearly_full_leaves_nothing(account: Acco
         account.run(subnet, 3)
     there = [{"Name": "subnet-id", "Values": [subnet]}]
     assert sum(len(each["Instances"]) for each in account.ec2.describe_instances(Filters=there)["Reservations"]) == 9
-
-
-def test_cluster_placement_groups_are_for_some_types_in_one_zone(account: Account) -> None:
-    name, subnets = account.name("placement"), account.subnets("ab")
-    account.ec2.create_placement_group(GroupName=name, Strategy="cluster")
-    placement = {"Placement": {"GroupName": name}}
-    with pytest.raises(ClientError, match=r"InvalidParameterCombination.*not supported by the 't3.micro' instance type"):
-        account.run(subnets[0], **placement)
-    account.run(subnets[0], InstanceType="m5.large", **placement)
-    with pytest.raises(ClientError, match=r"InvalidParameterValue.*us-east-1a.*us-east-1b"):
-        account.run(subnets[1], InstanceType="m5.large", **placement)
-    with pytest.raises(ClientError, match="You cannot specify multiple Availability Zones and a cluster placement group"):
-        account.group(0, subnets, PlacementGroup=name)
-    group = account.group(3, subnets, account.template(InstanceType="m5.large", **placement))
-    members = wait_until(lambda: len(account.members(group)) == 3 and account.members(group))
-    assert {account.instance(each)["Placement"]["AvailabilityZone"] for each in members} == {"us-east-1a"}

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from local_cloud.aws.app import AwsApi
 from local_cloud.testing import wait_until
 from moto.core.base_backend import BackendDict
 
-from ..conftest import Account
+from ..conftest import Account, refused
 
 SSM = "com.amazonaws.us-east-1.ssm"
 S3 = "com.amazonaws.us-east-1.s3"
@@ -56,12 +55,6 @@ def interfaces(account: Account, vpc: str) -> list[dict[str, Any]]:
 def routes(account: Account, table: str) -> list[tuple[str, str]]:
     found = account.ec2.describe_route_tables(RouteTableIds=[table])["RouteTables"][0]["Routes"]
     return [(each["DestinationPrefixListId"], each["GatewayId"]) for each in found if "DestinationPrefixListId" in each]
-
-
-def refused(call: Any, code: str, words: str = "") -> None:
-    with pytest.raises(ClientError) as caught:
-        call()
-    assert (caught.value.response["Error"]["Code"], words in str(caught.value)) == (code, True), caught.value
 
 
 def test_interfaces_from_creation_to_deletion(account: Account, vpc: str) -> None:

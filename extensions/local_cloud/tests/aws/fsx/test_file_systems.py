@@ -12,39 +12,10 @@ from local_cloud.exports import served_file_systems
 from local_cloud.testing import wait_until
 from moto.core.base_backend import BackendDict
 
-from ..conftest import Account
+from ..conftest import Account, refused
+from .conftest import SCRATCH, available, create, described
 
-SCRATCH = {"DeploymentType": "SCRATCH_2"}
 PERSISTENT = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}
-
-
-@pytest.fixture(scope="module")
-def subnet(accounts: dict[str, Account]) -> str:
-    return accounts["us-east-1"].subnets("a")[0]
-
-
-def create(account: Account, subnet: str, lustre: dict[str, Any], capacity: int = 1200, **extra: Any) -> dict[str, Any]:
-    request = {"FileSystemType": "LUSTRE", "StorageCapacity": capacity, "SubnetIds": [subnet], "LustreConfiguration": lustre, **extra}
-    created: dict[str, Any] = account.client("fsx").create_file_system(**request)["FileSystem"]
-    return created
-
-
-def described(account: Account, identifier: str) -> dict[str, Any]:
-    found: dict[str, Any] = account.client("fsx").describe_file_systems(FileSystemIds=[identifier])["FileSystems"][0]
-    return found
-
-
-def available(account: Account, identifier: str) -> dict[str, Any]:
-    wait_until(lambda: described(account, identifier)["Lifecycle"] == "AVAILABLE")
-    return described(account, identifier)
-
-
-def refused(call: Any, code: str, words: str = "") -> dict[str, Any]:
-    with pytest.raises(ClientError) as caught:
-        call()
-    assert (caught.value.response["Error"]["Code"], words in str(caught.value)) == (code, True), caught.value
-    response: dict[str, Any] = caught.value.response
-    return response
 
 
 def test_from_creation_to_deletion(account: Account) -> None:
@@ -158,50 +129,6 @@ def test_pages_and_tags(account: Account, elsewhere: Account) -> None:
     assert fsx.list_tags_for_resource(ResourceARN=arn)["Tags"] == [{"Key": "c", "Value": "d"}]
     refused(lambda: fsx.list_tags_for_resource(ResourceARN=arn[:-4] + "0000"), "ResourceNotFound")
     refused(lambda: account.client("fsx").describe_file_systems(FileSystemIds=[found[0]]), "FileSystemNotFound")
-
-
-def test_links_to_s3(account: Account, subnet: str) -> None:
-    fsx, bucket = account.client("fsx"), account.name("bucket")
-    account.client("s3").create_bucket(Bucket=bucket)
-    identifier = create(account, subnet, SCRATCH, FileSystemTypeVersion="2.15")["FileSystemId"]
-    old = create(account, subnet, SCRATCH)["FileSystemId"]
-    available(account, old)
-    available(account, identifier)
-    policies = {"AutoImportPolicy": {"Events": ["NEW", "CHANGED"]}, "AutoExportPolicy": {"Events": ["NEW"]}}
-    request = {"FileSystemPath": "/data", "DataRepositoryPath": f"s3://{bucket}/one/", "S3": policies, "BatchImportMetaDataOnCreate": True}
-
-    def link(file_system: str = identifier, **changes: Any) -> dict[str, Any]:
-        linked: dict[str, Any] = fsx.create_data_repository_association(FileSystemId=file_system, **{**request, **changes})["Association"]
-        return linked
-
-    created = link(ClientRequestToken=bucket)
-    assert link(ClientRequestToken=bucket)["AssociationId"] == created["AssociationId"]
-    assert (created["Lifecycle"], created["S3"], created["FileSystemPath"]) == ("CREATING", policies, "/data")
-    refused(lambda: link(FileSystemPath="/data/deeper", DataRepositoryPath=f"s3://{bucket}/two/"), "BadRequest", "overlaps")
-    refused(lambda: link(FileSystemPath="/", DataRepositoryPath=f"s3://{bucket}/two/"), "BadRequest", "overlaps")
-    refused(lambda: link(FileSystemPath="/other"), "BadRequest", "linked by")
-    refused(lambda: link(FileSystemPath="/other", DataRepositoryPath="s3://no-such-bucket"), "BadRequest", "no-such-bucket")
-    refused(lambda: link(old), "UnsupportedOperation", "2.12")
-    refused(lambda: link("fs-0123456789abcdef0"), "FileSystemNotFound")
-    link(FileSystemPath="/database", DataRepositoryPath=f"s3://{bucket}/two/")
-    filters = [{"Name": "file-system-id", "Values": [identifier]}]
-
-    def links() -> dict[str, str]:
-        found = fsx.describe_data_repository_associations(Filters=filters)["Associations"]
-        return {each["FileSystemPath"]: each["Lifecycle"] for each in found}
-
-    wait_until(lambda: links() == {"/data": "AVAILABLE", "/database": "AVAILABLE"})
-    quiet = {"AutoExportPolicy": {"Events": []}}
-    changed = fsx.update_data_repository_association(AssociationId=created["AssociationId"], S3=quiet)["Association"]
-    assert (changed["Lifecycle"], changed["S3"]) == ("UPDATING", {**policies, **quiet})
-    refused(lambda: fsx.update_data_repository_association(AssociationId=created["AssociationId"], S3=quiet), "BadRequest", "UPDATING")
-    wait_until(lambda: links() == {"/data": "AVAILABLE", "/database": "AVAILABLE"})
-    assert fsx.delete_data_repository_association(AssociationId=created["AssociationId"])["Lifecycle"] == "DELETING"
-    wait_until(lambda: links() == {"/database": "AVAILABLE"})
-    unknown = [created["AssociationId"]]
-    refused(lambda: fsx.describe_data_repository_associations(AssociationIds=unknown), "DataRepositoryAssociationNotFound")
-    fsx.delete_file_system(FileSystemId=identifier)
-    wait_until(lambda: links() == {})
 
 
 def test_they_outlive_the_server(account: Account, subnet: str, cloud: AwsApi, tmp_path: Path) -> None:

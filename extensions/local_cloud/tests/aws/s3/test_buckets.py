@@ -1,0 +1,29 @@
+"""S3 buckets: tags and policies."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from botocore.exceptions import ClientError
+
+from ..conftest import Account
+
+
+def test_a_bucket_has_the_tags_it_was_created_with(account: Account) -> None:
+    s3, name = account.client("s3"), account.name("tagged")
+    tags = [{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"Tags": tags})
+    assert s3.get_bucket_tagging(Bucket=name)["TagSet"] == tags
+
+
+def test_a_policy_against_plain_http_lets_calls_in(account: Account) -> None:
+    s3, name = account.client("s3"), account.name("policy")
+    s3.create_bucket(Bucket=name)
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": f"arn:aws:s3:::{name}/*"}
+    plain = {**deny, "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
+    s3.put_bucket_policy(Bucket=name, Policy=json.dumps({"Version": "2012-10-17", "Statement": [plain]}))
+    s3.put_object(Bucket=name, Key="a", Body=b"")
+    s3.put_bucket_policy(Bucket=name, Policy=json.dumps({"Version": "2012-10-17", "Statement": [deny]}))
+    with pytest.raises(ClientError, match=r"403|AccessDenied"):
+        s3.get_object(Bucket=name, Key="a")

@@ -1,0 +1,25 @@
+"""Service Quotas lists the values of quotas."""
+
+from __future__ import annotations
+
+import pytest
+from botocore.exceptions import ClientError
+from local_cloud.testing import Control
+
+from ..conftest import Account
+
+
+def test_service_quotas(account: Account, control: Control) -> None:
+    quotas = account.client("service-quotas")
+    control.set_quotas({"L-417A185B": 192, "L-F678F1CE": 5})
+    found = quotas.get_service_quota(ServiceCode="ec2", QuotaCode="L-417A185B")["Quota"]
+    assert (found["QuotaName"], found["Value"]) == ("Running On-Demand P instances", 192.0)
+    assert quotas.get_service_quota(ServiceCode="vpc", QuotaCode="L-F678F1CE")["Quota"]["Value"] == 5.0
+    listed = {each["QuotaCode"]: each["Value"] for each in quotas.list_service_quotas(ServiceCode="ec2")["Quotas"]}
+    assert listed["L-417A185B"] == 192
+    assert listed["L-DB2E81BA"] > 100_000
+    for service, code in (("ec2", "L-00000000"), ("lunch", "L-417A185B")):
+        with pytest.raises(ClientError, match="NoSuchResourceException"):
+            quotas.get_service_quota(ServiceCode=service, QuotaCode=code)
+    with pytest.raises(ValueError, match="L-00000000"):
+        control.set_quotas({"L-00000000": 1})

@@ -1,0 +1,63 @@
+"""Public parameters name Deep Learning AMIs, and parameters are encrypted with KMS keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..conftest import AMI_PARAMETERS, Account
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind", "system", "device"),
+    [
+        *(
+            (architecture, kind, system, device)
+            for architecture in ("x86_64", "arm64")
+            for kind, system, device in (
+                ("base-oss-nvidia-driver-gpu-ubuntu-22.04", "Ubuntu 22.04", "/dev/sda1"),
+                ("oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04", "Ubuntu 22.04", "/dev/sda1"),
+                ("oss-nvidia-driver-gpu-pytorch-2.8-amazon-linux-2023", "Amazon Linux 2023", "/dev/xvda"),
+            )
+        ),
+        ("x86_64", "oss-nvidia-driver-gpu-tensorflow-2.18-ubuntu-22.04", "Ubuntu 22.04", "/dev/sda1"),
+    ],
+)
+def test_a_parameter_leads_to_an_image(
+    account: Account, elsewhere: Account, architecture: str, kind: str, system: str, device: str
+) -> None:
+    found = []
+    for place in (account, elsewhere):
+        identifier = place.client("ssm").get_parameter(Name=f"{AMI_PARAMETERS}/{architecture}/{kind}/latest/ami-id")["Parameter"]["Value"]
+        image = place.ec2.describe_images(ImageIds=[identifier])["Images"][0]
+        assert (image["OwnerId"], image["ImageOwnerAlias"], image["Public"]) == ("898082745236", "amazon", True)
+        assert (image["RootDeviceName"], image["RootDeviceType"]) == (device, "ebs")
+        assert (image["Architecture"], image["State"]) == (architecture, "available")
+        assert (f"({system})" in image["Name"], "ARM64" in image["Name"]) == (True, architecture == "arm64")
+        found.append(identifier)
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("path", [f"{AMI_PARAMETERS}/x86_64", f"{AMI_PARAMETERS}/x86_64/"])
+def test_parameters_below_a_path(account: Account, path: str) -> None:
+    ssm = account.client("ssm")
+    first = ssm.get_parameters_by_path(Path=path, Recursive=True)
+    assert len(first["Parameters"]) == 10
+    pages = ssm.get_paginator("get_parameters_by_path").paginate(Path=path, Recursive=True)
+    found = {each["Name"]: each["Value"] for page in pages for each in page["Parameters"]}
+    assert len(found) > 10
+    images = account.ec2.describe_images(ImageIds=list(found.values()))["Images"]
+    assert (len(images), {each["Architecture"] for each in images}) == (len(found), {"x86_64"})
+
+
+def test_secure_parameters(account: Account) -> None:
+    ssm, name = account.client("ssm"), f"/deeplearning/{account.name()}/ca"
+    ssm.put_parameter(Name=name, Value="secret", Type="SecureString", Tags=[{"Key": "deeplearning:cluster", "Value": name}])
+    assert ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"] == "secret"
+    assert ssm.get_parameter(Name=name)["Parameter"]["Value"] != "secret"
+    filters = [{"Key": "tag:deeplearning:cluster", "Values": [name]}]
+    assert [each["Name"] for each in ssm.describe_parameters(ParameterFilters=filters)["Parameters"]] == [name]
+    with pytest.raises(ssm.exceptions.ParameterAlreadyExists):
+        ssm.put_parameter(Name=name, Value="other", Type="SecureString")
+    ssm.delete_parameter(Name=name)
+    with pytest.raises(ssm.exceptions.ParameterNotFound):
+        ssm.get_parameter(Name=name)
