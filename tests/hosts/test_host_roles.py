@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import host_keys
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -120,7 +120,7 @@ def changes(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     folder = tmp_path_factory.mktemp("roles")
-    config = mounts.cloud_config([EFS], "ubuntu")
+    config = boot.cloud_config([EFS], "ubuntu")
     with bare_hosts(folder, count=3, user_data=b"#cloud-config\n" + json.dumps(config).encode()) as (runtime, hosts):
         yield Project(folder, runtime, hosts)
 

@@ -14,7 +14,7 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import definition as network
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import inventory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 from hosts.cluster import Cluster
 from local_cloud.host_interface import OPEN
 from local_cloud.hosts.podman import as_root
@@ -34,7 +34,7 @@ OLD = PLAIN.entry.replace(",nosuid,nodev", "")
 def hosts(tmp_path_factory):
     """Two hosts whose mounts, fstab and boot scripts are as an earlier version of the collection left them."""
     folder = tmp_path_factory.mktemp("storage")
-    script = mounts.boot_script([PLAIN], "ubuntu").replace(PLAIN.entry, OLD)
+    script = boot.boot_script([PLAIN], "ubuntu").replace(PLAIN.entry, OLD)
     with bare_hosts(folder, count=2) as (runtime, booted):
         runtime.export(FILE_SYSTEM, [PLAIN.source.split(":", maxsplit=1)[0]])
         for host in booted:
@@ -43,7 +43,7 @@ def hosts(tmp_path_factory):
                 f"sudo mv {CLIENT} {CLIENT}.away && sudo mkdir -p /efs"
                 f" && echo {shlex.quote(OLD)} | sudo tee -a /etc/fstab && sudo mount /efs && sudo chown ubuntu: /efs"
             )
-            host.ssh(f"printf %s {shlex.quote(script)} | sudo install -m 755 /dev/stdin {mounts.SCRIPT_PATH}")
+            host.ssh(f"printf %s {shlex.quote(script)} | sudo install -m 755 /dev/stdin {boot.SCRIPT_PATH}")
         yield Cluster(folder, runtime, booted)
 
 
@@ -92,7 +92,7 @@ def test_a_boot_mounts_as_safely_as_the_role(hosts):
     """Also where the host was launched with the boot script of an earlier version."""
     host = hosts.hosts[1]
     configure(hosts)
-    host.ssh("sudo umount /efs && sudo timeout 60 " + mounts.SCRIPT_PATH)
+    host.ssh("sudo umount /efs && sudo timeout 60 " + boot.SCRIPT_PATH)
     assert entries(host) == [PLAIN.entry]
     assert mounts.mounted_at(host.ssh("cat /proc/self/mountinfo").stdout, "/efs").is_safe
     assert configure(hosts).count("changed=0") == 2
@@ -185,7 +185,7 @@ def test_through_an_access_point_a_host_sees_its_directory_alone(hosts):
 @pytest.mark.parametrize("described", [PLAIN, TLS, mounts.lustre("a@tcp:/b", "/fsx")])
 def test_no_kind_of_storage_brings_privileges_or_devices(described):
     assert {"nosuid", "nodev"} <= set(described.options.split(","))
-    assert ",nosuid,nodev" in mounts.boot_script([described], "ubuntu")
+    assert ",nosuid,nodev" in boot.boot_script([described], "ubuntu")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import LUSTRE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 
 NAME = "nodes"
 MASTER = "master"
@@ -299,7 +299,7 @@ def _user_data(settings: NodeSettings, region: str) -> Computed:
 
     def render(*values: str) -> str:
         known = {ref.address.kind: value for ref, value in zip(refs, values)}
-        return user_data(mounts.cloud_config(list(_storages(settings, region, known)), settings.login_user))
+        return user_data(boot.cloud_config(list(_storages(settings, region, known)), settings.login_user))
 
     return Computed(render, tuple(refs))
 

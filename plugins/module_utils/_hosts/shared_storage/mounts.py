@@ -1,15 +1,14 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How hosts mount shared storage: the fstab entry, what cloud-init does with it at boot, and what the mount table says."""
+"""How hosts mount shared storage: the fstab entry, and what the mount table says."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
-import shlex
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 #: Whoever is root on one host can write anything to shared storage: no other host takes privileges or devices from there.
 SAFE = ("nosuid", "nodev")
@@ -31,12 +30,6 @@ ACCESS_POINT_ID = re.compile(r"fsap-[0-9a-f]+")
 ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 #: Servers as names or addresses with their networks, then the file system and perhaps a directory of it
 LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)*:(/[A-Za-z0-9._-]+)+")
-
-#: Seconds that the boot service goes on trying: DNS names of new mount targets take up to 90 s to appear.
-BOOT_TIMEOUT = 900
-
-SCRIPT_PATH = "/usr/local/sbin/deeplearning-shared-storage"
-UNIT = "deeplearning-shared-storage.service"
 
 #: What the mount helper of EFS leaves in the mount table of an encrypted mount: its own end of the tunnel.
 TUNNEL = "127.0.0.1:/"
@@ -240,25 +233,6 @@ def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def replace_in_script(script: str, storage: Storage, way: Storage) -> str:
-    """Return the boot script with the entry of the storage's C(way) in place of the one that it has for that mount point.
-
-    A host keeps the script that it was launched with, which would add an older entry again at the next boot. One that
-    finds the way by itself is right.
-    """
-    if _addition(storage) in script.splitlines():
-        return script
-    word = r"('[^'\n]*'|[^'\s]+)"
-    pattern = rf"(?m)^add(_preferred {word})? {word} {re.escape(shlex.quote(storage.mount_point))}$"
-    line = _addition(way)
-    return re.sub(pattern, lambda _match: line, script)
-
-
-def _addition(storage: Storage) -> str:
-    function = ["add_preferred", storage.preferred.entry] if storage.preferred else ["add"]
-    return shlex.join([*function, storage.entry, storage.mount_point])
-
-
 def mounted_at(mountinfo: str, mount_point: str) -> Mount | None:
     """Return what /proc/self/mountinfo says is mounted there (the topmost), None when nothing is."""
     found = None
@@ -326,117 +300,3 @@ def explain(output: str, storage: Storage) -> str:
     if re.search(r"No such device|unknown filesystem type|bad option; for several filesystems", output):
         return storage.client.advice
     return "mount says: {0}".format(output.strip() or "nothing")
-
-
-#: A host that has been launched without the client of what is preferred keeps its entry when it gets that client.
-ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {CLIENTS["efs"].helper}, entry that does not, mount point
-  if command -v {CLIENTS["efs"].helper} >/dev/null && ! grep -qxF "$2" /etc/fstab; then add "$1" "$3"; else add "$2" "$3"; fi
-}}
-"""
-
-
-def boot_script(storages: Sequence[Storage], user: str) -> str:
-    """Return the shell script that mounts at boot, trying again with growing pauses for BOOT_TIMEOUT seconds.
-
-    It gives up at once where a client is missing that the distribution does not have: trying again would not help.
-    """
-    attempts = "\n".join(f"  {_attempt(storage)} || status=1" for storage in storages)
-    entries = "\n".join(_addition(storage) for storage in storages)
-    preferring = ADD_PREFERRED if any(storage.preferred for storage in storages) else ""
-    return f"""#!/bin/sh
-# Mounts the cluster's shared storage; safe to run again.
-missing=
-add() {{
-  grep -qxF "$1" /etc/fstab || printf '%s\\n' "$1" >>/etc/fstab
-  mkdir -p "$2"
-}}
-{preferring}# A private subnet may not reach the package servers yet: installing is tried again like mounting.
-install_client() {{ # package of apt, package of dnf
-  if command -v apt-get >/dev/null; then
-    [ -n "$1" ] || return 2
-    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$1"
-  else
-    dnf install -y -q "$2"
-  fi
-}}
-attempt() {{ # mount point, mount helper, package of apt, package of dnf, advice, not empty where somebody else owns the storage
-  case " $missing " in *" $1 "*) return 0 ;; esac
-  if ! mountpoint -q "$1"; then
-    if ! command -v "$2" >/dev/null; then
-      install_client "$3" "$4"
-      case $? in
-        0) ;;
-        2) echo "nothing is mounted at $1: $5" >&2; missing="$missing $1"; return 0 ;;
-        *) return 1 ;;
-      esac
-    fi
-    # SIGINT lets the client of EFS remove what it has begun; after SIGTERM its proxy would stay
-    timeout --signal=INT --kill-after=5 60 mount "$1" || return 1
-  fi
-  [ -n "$6" ] || chown {shlex.quote(user)}: "$1"
-}}
-attempt_all() {{
-  status=0
-{attempts}
-  return $status
-}}
-{entries}
-end=$(($(date +%s) + {BOOT_TIMEOUT}))
-pause=1
-until attempt_all; do
-  if [ "$(date +%s)" -ge "$end" ]; then
-    echo "not all shared storage is mounted after {BOOT_TIMEOUT} s" >&2
-    exit 1
-  fi
-  sleep "$pause"
-  pause=$((pause < 30 ? pause * 2 : 30))
-done
-[ -z "$missing" ]
-"""
-
-
-def _attempt(storage: Storage) -> str:
-    helper, packages, advice, _ports = storage.client
-    amazon = packages.get("Amazon") or packages.get("RedHat", "")
-    return shlex.join(
-        ["attempt", storage.mount_point, helper, packages.get("Debian", ""), amazon, advice, "adopted" if storage.adopted else ""]
-    )
-
-
-def boot_unit() -> str:
-    """Return the systemd unit that runs the script at every boot without holding the boot up.
-
-    The tunnels of EFS mounts are among its processes, and go on when it ends.
-    """
-    return f"""[Unit]
-Description=Shared storage of the cluster
-Wants=network-online.target
-After=network-online.target remote-fs.target
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-KillMode=process
-TimeoutStartSec=infinity
-ExecStart={SCRIPT_PATH}
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-
-def cloud_config(storages: Sequence[Storage], user: str) -> dict[str, Any]:
-    """Return the part of a cloud-config that mounts shared storage at boot, in the background, with the role's own fstab entries."""
-    if not storages:
-        return {}
-    return {
-        "write_files": [
-            {"path": SCRIPT_PATH, "permissions": "0755", "content": boot_script(storages, user)},
-            {"path": "/etc/systemd/system/" + UNIT, "permissions": "0644", "content": boot_unit()},
-        ],
-        "runcmd": [
-            ["systemctl", "daemon-reload"],
-            ["systemctl", "enable", UNIT],
-            ["systemctl", "start", "--no-block", UNIT],
-        ],
-    }

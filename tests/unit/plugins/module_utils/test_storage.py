@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import resources as file_system_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import resources as lustre_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import EVENTS, data_repository
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 from botocore.stub import Stubber
 
 SOURCE = "fs-1.efs.us-east-1.amazonaws.com:/"
@@ -88,20 +88,20 @@ def test_replace_entry_respects_others():
 @pytest.mark.parametrize("described", [PLAIN, TLS, LUSTRE, EITHER])
 def test_the_script_of_a_host_gets_the_entry_of_today(described):
     """A host that was launched with other options would add their entry again at each boot."""
-    script = mounts.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu")
+    script = boot.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu")
     old = script.replace(",nosuid,nodev", "")
-    assert mounts.replace_in_script(script, described, described) == script
+    assert boot.replace_in_script(script, described, described) == script
     for way in described.ways:
-        today = mounts.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu").splitlines()
+        today = boot.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu").splitlines()
         today = [f"add '{way.entry}' {way.mount_point}" if way.entry in line else line for line in today]
-        assert mounts.replace_in_script(old, described, way).splitlines() == [
+        assert boot.replace_in_script(old, described, way).splitlines() == [
             line.replace(",nosuid,nodev", "") if " /other " in line else line for line in today
         ]
 
 
 def test_what_tls_must_have_is_in_the_script_of_a_host_that_may_do_without():
-    script = mounts.boot_script([EITHER], "ubuntu")
-    required = mounts.replace_in_script(script, TLS, TLS)
+    script = boot.boot_script([EITHER], "ubuntu")
+    required = boot.replace_in_script(script, TLS, TLS)
     assert f"\nadd '{TLS.entry}' /efs\n" in required
     assert ENTRY not in required
 
@@ -221,14 +221,14 @@ def test_explain(output, described, expected):
 
 
 def test_cloud_config_has_the_entries_of_the_role():
-    config = mounts.cloud_config([TLS, LUSTRE], "ubuntu")
+    config = boot.cloud_config([TLS, LUSTRE], "ubuntu")
     script, unit = (file["content"] for file in config["write_files"])
     for described in (TLS, LUSTRE):
         assert f"add '{described.entry}' {described.mount_point}" in script
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)
     assert config["write_files"][0]["path"] in unit
-    assert ["systemctl", "start", "--no-block", mounts.UNIT] in config["runcmd"]
-    assert mounts.cloud_config([], "ubuntu") == {}
+    assert ["systemctl", "start", "--no-block", boot.UNIT] in config["runcmd"]
+    assert boot.cloud_config([], "ubuntu") == {}
 
 
 class Host:
@@ -263,7 +263,7 @@ class Host:
         here = [self.here(item) for item in storages]
         (self.folder / "fstab").touch()
         self.log.touch()
-        script = mounts.boot_script(here, "ubuntu").replace("/etc/fstab", f"{self.folder}/fstab")
+        script = boot.boot_script(here, "ubuntu").replace("/etc/fstab", f"{self.folder}/fstab")
         done = subprocess.run(
             ["/bin/sh"], input=script, text=True, check=False, capture_output=True, env={"PATH": str(self.tools)}, timeout=60
         )

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, agree
-from ansible_collections.deeplearning.cluster.plugins.modules import shared_storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounting
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 
 USER = getpass.getuser()
@@ -89,11 +89,11 @@ def test_what_the_module_refuses_is_left_to_the_module():
 
     both = {"owner": USER, "file_system_id": "fs-1", "region": "us-east-1", "lustre_source": "a@tcp:/b"}
     for arguments in ({}, {"owner": USER}, both, {**both, "state": "gone"}):
-        assert snapshot.look(arguments, shared_storage.SPECIFICATION, find) is None
+        assert snapshot.look(arguments, mounting.SPECIFICATION, find) is None
     good = {"owner": USER, "lustre_source": "a@tcp:/b"}
-    assert snapshot.look(good, shared_storage.SPECIFICATION, lambda parameters: parameters)["path"] == "/efs"
+    assert snapshot.look(good, mounting.SPECIFICATION, lambda parameters: parameters)["path"] == "/efs"
 
     def refuse(_parameters):
         raise ValueError("no")
 
-    assert snapshot.look(good, shared_storage.SPECIFICATION, refuse) is None
+    assert snapshot.look(good, mounting.SPECIFICATION, refuse) is None

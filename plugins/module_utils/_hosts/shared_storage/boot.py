@@ -1,0 +1,151 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""How hosts mount shared storage when they boot: what cloud-init sets up with the role's own fstab entries."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import CLIENTS, Storage
+
+#: Seconds that the boot service goes on trying: DNS names of new mount targets take up to 90 s to appear.
+BOOT_TIMEOUT = 900
+
+SCRIPT_PATH = "/usr/local/sbin/deeplearning-shared-storage"
+UNIT = "deeplearning-shared-storage.service"
+
+#: A host that has been launched without the client of what is preferred keeps its entry when it gets that client.
+ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {CLIENTS["efs"].helper}, entry that does not, mount point
+  if command -v {CLIENTS["efs"].helper} >/dev/null && ! grep -qxF "$2" /etc/fstab; then add "$1" "$3"; else add "$2" "$3"; fi
+}}
+"""
+
+
+def boot_script(storages: Sequence[Storage], user: str) -> str:
+    """Return the shell script that mounts at boot, trying again with growing pauses for BOOT_TIMEOUT seconds.
+
+    It gives up at once where a client is missing that the distribution does not have: trying again would not help.
+    """
+    attempts = "\n".join(f"  {_attempt(storage)} || status=1" for storage in storages)
+    entries = "\n".join(_addition(storage) for storage in storages)
+    preferring = ADD_PREFERRED if any(storage.preferred for storage in storages) else ""
+    return f"""#!/bin/sh
+# Mounts the cluster's shared storage; safe to run again.
+missing=
+add() {{
+  grep -qxF "$1" /etc/fstab || printf '%s\\n' "$1" >>/etc/fstab
+  mkdir -p "$2"
+}}
+{preferring}# A private subnet may not reach the package servers yet: installing is tried again like mounting.
+install_client() {{ # package of apt, package of dnf
+  if command -v apt-get >/dev/null; then
+    [ -n "$1" ] || return 2
+    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$1"
+  else
+    dnf install -y -q "$2"
+  fi
+}}
+attempt() {{ # mount point, mount helper, package of apt, package of dnf, advice, not empty where somebody else owns the storage
+  case " $missing " in *" $1 "*) return 0 ;; esac
+  if ! mountpoint -q "$1"; then
+    if ! command -v "$2" >/dev/null; then
+      install_client "$3" "$4"
+      case $? in
+        0) ;;
+        2) echo "nothing is mounted at $1: $5" >&2; missing="$missing $1"; return 0 ;;
+        *) return 1 ;;
+      esac
+    fi
+    # SIGINT lets the client of EFS remove what it has begun; after SIGTERM its proxy would stay
+    timeout --signal=INT --kill-after=5 60 mount "$1" || return 1
+  fi
+  [ -n "$6" ] || chown {shlex.quote(user)}: "$1"
+}}
+attempt_all() {{
+  status=0
+{attempts}
+  return $status
+}}
+{entries}
+end=$(($(date +%s) + {BOOT_TIMEOUT}))
+pause=1
+until attempt_all; do
+  if [ "$(date +%s)" -ge "$end" ]; then
+    echo "not all shared storage is mounted after {BOOT_TIMEOUT} s" >&2
+    exit 1
+  fi
+  sleep "$pause"
+  pause=$((pause < 30 ? pause * 2 : 30))
+done
+[ -z "$missing" ]
+"""
+
+
+def _attempt(storage: Storage) -> str:
+    helper, packages, advice, _ports = storage.client
+    amazon = packages.get("Amazon") or packages.get("RedHat", "")
+    return shlex.join(
+        ["attempt", storage.mount_point, helper, packages.get("Debian", ""), amazon, advice, "adopted" if storage.adopted else ""]
+    )
+
+
+def boot_unit() -> str:
+    """Return the systemd unit that runs the script at every boot without holding the boot up.
+
+    The tunnels of EFS mounts are among its processes, and go on when it ends.
+    """
+    return f"""[Unit]
+Description=Shared storage of the cluster
+Wants=network-online.target
+After=network-online.target remote-fs.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+KillMode=process
+TimeoutStartSec=infinity
+ExecStart={SCRIPT_PATH}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def cloud_config(storages: Sequence[Storage], user: str) -> dict[str, Any]:
+    """Return the part of a cloud-config that mounts shared storage at boot, in the background, with the role's own fstab entries."""
+    if not storages:
+        return {}
+    return {
+        "write_files": [
+            {"path": SCRIPT_PATH, "permissions": "0755", "content": boot_script(storages, user)},
+            {"path": "/etc/systemd/system/" + UNIT, "permissions": "0644", "content": boot_unit()},
+        ],
+        "runcmd": [
+            ["systemctl", "daemon-reload"],
+            ["systemctl", "enable", UNIT],
+            ["systemctl", "start", "--no-block", UNIT],
+        ],
+    }
+
+
+def replace_in_script(script: str, storage: Storage, way: Storage) -> str:
+    """Return the boot script with the entry of the storage's C(way) in place of the one that it has for that mount point.
+
+    A host keeps the script that it was launched with, which would add an older entry again at the next boot. One that
+    finds the way by itself is right.
+    """
+    if _addition(storage) in script.splitlines():
+        return script
+    word = r"('[^'\n]*'|[^'\s]+)"
+    pattern = rf"(?m)^add(_preferred {word})? {word} {re.escape(shlex.quote(storage.mount_point))}$"
+    line = _addition(way)
+    return re.sub(pattern, lambda _match: line, script)
+
+
+def _addition(storage: Storage) -> str:
+    function = ["add_preferred", storage.preferred.entry] if storage.preferred else ["add"]
+    return shlex.join([*function, storage.entry, storage.mount_point])

@@ -1,0 +1,265 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Mounts shared storage on this host, or takes it away. The action plugin compares by the same functions what another host has."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, Host, HostFile, agree, converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.boot import SCRIPT_PATH, UNIT, replace_in_script
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
+    DNS_SUFFIX,
+    SAFE_OPTIONS,
+    TUNNELS,
+    Mount,
+    Storage,
+    efs,
+    explain,
+    is_shared,
+    lustre,
+    mounted_at,
+    mounted_way,
+    replace_entry,
+)
+
+if TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+FSTAB = "/etc/fstab"
+MOUNTS = "/proc/self/mountinfo"
+#: What is_right() asks for, beside the mount point.
+PATHS = (FSTAB, MOUNTS, SCRIPT_PATH)
+#: Prints the names of the tunnels' files, which is_right() asks for, too.
+LIST_TUNNELS = f"ls {TUNNELS}"
+#: Seconds that one attempt may take; a mount target that drops packets would hold it for minutes.
+ATTEMPT = 20
+LONGEST_PAUSE = 15.0
+
+SPECIFICATION: dict[str, Any] = {
+    "argument_spec": {
+        "file_system_id": {"type": "str"},
+        "region": {"type": "str"},
+        "dns_suffix": {"type": "str", "default": DNS_SUFFIX},
+        "address": {"type": "str"},
+        "access_point": {"type": "str"},
+        "encrypt_in_transit": {"type": "bool"},
+        "lustre_source": {"type": "str"},
+        "path": {"type": "path", "default": "/efs"},
+        "owner": {"type": "str"},
+        "adopted": {"type": "bool", "default": False},
+        "timeout": {"type": "int", "default": 180},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    },
+    "required_if": [("state", "present", ["owner"]), ("state", "present", ["file_system_id", "lustre_source"], True)],
+    "required_by": {"file_system_id": ["region"]},
+    "mutually_exclusive": [("file_system_id", "lustre_source")],
+}
+
+
+def described(params: dict[str, Any]) -> Storage:
+    """Return the shared storage that the parameters describe."""
+    if params["lustre_source"]:
+        return lustre(params["lustre_source"], params["path"])._replace(adopted=params["adopted"])
+    return efs(
+        params["file_system_id"],
+        params["region"],
+        params["path"],
+        address=params["address"],
+        encrypted=params["encrypt_in_transit"],
+        dns_suffix=params["dns_suffix"],
+        adopted=params["adopted"],
+        access_point=params["access_point"],
+    )
+
+
+def ensure_present(module: AnsibleModule) -> None:
+    """Make entry, mount and owner right, and end the module."""
+    params = module.params
+    path = params["path"]
+    THIS.account(params["owner"])
+    wanted = described(params)
+    mount = current_mount(path)
+    storage = mountable_way(module, wanted) if mount is None else check_mount(mount, wanted)
+    client = storage.client
+    if mount is None and not module.check_mode and not has_client(module, storage):
+        module.fail_json(msg=f"shared storage: {client.advice}", client_missing=True, client_packages=client.packages)
+
+    diff: list[dict[str, Any]] = list(converge(module, files(wanted, storage, THIS)))
+    if diff and not module.check_mode:
+        module.run_command(["systemctl", "daemon-reload"])
+    if mount is None:
+        diff.append(mount_difference(path, "", storage.source))
+        if not module.check_mode:
+            mount_in_time(module, storage)
+    elif not mount.is_safe:
+        diff.append(mount_difference(path, mount.options, f"{mount.options},{SAFE_OPTIONS}"))
+        if not module.check_mode:
+            make_safe(module, path)
+    known = mount is not None or not module.check_mode
+    if not storage.adopted:
+        diff += ensure_owner(module, path, params["owner"], known=known)
+    elif known:
+        check_writable(module, path, params["owner"])
+    module.exit_json(changed=bool(diff), diff=diff, **facts(storage))
+
+
+def has_client(module: AnsibleModule, storage: Storage) -> bool:
+    """Return whether this host has the client that the storage needs."""
+    return module.get_bin_path(storage.client.helper, opt_dirs=["/sbin", "/usr/sbin"]) is not None
+
+
+def mountable_way(module: AnsibleModule, wanted: Storage) -> Storage:
+    """Return which of the storage's ways this host mounts: the best that it has the client for, else the plainest."""
+    return next((way for way in wanted.ways if has_client(module, way)), wanted.ways[-1])
+
+
+def files(wanted: Storage, way: Storage, host: Host) -> list[HostFile]:
+    """Return /etc/fstab with the way in it that the host mounts the storage and, where there is one, the boot script.
+
+    Raises ValueError when another kind of file system has the mount point.
+    """
+    script = host.read(SCRIPT_PATH)
+    result = [HostFile(FSTAB, replace_entry(host.read(FSTAB) or "", way.mount_point, way.entry), in_place=True)]
+    return result if script is None else [*result, HostFile(SCRIPT_PATH, replace_in_script(script, wanted, way), mode=0o755)]
+
+
+def facts(storage: Storage) -> dict[str, Any]:
+    """Return what the module tells of a host that has the storage."""
+    return {"source": storage.source, "client_missing": False}
+
+
+def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> Storage | None:
+    """Return how the host mounts the storage, None if something has to be changed. Raises ValueError as the module itself would."""
+    wanted = described(params)
+    mount = mounted_at(host.read(MOUNTS) or "", wanted.mount_point)
+    storage = mounted_way(mount, wanted, host.read(FSTAB) or "", tunnels) if mount and mount.is_safe else None
+    root, owner = host.find(wanted.mount_point), host.account(params["owner"])
+    if storage is None or root is None or not agree(files(wanted, storage, host), host):
+        return None
+    owned = (root.uid, root.gid) == (owner.uid, owner.gid)
+    writable = storage.adopted and root.mode & (0o200 if root.uid == owner.uid else 0o020 if root.gid == owner.gid else 0o002)
+    return storage if owned or writable else None
+
+
+def ensure_absent(module: AnsibleModule) -> None:
+    """Take mount, entry and boot service away, and end the module."""
+    path = module.params["path"]
+    diff = []
+    mount = current_mount(path)
+    if mount is not None and (is_shared(mount.kind) or has_shared_entry(path)):
+        diff.append(mount_difference(path, mount.source, ""))
+        if not module.check_mode:
+            status, _output, error = module.run_command(["umount", path])
+            if status != 0:
+                module.fail_json(msg=f"cannot unmount {path}: {error.strip()}", client_missing=False)
+    if not module.check_mode and os.path.exists("/etc/systemd/system/" + UNIT):
+        module.run_command(["systemctl", "disable", UNIT])
+    absent = [HostFile(FSTAB, replace_entry(THIS.read(FSTAB) or "", path, ""), in_place=True)]
+    absent += [HostFile(name, None) for name in ("/etc/systemd/system/" + UNIT, SCRIPT_PATH)]
+    changed_files = converge(module, absent)
+    if changed_files and not module.check_mode:
+        module.run_command(["systemctl", "daemon-reload"])
+    diff += changed_files
+    module.exit_json(changed=bool(diff), diff=diff, client_missing=False)
+
+
+def has_shared_entry(path: str) -> bool:
+    """Return whether /etc/fstab mounts shared storage at I(path)."""
+    fields = [line.split() for line in (THIS.read(FSTAB) or "").splitlines()]
+    return any(len(field) > 2 and field[1] == path and is_shared(field[2]) for field in fields)
+
+
+def current_mount(path: str) -> Mount | None:
+    """Return what is mounted at I(path)."""
+    return mounted_at(THIS.read(MOUNTS) or "", path)
+
+
+def check_mount(mount: Mount, wanted: Storage) -> Storage:
+    """Return how the storage is mounted. Raise ValueError when something else is: it may be in use, so it is not taken away."""
+    tunnels = os.listdir(TUNNELS) if os.path.isdir(TUNNELS) else []
+    way = mounted_way(mount, wanted, THIS.read(FSTAB) or "", tunnels)
+    if way is None:
+        through = f" through {wanted.access_point}" if wanted.access_point else ""
+        expected = " or ".join(f"{way.source} as {way.kind}" for way in wanted.ways) + through
+        raise ValueError(
+            f"{mount.source} is mounted at {wanted.mount_point}, expected {expected}: unmount it, or choose another mount point"
+        )
+    return way
+
+
+def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
+    """Return the Ansible diff of a mount."""
+    header = f"mounted at {path}"
+    return {"before_header": header, "after_header": header, "before": before and before + "\n", "after": after and after + "\n"}
+
+
+def mount_in_time(module: AnsibleModule, storage: Storage) -> None:
+    """Mount what fstab says, with growing pauses until it works or the time is over. The boot service may be quicker."""
+    path = storage.mount_point
+    os.makedirs(path, mode=0o755, exist_ok=True)
+    if os.listdir(path) and current_mount(path) is None:
+        module.warn(f"{path} contains files on the host's own disk; the shared storage hides them")
+    end = time.monotonic() + module.params["timeout"]
+    pause = 1.0
+    while True:
+        status, output, error = module.run_command(["timeout", "--signal=INT", "--kill-after=5", str(ATTEMPT), "mount", path])
+        mount = current_mount(path)
+        if mount is not None:
+            check_mount(mount, storage)
+            return
+        if time.monotonic() + pause > end:
+            reason = explain(f"{output}{error} status {status}", storage)
+            raise ValueError("{0} is not mounted at {1} after {2} s: {3}".format(storage.source, path, module.params["timeout"], reason))
+        time.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def make_safe(module: AnsibleModule, path: str) -> None:
+    """Switch setuid files and devices off on what is mounted; files that are open stay open.
+
+    A bind remount changes this mount alone. The helpers of NFS and EFS would refuse another set of options on a live connection.
+    The other options stay as they are; mount would take those of fstab if it were not told the source as well.
+    """
+    before = current_mount(path)
+    if before is None:
+        raise ValueError(f"{path} is not mounted any more. Run again.")
+    command = ["mount", "--internal-only", "-o", f"remount,bind,{before.options},{SAFE_OPTIONS}", before.source, path]
+    _status, output, error = module.run_command(command)
+    mount = current_mount(path)
+    if mount is None or not mount.is_safe:
+        reason = (error or output).strip() or "mount says nothing"
+        raise ValueError(
+            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). When no job runs, unmount it and run again."
+        )
+
+
+def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
+    """Raise ValueError when the user cannot write into the mounted root folder, which somebody else owns."""
+    status, _output, _error = module.run_command(["runuser", "-u", owner, "--", "test", "-w", path])
+    if status != 0:
+        root, uid = os.stat(path), THIS.account(owner).uid
+        whose = f"belongs to {root.st_uid}:{root.st_gid} with mode {root.st_mode & 0o7777:04o}"
+        raise ValueError(
+            f"{owner} cannot write to {path}, which {whose}, and an adopted file system is not changed. "
+            f"Let its owner give that folder to uid {uid}, or let that user write there"
+        )
+
+
+def ensure_owner(module: AnsibleModule, path: str, owner: str, known: bool) -> list[dict[str, Any]]:
+    """Give the mounted root folder to its owner; who owns it is not known while it is not mounted."""
+    if not known:
+        return []
+    user = THIS.account(owner)
+    status = os.stat(path)
+    if (status.st_uid, status.st_gid) == (user.uid, user.gid):
+        return []
+    if not module.check_mode:
+        os.chown(path, user.uid, user.gid)
+    header = f"owner of {path}"
+    before = f"{status.st_uid}:{status.st_gid}\n"
+    return [{"before_header": header, "after_header": header, "before": before, "after": f"{user.uid}:{user.gid}\n"}]
