@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import IAM
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import PATH
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.provisioning import ALL_COMPONENTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO

@@ -88,11 +88,12 @@ from ansible.errors import AnsibleParserError
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import sdk_problem
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, TLS, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import filters as membership_filters
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TLS
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError

@@ -74,7 +74,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     AwsClient,
     fail,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, WORKERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import (
     activities,
     former_instances,

@@ -10,14 +10,10 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import described_reservation, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    WORKERS,
-    auto_scaling_group,
-    in_one_zone,
-    nodes,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import auto_scaling_group, in_one_zone, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import activities
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import IMAGE_TAG, ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
     capacity,
     definition,
@@ -32,7 +33,7 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
 def _groups(request: Request) -> list[str]:
     """The groups that this run is about."""
     group = request.options.get("group")
-    return [group] if group else [definition.MASTER, definition.WORKERS]
+    return [group] if group else [MASTER, WORKERS]
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
@@ -57,11 +58,11 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     )
     if settings.clustered:
         yield placement.wanted(options["placement_group"] or request.cloud.cluster, tags)
-    if definition.MASTER in _groups(request) and len(settings.interfaces) > 1 and public_master:
+    if MASTER in _groups(request) and len(settings.interfaces) > 1 and public_master:
         yield elastic_ip.wanted(tags, wait=options["wait"])
     for group in _groups(request):
         scaling_group = None if moving else known.get(definition.auto_scaling_group(group))
-        waits = group == definition.MASTER and scaling_group is not None and _is_private(scaling_group, found) == public_master
+        waits = group == MASTER and scaling_group is not None and _is_private(scaling_group, found) == public_master
         yield from definition.wanted(
             group,
             settings,
@@ -89,7 +90,7 @@ def _is_private(scaling_group: Found, found: Sequence[Found]) -> bool:
 
 def _keeps(request: Request, item: Found) -> bool:
     groups = _groups(request)
-    if item.address.key in definition.NODE_TYPES and item.address.key not in groups:
+    if item.address.key in NODE_TYPES and item.address.key not in groups:
         return True
     if request.present:
         return item.address.kind == "nodes" or bool(item.attributes.get("used_by_nodes"))
@@ -104,7 +105,7 @@ def _foresee(request: Request, plan: Sequence[Change], found: Sequence[Found]) -
         else item
         for item in launch_templates.foresee_versions(plan, found, replacing=capacity.is_moving(request, found))
     ]
-    if not capacity.is_moving(request, found) or not _is_outdated(definition.MASTER, foreseen):
+    if not capacity.is_moving(request, found) or not _is_outdated(MASTER, foreseen):
         return foreseen
     # The master that has the address goes
     return [

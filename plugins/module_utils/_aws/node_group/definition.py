@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Tuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS, group_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SSH_GROUP, subnet
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Ref, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
@@ -20,25 +21,24 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
     access_point,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import (
+    ACCESS_POINT_TAG,
+    FILE_SYSTEM_ADDRESS_TAG,
+    FILE_SYSTEM_TAG,
+    FILE_SYSTEM_TLS_TAG,
+    LUSTRE_SOURCE_TAG,
+    LUSTRE_TAG,
+    TAGS,
+    tls_tag,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 
 NAME = "nodes"
-MASTER = "master"
-WORKERS = "workers"
-NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
 MASTER_NUMBER = 1  # the master trains too and is worker 1
 NUMBER_TAG = "deeplearning:number"
 WANTED_TAG = "deeplearning:wanted"  # of a group: the worker count that it was last made for, also when fewer were accepted
-FILE_SYSTEM_TAG = "deeplearning:file-system"
-FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # where its name says nothing to the nodes
-FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it through TLS, one of TLS
-ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # through which they mount it, where not the whole
-LUSTRE_TAG = "deeplearning:lustre-file-system"
-LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # what mount(8) calls it
-STORAGE_TAGS = (FILE_SYSTEM_TAG, FILE_SYSTEM_ADDRESS_TAG, FILE_SYSTEM_TLS_TAG, ACCESS_POINT_TAG, LUSTRE_TAG, LUSTRE_SOURCE_TAG)
-TLS = {"true": True, "false": False, "preferred": None}
-"""The option encrypt_in_transit by what the tag says of it; preferred is where hosts have the client."""
+STORAGE_TAGS = tuple(tag.key for tag in TAGS)
 NODE_TYPE_TAG = "NodeType"  # for people and bills; a node is what its auto scaling group launched
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, in which large instances boot
@@ -135,11 +135,6 @@ class Capacity:
     """Ids of scaling activities that belong to an earlier alternative."""
     alternative: str = ""
     """What is being tried, in words."""
-
-
-def group_name(cluster: str, group: str) -> str:
-    """The name of a group in AWS."""
-    return f"{cluster}-{group}"
 
 
 def launch_template(group: str) -> Address:
@@ -272,11 +267,6 @@ def wanted(
 def _launched(settings: NodeSettings) -> list[str]:
     """Return what an instance brings along that its group gives no tags, by the names of EC2's resource types."""
     return ["volume", "network-interface", *(["spot-instances-request"] if settings.market == "spot" else [])]
-
-
-def tls_tag(encrypt_in_transit: bool | None) -> str:
-    """What the tag says of the option."""
-    return next(text for text, option in TLS.items() if option is encrypt_in_transit)
 
 
 def _storage_tags(settings: NodeSettings) -> dict[str, Any]:

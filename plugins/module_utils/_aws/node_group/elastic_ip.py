@@ -9,12 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, AwsClient, tag_dict, tag_list
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    MASTER,
-    MASTER_ADDRESS,
-    NAME,
-    nodes,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_ADDRESS, NAME, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import in_group, live_instances
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted

@@ -19,6 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_dict,
     tag_list,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import group_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
     NAME,
     NODE_TYPE_TAG,
@@ -26,7 +27,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     SUSPENDED,
     WANTED_TAG,
     assign_numbers,
-    group_name,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import (
     END_PAUSE,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS, group_of, tags_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
     ACCESS_POINT_TAG,
     EFA,
@@ -18,13 +19,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     FILE_SYSTEM_TLS_TAG,
     LUSTRE_SOURCE_TAG,
     LUSTRE_TAG,
-    MASTER,
-    NODE_TYPES,
-    TLS,
-    WORKERS,
     assign_numbers,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import check, group_of, number_of, tags_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import check, number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TLS
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     WaitTimeout,
     tag_list,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import NODE_TYPES, group_name, group_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    NODE_TYPES,
     NUMBER_TAG,
     assign_numbers,
-    group_name,
     nodes,
     numbers,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import group_of, number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 

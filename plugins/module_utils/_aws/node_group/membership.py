@@ -9,31 +9,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    ACCESS_POINT_TAG,
-    FILE_SYSTEM_ADDRESS_TAG,
-    FILE_SYSTEM_TAG,
-    LUSTRE_SOURCE_TAG,
-    LUSTRE_TAG,
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import (
+    GROUP_TAG,
     MASTER,
-    MASTER_NUMBER,
     NODE_TYPES,
-    NUMBER_TAG,
     group_name,
+    group_of,
+    tags_of,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_NUMBER, NUMBER_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
-GROUP_TAG = "aws:autoscaling:groupName"
-"""Auto Scaling sets it on what a group launches. EC2 lets nobody set or delete a tag whose key begins with C(aws:)."""
 NUMBER = re.compile(r"[1-9][0-9]{0,4}")
-STORAGE_CHECKS = {
-    FILE_SYSTEM_TAG: mounts.check_file_system_id,
-    FILE_SYSTEM_ADDRESS_TAG: mounts.check_address,
-    ACCESS_POINT_TAG: mounts.check_access_point_id,
-    LUSTRE_TAG: mounts.check_file_system_id,
-    LUSTRE_SOURCE_TAG: mounts.check_lustre_source,
-}
 
 
 class MembershipError(ValueError):
@@ -43,17 +31,6 @@ class MembershipError(ValueError):
 def filters(cluster: str) -> list[dict[str, Any]]:
     """EC2 filters for the instances of the cluster's auto scaling groups."""
     return [{"Name": f"tag:{GROUP_TAG}", "Values": [group_name(cluster, group) for group in NODE_TYPES]}]
-
-
-def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
-    """The tags of an instance by their keys."""
-    return {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
-
-
-def group_of(cluster: str, instance: Mapping[str, Any]) -> str | None:
-    """C(master) or C(workers); None for an instance that is no node of the cluster, whatever its other tags say."""
-    name = tags_of(instance).get(GROUP_TAG)
-    return next((group for group in NODE_TYPES if name == group_name(cluster, group)), None)
 
 
 def number_of(instance: Mapping[str, Any]) -> int | None:
@@ -109,13 +86,13 @@ def _tag_problems(cluster: str, group: str, instance: Mapping[str, Any]) -> Iter
             f"Instance {name}: the tag {NUMBER_TAG} is {text!r}, and {expected}. "
             f"Find out who changed the tag. Delete it with {_delete(NUMBER_TAG, name)}, and provision again."
         )
-    for key, check_value in STORAGE_CHECKS.items():
+    for tag in TAGS:
         try:
-            if key in tags:
-                check_value(tags[key])
+            if tag.key in tags:
+                tag.check(tags[tag.key])
         except ValueError as error:
             yield (
-                f"Instance {name}, tag {key}: {error}. "
+                f"Instance {name}, tag {tag.key}: {error}. "
                 f"Find out who changed the tag, and set it to the value that auto scaling group {group_name(cluster, group)} has."
             )
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, together
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
     elastic_ip,
     groups,
@@ -16,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     members,
     placement,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 
 KINDS = (placement.KIND, launch_templates.KIND, groups.KIND, members.KIND, elastic_ip.KIND)

@@ -10,16 +10,11 @@ from collections.abc import Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, groups, images, instance_types
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    FILE_SYSTEM_TLS_TAG,
-    NodeSettings,
-    RootVolume,
-    clustered,
-    tls_tag,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NodeSettings, RootVolume, clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import component as file_system
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import component as lustre
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import FILE_SYSTEM_TLS_TAG, tls_tag
 
 
 def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:

@@ -27,15 +27,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import INSTANCE_ROLE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import WORKERS, group_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import addresses, leftovers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import definition as network_definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, members
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    WORKERS,
     auto_scaling_group,
-    group_name,
     launch_template,
     nodes,
 )

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, group_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK as NETWORK_UNIT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP as NODES_UNIT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER, MASTER_ADDRESS, numbers
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_ADDRESS, numbers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import group_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
 

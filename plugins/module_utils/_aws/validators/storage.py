@@ -17,7 +17,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import rules as security_group_rules
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import FILE_SYSTEM_TAG, LUSTRE_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import component as file_systems
@@ -25,6 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import component as lustres
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import FILE_SYSTEM_TAG, LUSTRE_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts

@@ -10,16 +10,12 @@ from collections.abc import Iterable, Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    FILE_SYSTEM_TAG,
-    FILE_SYSTEM_TLS_TAG,
-    tls_tag,
-)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.users import others, refuse_in_use, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import FILE_SYSTEM_TAG, FILE_SYSTEM_TLS_TAG, tls_tag
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import others, refuse_in_use, users
 
 
 def _read(request: Request, network: Sequence[Found]) -> list[Found]:

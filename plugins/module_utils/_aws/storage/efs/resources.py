@@ -25,7 +25,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, VPC
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import FILE_SYSTEM_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import (
@@ -42,7 +41,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
     policy_document,
     stale_mount_target,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.users import users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import FILE_SYSTEM_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import users
 
 try:
     from botocore.exceptions import ClientError

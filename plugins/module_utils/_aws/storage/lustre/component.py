@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import LUSTRE_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.users import others, refuse_in_use
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.iam_actions import IAM_ACTIONS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import LUSTRE_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import others, refuse_in_use
 
 try:
     from botocore.exceptions import ClientError

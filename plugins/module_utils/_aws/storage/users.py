@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CLUSTER_TAG, AwsClient, ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import ACCESS_POINT_TAG, FILE_SYSTEM_TLS_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import group_of, tags_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import group_of, tags_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import ACCESS_POINT_TAG, FILE_SYSTEM_TLS_TAG
 
 
 @dataclass(frozen=True)
