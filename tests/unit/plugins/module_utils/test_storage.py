@@ -441,12 +441,13 @@ def test_a_new_link_names_only_what_it_carries_over(imports, exports, sent):
 )
 def test_a_state_that_never_passes_is_not_waited_for(kind, answer):
     class AwsClient:
-        efs = SimpleNamespace(describe_file_systems=None, describe_mount_targets=None)
+        def client(self, _service):
+            return SimpleNamespace(describe_file_systems=None, describe_mount_targets=None)
 
         def once_visible(self, *_call, **_arguments):
             return answer
 
-        def wait_until(self, _what, probe):
+        def wait_until(self, _what, probe, timeout):
             return probe()
 
     with pytest.raises(ClusterError, match=r"fs-1 is in the state 'error', which does not pass. Delete it, and run again"):

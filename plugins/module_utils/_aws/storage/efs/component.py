@@ -12,6 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import common
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import FILE_SYSTEM_TAG, FILE_SYSTEM_TLS_TAG, tls_tag
@@ -80,7 +81,7 @@ EFS = Component(resources.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, _k
 
 def find(found: Iterable[Found]) -> Found | None:
     """The file system of the cluster, if there is one."""
-    return next((item for item in found if item.address == definition.FILE_SYSTEM), None)
+    return common.find(found, definition.FILE_SYSTEM)
 
 
 def is_adopted(found: Iterable[Found]) -> bool:

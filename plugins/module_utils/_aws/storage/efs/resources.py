@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -15,8 +15,8 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     CLUSTER_TAG,
-    COMPONENT_TAG,
     AwsClient,
+    ClientError,
     ClusterError,
     error_code,
     is_missing,
@@ -27,6 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import (
     ACCESS_POINT_KIND,
     FILE_SYSTEM,
@@ -44,13 +45,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import FILE_SYSTEM_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import users
 
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
-
 NAME = "file_system"
 GONE = ("deleting", "deleted")
+FILE_SYSTEMS = FileSystems("efs", NAME, "file system", "file_system_id", lambda item: item["LifeCycleState"] not in GONE)
+FILE_SYSTEM_LOOKUP = Lookup("file system", "efs", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemId": id_})
+ACCESS_POINT_LOOKUP = Lookup(
+    "access point", "efs", "describe_access_points", "AccessPoints", lambda id_: {"AccessPointId": id_}, ("AccessPointNotFound",)
+)
+MOUNT_TARGET_LOOKUP = Lookup(
+    "mount target", "efs", "describe_mount_targets", "MountTargets", lambda id_: {"MountTargetId": id_}, ("MountTargetNotFound",)
+)
 MOUNT_TARGET_INTERFACE = re.compile(r"EFS mount target for (fs-[0-9a-f]+) ")
 Properties = Mapping[str, Any]
 
@@ -65,10 +69,10 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
     cloud, options, network = request.cloud, request.options, list(network)
     group = next((item for item in network if item.address == STORAGE_GROUP), None)
     behind = _behind(cloud, group) if group and not group.adopted else []
-    own, adopted_id = _owned(cloud), options.get("file_system_id")
-    description = describe(cloud, adopted_id) if adopted_id else own
+    own, adopted_id = FILE_SYSTEMS.owned(cloud), options.get("file_system_id")
+    description = FILE_SYSTEMS.describe(cloud, FileSystemId=adopted_id) if adopted_id else own
     if behind and not adopted_id and not _defines(request) and not _is_main(description, behind, present=request.present):
-        description = describe(cloud, behind[0])
+        description = FILE_SYSTEMS.describe(cloud, FileSystemId=behind[0])
     found = _used(request, description, network, group) if description else []
     main = description["FileSystemId"] if description else None
     found += _read_access_points(request, main)
@@ -84,7 +88,7 @@ def _read_access_points(request: Request, file_system_id: str | None) -> list[Fo
     if present and not (file_system_id and request.options.get("file_system_id")):
         return []
     which = {"FileSystemId": file_system_id} if present else {}
-    points = [item for item in cloud.retrieve("efs", "describe_access_points", "AccessPoints", **which) if _is_own(cloud, item)]
+    points = [item for item in cloud.retrieve("efs", "describe_access_points", "AccessPoints", **which) if FILE_SYSTEMS.is_own(cloud, item)]
     used = {user.access_point for user in users(cloud, FILE_SYSTEM_TAG, str(file_system_id))} if present and points else set()
     return [
         Found(
@@ -106,37 +110,6 @@ def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: b
 def _defines(request: Request) -> bool:
     """Whether the options say which file system there is to be."""
     return request.present and request.manages(NAME)
-
-
-def describe(cloud: AwsClient, file_system_id: str) -> dict[str, Any] | None:
-    """A file system as AWS describes it; none if there is no such one."""
-    try:
-        found = cloud.retrieve("efs", "describe_file_systems", "FileSystems", FileSystemId=file_system_id)
-    except ClientError as error:
-        if is_missing(error) or error_code(error) in ("BadRequest", "ValidationException"):
-            return None
-        raise
-    return next((dict(item) for item in found if item["LifeCycleState"] not in GONE), None)
-
-
-def _owned(cloud: AwsClient) -> dict[str, Any] | None:
-    matches = [
-        description
-        for description in cloud.retrieve("efs", "describe_file_systems", "FileSystems")
-        if _is_own(cloud, description) and description["LifeCycleState"] not in GONE
-    ]
-    if len(matches) > 1:
-        ids = " and ".join(item["FileSystemId"] for item in matches)
-        raise ClusterError(
-            f"{ids} are all tagged as the file system of {cloud.cluster}. "
-            "Name the right one in file_system_id, or take the tags off the other."
-        )
-    return matches[0] if matches else None
-
-
-def _is_own(cloud: AwsClient, description: Mapping[str, Any]) -> bool:
-    tags = tag_dict(description.get("Tags", []))
-    return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == NAME
 
 
 def _behind(cloud: AwsClient, group: Found) -> list[str]:
@@ -199,13 +172,12 @@ def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
 
 def _found(request: Request, description: Mapping[str, Any]) -> Found:
     cloud, tags = request.cloud, description.get("Tags", [])
-    key, wanted_key = description.get("KmsKeyId"), request.options.get("kms_key_id")
     return Found(
         FILE_SYSTEM,
         description["FileSystemId"],
         {
             "encrypted": description["Encrypted"],
-            "kms_key": wanted_key if same_key(wanted_key, key) else key,
+            "kms_key": comparable_key(request.options.get("kms_key_id"), description.get("KmsKeyId")),
             "performance_mode": description["PerformanceMode"],
             "throughput_mode": description["ThroughputMode"],
             "provisioned_throughput": description.get("ProvisionedThroughputInMibps"),
@@ -213,11 +185,6 @@ def _found(request: Request, description: Mapping[str, Any]) -> Found:
         },
         adopted=tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster,
     )
-
-
-def same_key(wanted: str | None, arn: str | None) -> bool:
-    """Whether a KMS key that is named by its id or its ARN is the one of that ARN."""
-    return bool(wanted and arn) and str(arn).endswith(str(wanted).rpartition("/")[2])
 
 
 def _targets(cloud: AwsClient, file_system_id: str) -> list[dict[str, Any]]:
@@ -252,8 +219,8 @@ def _create_file_system(cloud: AwsClient, address: Address, properties: Properti
         if error_code(error) != "FileSystemAlreadyExists":
             raise
         file_system_id = error.response["FileSystemId"]
-        existing = describe(cloud, file_system_id)
-        if not existing or not _is_own(cloud, existing):
+        existing = FILE_SYSTEMS.describe(cloud, FileSystemId=file_system_id)
+        if not existing or not FILE_SYSTEMS.is_own(cloud, existing):
             raise ClusterError(
                 f"{file_system_id} was created for a cluster named {cloud.cluster} before, and its tags are gone. "
                 "Adopt it with file_system_id, or delete it."
@@ -268,19 +235,20 @@ def _throughput(properties: Properties) -> dict[str, Any]:
     return {"ThroughputMode": properties["throughput_mode"], **provisioned}
 
 
-def _settle_file_system(cloud: AwsClient, found: Found) -> Found:
-    def available() -> Found | None:
-        state = cloud.once_visible(cloud.efs.describe_file_systems, FileSystemId=found.id)["FileSystems"][0]["LifeCycleState"]
-        return found if _is_available(f"File system {found.id}", state) else None
+def _settle(lookup: Lookup) -> Callable[[AwsClient, Found], Found]:
+    """Return what waits until a resource can be used, and raises ClusterError if it will never be."""
 
-    return cloud.wait_until(f"File system {found.id}", available)
+    def settle(cloud: AwsClient, found: Found) -> Found:
+        def is_available(description: Mapping[str, Any]) -> bool:
+            state = description["LifeCycleState"]
+            if state == "error":
+                name = f"{lookup.name[0].upper()}{lookup.name[1:]}"
+                raise ClusterError(f"{name} {found.id} is in the state 'error', which does not pass. Delete it, and run again.")
+            return bool(state == "available")
 
+        return lookup.settle(cloud, found, is_available)
 
-def _is_available(what: str, state: str) -> bool:
-    """Whether it can be used. Raises ClusterError if it will never be."""
-    if state == "error":
-        raise ClusterError(f"{what} is in the state 'error', which does not pass. Delete it, and run again.")
-    return state == "available"
+    return settle
 
 
 def _update_file_system(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
@@ -295,16 +263,7 @@ def _delete_file_system(cloud: AwsClient, found: Found) -> None:
     if others:
         raise ClusterError(f"File system {found.id} is used in {others[0]['SubnetId']} too, so it stays. Delete that mount target first.")
     cloud.once_unused(cloud.efs.delete_file_system, FileSystemId=found.id)
-
-    def gone() -> bool:
-        try:
-            return cloud.efs.describe_file_systems(FileSystemId=found.id)["FileSystems"][0]["LifeCycleState"] == "deleted"
-        except ClientError as error:
-            if is_missing(error):
-                return True
-            raise
-
-    cloud.wait_until(f"Deletion of file system {found.id}", gone)
+    FILE_SYSTEM_LOOKUP.wait_until_gone(cloud, found)
 
 
 def _create_policy(cloud: AwsClient, address: Address, properties: Properties) -> Found:
@@ -350,31 +309,13 @@ def _create_access_point(cloud: AwsClient, address: Address, properties: Propert
     return Found(address, created["AccessPointId"], properties)
 
 
-def _settle_access_point(cloud: AwsClient, found: Found) -> Found:
-    def available() -> Found | None:
-        point = cloud.once_visible(cloud.efs.describe_access_points, "AccessPointNotFound", AccessPointId=found.id)["AccessPoints"][0]
-        return found if _is_available(f"Access point {found.id}", point["LifeCycleState"]) else None
-
-    return cloud.wait_until(f"Access point {found.id}", available)
-
-
 def _tag_access_point(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
     cloud.efs.tag_resource(ResourceId=found.id, Tags=tag_list(properties["tags"]))
 
 
 def _delete_access_point(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.efs.delete_access_point, AccessPointId=found.id)
-
-    def gone() -> bool:
-        try:
-            points = cloud.efs.describe_access_points(AccessPointId=found.id)["AccessPoints"]
-        except ClientError as error:
-            if is_missing(error):
-                return True
-            raise
-        return all(point["LifeCycleState"] == "deleted" for point in points)
-
-    cloud.wait_until(f"Deletion of access point {found.id}", gone)
+    ACCESS_POINT_LOOKUP.wait_until_gone(cloud, found)
 
 
 def _create_mount_target(cloud: AwsClient, address: Address, properties: Properties) -> Found:
@@ -397,26 +338,13 @@ def _create_mount_target(cloud: AwsClient, address: Address, properties: Propert
     return Found(address, created["MountTargetId"], properties)
 
 
-def _settle_mount_target(cloud: AwsClient, found: Found) -> Found:
-    def available() -> Found | None:
-        target = cloud.once_visible(cloud.efs.describe_mount_targets, "MountTargetNotFound", MountTargetId=found.id)["MountTargets"][0]
-        return found if _is_available(f"Mount target {found.id}", target["LifeCycleState"]) else None
-
-    return cloud.wait_until(f"Mount target {found.id}", available)
-
-
 def _update_mount_target(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
     cloud.efs.modify_mount_target_security_groups(MountTargetId=found.id, SecurityGroups=sorted(properties["security_groups"]))
 
 
 def _delete_mount_target(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.efs.delete_mount_target, MountTargetId=found.id)
-
-    def gone() -> bool:
-        targets = cloud.retrieve("efs", "describe_mount_targets", "MountTargets", FileSystemId=found.properties["file_system"])
-        return found.id not in {target["MountTargetId"] for target in targets}
-
-    cloud.wait_until(f"Deletion of mount target {found.id}", gone)
+    MOUNT_TARGET_LOOKUP.wait_until_gone(cloud, found)
 
 
 KINDS = (
@@ -425,7 +353,7 @@ KINDS = (
         _create_file_system,
         _delete_file_system,
         update=_update_file_system,
-        settle=_settle_file_system,
+        settle=_settle(FILE_SYSTEM_LOOKUP),
         updatable=frozenset({"throughput_mode", "provisioned_throughput", "tags"}),
         deleted_after=("mount_target", "file_system_policy"),
         advice="A file system keeps this setting for life. Put the old value back, or copy the data to a new file system and adopt that.",
@@ -444,7 +372,7 @@ KINDS = (
         _create_access_point,
         _delete_access_point,
         update=_tag_access_point,
-        settle=_settle_access_point,
+        settle=_settle(ACCESS_POINT_LOOKUP),
         updatable=frozenset({"tags"}),
         deleted_after=("auto_scaling_group",),
     ),
@@ -453,7 +381,7 @@ KINDS = (
         _create_mount_target,
         _delete_mount_target,
         update=_update_mount_target,
-        settle=_settle_mount_target,
+        settle=_settle(MOUNT_TARGET_LOOKUP),
         updatable=frozenset({"security_groups"}),
         deleted_after=("auto_scaling_group",),
     ),

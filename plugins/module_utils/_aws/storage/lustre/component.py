@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import common
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import LUSTRE_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import others, refuse_in_use
-
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
 
 
 def _read(request: Request, network: Sequence[Found]) -> list[Found]:
@@ -68,7 +64,7 @@ LUSTRE = Component(resources.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted,
 
 def find(found: Iterable[Found]) -> Found | None:
     """The file system of the cluster, if there is one."""
-    return next((item for item in found if item.address == definition.LUSTRE), None)
+    return common.find(found, definition.LUSTRE)
 
 
 def is_adopted(found: Iterable[Found]) -> bool:

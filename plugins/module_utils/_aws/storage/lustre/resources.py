@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     CLUSTER_TAG,
-    COMPONENT_TAG,
     AwsClient,
     ClusterError,
-    error_code,
-    is_missing,
     tag_dict,
     tag_list,
 )
@@ -27,19 +23,32 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.common import DEFAULT_WAIT_TIMEOUT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import same_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import FORMER, LUSTRE, data_repository
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
 
-try:
-    from botocore.exceptions import ClientError
-except ImportError:
-    pass  # AnsibleAWSModule reports it
-
 NAME = "lustre"
 TIMEOUT = 3600  # seconds that a file system may take to come, to change or to go: AWS speaks of minutes, large ones of many
+FILE_SYSTEM = Lookup(
+    "Lustre file system", "fsx", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemIds": [id_]}, ("FileSystemNotFound",)
+)
+LINK = Lookup(
+    "link",
+    "fsx",
+    "describe_data_repository_associations",
+    "Associations",
+    lambda id_: {"AssociationIds": [id_]},
+    ("DataRepositoryAssociationNotFound",),
+)
 VERSION = "2.15"  # the first types of deployment come as 2.10 otherwise, which cannot be linked to S3 by associations
 Properties = Mapping[str, Any]
+
+
+def _is_usable(description: Mapping[str, Any]) -> bool:
+    return description["FileSystemType"] == "LUSTRE" and description["Lifecycle"] != "DELETING"
+
+
+FILE_SYSTEMS = FileSystems("fsx", NAME, "Lustre file system", "lustre_file_system_id", _is_usable)
 
 
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
@@ -48,8 +57,8 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
     Its attributes tell what mount(8) calls it (C(source)), in which C(vpc) it is, and its C(address) there.
     """
     cloud = request.cloud
-    own, adopted_id = _owned(cloud), request.options.get("lustre_file_system_id")
-    main = describe(cloud, adopted_id) if adopted_id else own
+    own, adopted_id = FILE_SYSTEMS.owned(cloud), request.options.get("lustre_file_system_id")
+    main = FILE_SYSTEMS.describe(cloud, FileSystemIds=[adopted_id]) if adopted_id else own
     vpc = next((item.id for item in network if item.address == VPC), None)
     found = []
     if main:
@@ -57,37 +66,6 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
     if own and (main is None or own["FileSystemId"] != main["FileSystemId"]):
         found.append(replace(_found(request, own, vpc), address=FORMER))
     return [*found, *(_links(cloud, own["FileSystemId"]) if own else [])]
-
-
-def describe(cloud: AwsClient, file_system_id: str) -> dict[str, Any] | None:
-    """A Lustre file system as AWS describes it; none if there is no such one."""
-    try:
-        found = cloud.retrieve("fsx", "describe_file_systems", "FileSystems", FileSystemIds=[file_system_id])
-    except ClientError as error:
-        if is_missing(error) or error_code(error) in ("BadRequest", "ValidationException"):
-            return None
-        raise
-    return next((dict(item) for item in found if _usable(item)), None)
-
-
-def _usable(description: Mapping[str, Any]) -> bool:
-    return description["FileSystemType"] == "LUSTRE" and description["Lifecycle"] != "DELETING"
-
-
-def _owned(cloud: AwsClient) -> dict[str, Any] | None:
-    matches = [
-        description
-        for description in cloud.retrieve("fsx", "describe_file_systems", "FileSystems")
-        for tags in [tag_dict(description.get("Tags", []))]
-        if tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == NAME and _usable(description)
-    ]
-    if len(matches) > 1:
-        ids = " and ".join(item["FileSystemId"] for item in matches)
-        raise ClusterError(
-            f"{ids} are all tagged as the Lustre file system of {cloud.cluster}. "
-            "Name the right one in lustre_file_system_id, or take the tags off the other."
-        )
-    return matches[0] if matches else None
 
 
 def _found(request: Request, description: Mapping[str, Any], vpc: str | None) -> Found:
@@ -100,7 +78,6 @@ def _found(request: Request, description: Mapping[str, Any], vpc: str | None) ->
     described = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=filters) if ids else []
     interfaces = {item["NetworkInterfaceId"]: item for item in described}
     address = next((interfaces[id_]["PrivateIpAddress"] for id_ in ids if id_ in interfaces), None)
-    key, wanted_key = description.get("KmsKeyId"), request.options.get("kms_key_id")
     return Found(
         LUSTRE,
         description["FileSystemId"],
@@ -108,7 +85,7 @@ def _found(request: Request, description: Mapping[str, Any], vpc: str | None) ->
             "capacity": target.get("StorageCapacity", description["StorageCapacity"]),
             "deployment": lustre["DeploymentType"],
             "throughput": lustre.get("PerUnitStorageThroughput"),
-            "kms_key": wanted_key if same_key(wanted_key, key) else key,
+            "kms_key": comparable_key(request.options.get("kms_key_id"), description.get("KmsKeyId")),
             "compression": lustre.get("DataCompressionType", "NONE"),
             "subnet": description["SubnetIds"][0],
             "security_groups": frozenset(group["GroupId"] for item in interfaces.values() for group in item["Groups"]),
@@ -200,11 +177,10 @@ def _configuration(properties: Properties) -> dict[str, Any]:
 
 
 def _settle_file_system(cloud: AwsClient, found: Found) -> Found:
-    def available() -> Found | None:
-        description = cloud.once_visible(cloud.client("fsx").describe_file_systems, "FileSystemNotFound", FileSystemIds=[found.id])
-        return found if _is_available(description["FileSystems"][0]) and not _target(description["FileSystems"][0]) else None
+    def is_available(description: Mapping[str, Any]) -> bool:
+        return _is_available(description) and not _target(description)
 
-    return cloud.wait_until(f"Lustre file system {found.id}", available, timeout=_timeout(cloud))
+    return FILE_SYSTEM.settle(cloud, found, is_available, timeout=_timeout(cloud))
 
 
 def _timeout(cloud: AwsClient) -> float:
@@ -251,18 +227,7 @@ def _update_tags(cloud: AwsClient, found: Found, properties: Properties) -> None
 
 def _delete_file_system(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.client("fsx").delete_file_system, FileSystemId=found.id)
-    gone = partial(_gone, cloud, "file_systems", FileSystemIds=[found.id])
-    cloud.wait_until(f"Deletion of Lustre file system {found.id}", gone, timeout=_timeout(cloud))
-
-
-def _gone(cloud: AwsClient, what: str, **ids: Sequence[str]) -> bool:
-    try:
-        getattr(cloud.client("fsx"), f"describe_{what}")(**ids)
-    except ClientError as error:
-        if is_missing(error):
-            return True
-        raise
-    return False
+    FILE_SYSTEM.wait_until_gone(cloud, found, timeout=_timeout(cloud))
 
 
 # Links to S3
@@ -293,16 +258,6 @@ def _create_link(cloud: AwsClient, address: Address, properties: Properties) -> 
     return Found(address, created["AssociationId"], properties, {"arn": created["ResourceARN"]})
 
 
-def _settle_link(cloud: AwsClient, found: Found) -> Found:
-    def available() -> Found | None:
-        described = cloud.once_visible(
-            cloud.client("fsx").describe_data_repository_associations, "DataRepositoryAssociationNotFound", AssociationIds=[found.id]
-        )
-        return found if _is_available(described["Associations"][0]) else None
-
-    return cloud.wait_until(f"Link {found.id} to {found.properties['s3']}", available)
-
-
 def _update_link(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     if changed & {"imports", "exports"}:
         cloud.client("fsx").update_data_repository_association(AssociationId=found.id, S3=_policies(properties))
@@ -310,9 +265,13 @@ def _update_link(cloud: AwsClient, found: Found, properties: Properties, changed
         _update_tags(cloud, found, properties)
 
 
+def _settle_link(cloud: AwsClient, found: Found) -> Found:
+    return LINK.settle(cloud, found, _is_available)
+
+
 def _delete_link(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.client("fsx").delete_data_repository_association, AssociationId=found.id, DeleteDataInFileSystem=False)
-    cloud.wait_until(f"Deletion of link {found.id}", lambda: _gone(cloud, "data_repository_associations", AssociationIds=[found.id]))
+    LINK.wait_until_gone(cloud, found)
 
 
 KINDS = (

@@ -1,0 +1,116 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What all kinds of file systems have in common: whose they are, and waiting until they come or go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    CLUSTER_TAG,
+    COMPONENT_TAG,
+    AwsClient,
+    ClientError,
+    ClusterError,
+    error_code,
+    is_missing,
+    tag_dict,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+
+Description = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class FileSystems:
+    """The file systems of one AWS service. C(is_usable) tells of a description whether it is one, and there to stay."""
+
+    service: str
+    component: str
+    name: str
+    """What messages call one."""
+    option: str
+    """The option that names one to adopt."""
+    is_usable: Callable[[Description], bool]
+
+    def describe(self, cloud: AwsClient, **ids: Any) -> dict[str, Any] | None:
+        """Return a file system as AWS describes it; none if there is no such one."""
+        try:
+            found = cloud.retrieve(self.service, "describe_file_systems", "FileSystems", **ids)
+        except ClientError as error:
+            if is_missing(error) or error_code(error) in ("BadRequest", "ValidationException"):
+                return None
+            raise
+        return next((dict(item) for item in found if self.is_usable(item)), None)
+
+    def owned(self, cloud: AwsClient) -> dict[str, Any] | None:
+        """Return the cluster's own. Raises ClusterError where its tags are on more than one."""
+        described = cloud.retrieve(self.service, "describe_file_systems", "FileSystems")
+        matches = [dict(item) for item in described if self.is_own(cloud, item) and self.is_usable(item)]
+        if len(matches) > 1:
+            ids = " and ".join(item["FileSystemId"] for item in matches)
+            raise ClusterError(
+                f"{ids} are all tagged as the {self.name} of {cloud.cluster}. "
+                f"Name the right one in {self.option}, or take the tags off the other."
+            )
+        return matches[0] if matches else None
+
+    def is_own(self, cloud: AwsClient, description: Description) -> bool:
+        """Return whether tags say that it is the cluster's."""
+        tags = tag_dict(description.get("Tags", []))
+        return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == self.component
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """How AWS is asked for one resource. C(name) is what messages call it, C(arguments) makes those of the call from its id."""
+
+    name: str
+    service: str
+    operation: str
+    key: str
+    arguments: Callable[[str], dict[str, Any]]
+    not_found: tuple[str, ...] = ()
+
+    def settle(self, cloud: AwsClient, found: Found, is_available: Callable[[Description], bool], *, timeout: float | None = None) -> Found:
+        """Wait until it can be used, and return it."""
+        call, arguments = self._call(cloud), self.arguments(found.id)
+
+        def available() -> Found | None:
+            return found if is_available(cloud.once_visible(call, *self.not_found, **arguments)[self.key][0]) else None
+
+        name = f"{self.name[0].upper()}{self.name[1:]}"
+        return cloud.wait_until(f"{name} {found.id}", available, timeout=timeout)
+
+    def wait_until_gone(self, cloud: AwsClient, found: Found, *, timeout: float | None = None) -> None:
+        """Wait until AWS does not show it any more, or only as deleted."""
+        call, arguments = self._call(cloud), self.arguments(found.id)
+
+        def gone() -> bool:
+            try:
+                described = call(**arguments)[self.key]
+            except ClientError as error:
+                if is_missing(error):
+                    return True
+                raise
+            return all(item.get("LifeCycleState") == "deleted" for item in described)
+
+        cloud.wait_until(f"Deletion of {self.name} {found.id}", gone, timeout=timeout)
+
+    def _call(self, cloud: AwsClient) -> Callable[..., Any]:
+        call: Callable[..., Any] = getattr(cloud.client(self.service), self.operation)
+        return call
+
+
+def find(found: Iterable[Found], address: Address) -> Found | None:
+    """Return the resource at an address, if there is one."""
+    return next((item for item in found if item.address == address), None)
+
+
+def comparable_key(wanted: str | None, arn: str | None) -> str | None:
+    """Return the KMS key of an ARN as the definition names it, by its id or its ARN."""
+    same = bool(wanted and arn) and str(arn).endswith(str(wanted).rpartition("/")[2])
+    return wanted if same else arn
