@@ -82,6 +82,7 @@ connection_path: session_manager
 import os
 import shlex
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleParserError
@@ -93,7 +94,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import filters as membership_filters
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
@@ -133,7 +134,7 @@ class InventoryModule(AWSInventoryBase):
         cached, live = self.get_cached_result(path, cache)
         if not cached:
             try:
-                live = [node.as_dict() for node in nodes(cluster, self._instances(cluster, region))]
+                live = [asdict(node) for node in nodes(cluster, self._instances(cluster, region))]
             except MembershipError as error:
                 raise AnsibleParserError(str(error)) from error
         self.update_cached_result(path, cache, live)
@@ -193,17 +194,14 @@ class InventoryModule(AWSInventoryBase):
             "deeplearning_instance_type": node.instance_type,
             "deeplearning_zone": node.zone,
             "deeplearning_has_efa": node.efa,
+            "deeplearning_mounts": node.mounts,
             "ansible_host": self._address(node, path),
             "ansible_user": self.get_option("user"),
             "ansible_ssh_common_args": shlex.join(self._ssh_arguments(node, master)),
             # sshd may start a little later than the instance is in service
             "ansible_ssh_retries": 5,
         }
-        for name in ("file_system_id", "file_system_address", "file_system_access_point", "lustre_file_system_id", "lustre_source"):
-            if getattr(node, name) is not None:
-                variables[f"deeplearning_{name}"] = getattr(node, name)
-        if node.file_system_tls is not None:
-            variables["deeplearning_file_system_tls"] = TLS.get(node.file_system_tls)
+        variables.update({f"deeplearning_{tag.variable}": tag.value(node.tags) for tag in TAGS if tag.is_told(node.tags)})
         if node.public_ip:
             variables["deeplearning_public_ip"] = node.public_ip
         if path == SESSION_MANAGER:

@@ -132,6 +132,12 @@ nodes:
       description: What it mounts of that one.
       type: str
       sample: fs-0123456789abcdef1.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh
+    mounts:
+      description:
+        - What the node mounts, each with its C(kind) and what its tags tell of it, as arguments of M(deeplearning.cluster.shared_storage).
+      type: list
+      elements: dict
+      sample: [{"kind": "efs", "source": "fs-0123456789abcdef0", "encrypt_in_transit": null}]
     efa:
       description: Whether it has Elastic Fabric Adapters.
       type: bool

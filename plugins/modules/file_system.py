@@ -75,10 +75,11 @@ kept:
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.component import EFS
 
 
 def main() -> None:
-    provisioning.run(argument_spec("file_system"), [provisioning.EFS])
+    provisioning.run(argument_spec("file_system"), [EFS])
 
 
 if __name__ == "__main__":

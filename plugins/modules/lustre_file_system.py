@@ -79,10 +79,11 @@ kept:
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import LUSTRE
 
 
 def main() -> None:
-    provisioning.run(argument_spec("lustre_file_system"), [provisioning.LUSTRE])
+    provisioning.run(argument_spec("lustre_file_system"), [LUSTRE])
 
 
 if __name__ == "__main__":

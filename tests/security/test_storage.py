@@ -241,4 +241,4 @@ def test_a_tag_that_is_gone_does_not_mean_plain_nfs(tags, through_tls):
         "PrivateIpAddress": "10.0.0.4",
         "Tags": [{"Key": key, "Value": value} for key, value in {"deeplearning:file-system": FILE_SYSTEM, **tags}.items()],
     }
-    assert inventory._node("bert", "master", 1, instance).file_system_tls == through_tls
+    assert inventory._node("bert", "master", 1, instance).storage["file_system_tls"] == through_tls

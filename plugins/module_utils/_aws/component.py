@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Found, Wanted
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,23 @@ class Request:
         return tags
 
 
+@dataclass(frozen=True)
+class Mount:
+    """Storage that all nodes mount, as a component of storage describes it. Nodes know no more of any kind than this."""
+
+    kind: str
+    """One of the kinds that hosts know, in _hosts/shared_storage/mounts.py, which has the client and the ports."""
+    mount_point: str
+    option: str
+    """The option that says where it is mounted."""
+    tags: Mapping[str, Any]
+    """What the tags of nodes tell of it. Values may be references."""
+    entry: Computed
+    """What hosts mount: a C(Mount) of that file, with source and options, once the ids in it are known."""
+    holds_jobs: bool = True
+    """Whether jobs can be on it: all nodes can write there."""
+
+
 def _never(_request: Request, _found: Found) -> bool:
     return False
 
@@ -82,15 +99,22 @@ def _nothing(_request: Request, _plan: Sequence[Change], _found: Sequence[Found]
     return None
 
 
+def _no_mounts(_request: Request, _found: Sequence[Found]) -> list[Mount]:
+    return []
+
+
 @dataclass(frozen=True)
 class Component:
     """What a module manages as a whole: a network, a file system, the nodes.
 
-    C(read(request, network)) returns what exists of it, given what was found of the network. C(wanted(request, found)) describes what
-    should be. C(keeps(request, found)) tells of a resource that is not wanted whether it stays all the same.
+    C(read(request, found)) returns what exists of it, given what was found of the components that C(reads_after) names.
+    C(wanted(request, found)) describes what should be. C(keeps(request, found)) tells of a resource that is not wanted whether it stays
+    all the same.
     C(refuse(request, plan, found)) raises ClusterError for a plan that would do harm. C(foresee(request, plan, found)) returns what was
     found with what the plan makes of it elsewhere: nodes are outdated as soon as their template changes.
-    C(iam_actions) are the permissions that all of this needs.
+    C(mounts(request, found)) returns what nodes mount of it.
+    C(iam_actions) are the permissions that all of this needs. C(data_kinds) are those of C(kinds) that hold data, which stays by default.
+    C(billed) are those that AWS bills as long as they are there, used or not, in words.
     """
 
     name: str
@@ -101,3 +125,7 @@ class Component:
     keeps: Callable[[Request, Found], bool] = _never
     refuse: Callable[[Request, Sequence[Change], Sequence[Found]], None] = _nothing
     foresee: Callable[[Request, Sequence[Change], Sequence[Found]], list[Found]] = _as_they_are
+    mounts: Callable[[Request, Sequence[Found]], list[Mount]] = _no_mounts
+    reads_after: tuple[str, ...] = ()
+    data_kinds: frozenset[str] = frozenset()
+    billed: Mapping[str, str] = field(default_factory=dict)

@@ -6,33 +6,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Tuple
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS, group_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SSH_GROUP, subnet
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import (
-    ACCESS_POINT_KIND,
-    FILE_SYSTEM,
-    access_point,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import LUSTRE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import (
-    ACCESS_POINT_TAG,
-    FILE_SYSTEM_ADDRESS_TAG,
-    FILE_SYSTEM_TAG,
-    FILE_SYSTEM_TLS_TAG,
-    LUSTRE_SOURCE_TAG,
-    LUSTRE_TAG,
-    TAGS,
-    tls_tag,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot
 
 NAME = "nodes"
 MASTER_NUMBER = 1  # the master trains too and is worker 1
@@ -88,17 +74,7 @@ class NodeSettings:
     spot_max_price: str
     capacity_reservation: str
     login_user: str
-    mount_point: str
-    mounts_file_system: bool
-    file_system_address: str = ""
-    """What the nodes mount instead of the file system's name."""
-    file_system_adopted: bool = False
-    file_system_directory: str = ""
-    """Of which they see nothing else, through the access point that leads there."""
-    encrypt_in_transit: bool | None = None
-    mounts_lustre: bool = False
-    lustre_mount_point: str = ""
-    lustre_adopted: bool = False
+    mounts: tuple[Mount, ...]
     metadata_hop_limit: int = 1
 
 
@@ -215,7 +191,7 @@ def wanted(
                 "market": settings.market,
                 "spot_max_price": settings.spot_max_price,
                 "capacity_reservation": settings.capacity_reservation,
-                "user_data": _user_data(settings, region),
+                "user_data": _user_data(settings),
                 "metadata_hop_limit": settings.metadata_hop_limit,
                 "launched_tags": {kind: tags(Address(kind, group)) for kind in _launched(settings)},
                 "tags": tags(template),
@@ -270,42 +246,13 @@ def _launched(settings: NodeSettings) -> list[str]:
 
 
 def _storage_tags(settings: NodeSettings) -> dict[str, Any]:
-    tags: dict[str, Any] = {}
-    if settings.mounts_file_system:
-        tags.update({FILE_SYSTEM_TAG: Ref(FILE_SYSTEM), FILE_SYSTEM_TLS_TAG: tls_tag(settings.encrypt_in_transit)})
-    if settings.file_system_directory:
-        tags[ACCESS_POINT_TAG] = Ref(access_point(settings.file_system_directory))
-    if settings.file_system_address:
-        tags[FILE_SYSTEM_ADDRESS_TAG] = settings.file_system_address
-    if settings.mounts_lustre:
-        tags.update({LUSTRE_TAG: Ref(LUSTRE), LUSTRE_SOURCE_TAG: Ref(LUSTRE, "source")})
-    return tags
+    return {key: value for mount in settings.mounts for key, value in mount.tags.items()}
 
 
-def _user_data(settings: NodeSettings, region: str) -> Computed:
-    refs = [Ref(FILE_SYSTEM)] if settings.mounts_file_system else []
-    refs += [Ref(access_point(settings.file_system_directory))] if settings.file_system_directory else []
-    refs += [Ref(LUSTRE, "source")] if settings.mounts_lustre else []
+def _user_data(settings: NodeSettings) -> Computed:
+    def render(*values: Any) -> str:
+        left = iter(values)
+        entries = [mount.entry.function(*islice(left, len(mount.entry.refs))) for mount in settings.mounts]
+        return user_data(boot.cloud_config(entries, settings.login_user))
 
-    def render(*values: str) -> str:
-        known = {ref.address.kind: value for ref, value in zip(refs, values)}
-        return user_data(boot.cloud_config(list(_storages(settings, region, known)), settings.login_user))
-
-    return Computed(render, tuple(refs))
-
-
-def _storages(settings: NodeSettings, region: str, known: Mapping[str, str]) -> Iterator[mounts.Storage]:
-    """What the nodes mount. C(known) are what the references say, by the kinds of their resources."""
-    if settings.mounts_file_system:
-        yield mounts.efs(
-            known[FILE_SYSTEM.kind],
-            region,
-            settings.mount_point,
-            address=settings.file_system_address,
-            encrypted=settings.encrypt_in_transit,
-            dns_suffix=partition_of(region).dns_suffix,
-            adopted=settings.file_system_adopted,
-            access_point=known.get(ACCESS_POINT_KIND),
-        )
-    if settings.mounts_lustre:
-        yield mounts.lustre(known[LUSTRE.kind], settings.lustre_mount_point)._replace(adopted=settings.lustre_adopted)
+    return Computed(render, tuple(ref for mount in settings.mounts for ref in mount.entry.refs))

@@ -6,23 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS, group_of, tags_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    ACCESS_POINT_TAG,
-    EFA,
-    EFA_ONLY,
-    FILE_SYSTEM_ADDRESS_TAG,
-    FILE_SYSTEM_TAG,
-    FILE_SYSTEM_TLS_TAG,
-    LUSTRE_SOURCE_TAG,
-    LUSTRE_TAG,
-    assign_numbers,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import EFA, EFA_ONLY, assign_numbers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import check, number_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TLS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS, told
 
 
 @dataclass(frozen=True)
@@ -38,17 +28,24 @@ class Node:
     zone: str
     private_ip: str
     public_ip: str | None
-    file_system_id: str | None
-    file_system_address: str | None = None
-    file_system_tls: str | None = None
-    """One of C(TLS). None where no tag says so: then the definition decides."""
-    file_system_access_point: str | None = None
-    lustre_file_system_id: str | None = None
-    lustre_source: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Those that tell what it mounts."""
     efa: bool = False
 
+    @property
+    def mounts(self) -> list[dict[str, Any]]:
+        """What it mounts, each as arguments of the module shared_storage, as far as the tags tell."""
+        return told(self.tags)
+
+    @property
+    def storage(self) -> dict[str, str | None]:
+        """What each tag says of storage, by the name that it has by itself; None where there is no such tag."""
+        return {tag.variable: self.tags[tag.key] if tag.is_told(self.tags) else None for tag in TAGS}
+
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return the fields, and what the tags tell in place of the tags."""
+        own = {name: value for name, value in asdict(self).items() if name != "tags"}
+        return {**own, **self.storage, "mounts": self.mounts}
 
 
 def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
@@ -80,11 +77,6 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         zone=instance["Placement"]["AvailabilityZone"],
         private_ip=instance["PrivateIpAddress"],
         public_ip=instance.get("PublicIpAddress") or None,
-        file_system_id=tags.get(FILE_SYSTEM_TAG),
-        file_system_address=tags.get(FILE_SYSTEM_ADDRESS_TAG),
-        file_system_tls=tls if (tls := tags.get(FILE_SYSTEM_TLS_TAG)) in TLS else None,
-        file_system_access_point=tags.get(ACCESS_POINT_TAG),
-        lustre_file_system_id=tags.get(LUSTRE_TAG),
-        lustre_source=tags.get(LUSTRE_SOURCE_TAG),
+        tags={tag.key: tags[tag.key] for tag in TAGS if tag.key in tags},
         efa=any(interface.get("InterfaceType") in (EFA, EFA_ONLY) for interface in instance.get("NetworkInterfaces", [])),
     )

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, groups, images, instance_types
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NodeSettings, RootVolume, clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import component as file_system
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import component as lustre
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import FILE_SYSTEM_TLS_TAG, tls_tag
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import mounts
 
 
 def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:
@@ -41,20 +39,6 @@ def node_settings(request: Request, alternative: Alternative, found: Sequence[Fo
         spot_max_price=alternative.spot_max_price or "",
         capacity_reservation=alternative.capacity_reservation or "",
         login_user=options["login_user"],
-        mount_point=options["mount_point"],
-        mounts_file_system=file_system.is_mounted(request, found),
-        file_system_address=file_system.host_address(found),
-        file_system_adopted=file_system.is_adopted(found),
-        file_system_directory=options["file_system_directory"] or "",
-        encrypt_in_transit=_encrypt_in_transit(True if options["file_system_directory"] else options["encrypt_in_transit"], found),
-        mounts_lustre=lustre.is_mounted(request, found),
-        lustre_mount_point=options["lustre_mount_point"],
-        lustre_adopted=lustre.is_adopted(found),
+        mounts=tuple(mounts(request, found)),
         metadata_hop_limit=options["metadata_hop_limit"],
     )
-
-
-def _encrypt_in_transit(option: bool | None, found: Sequence[Found]) -> bool | None:
-    """Return the option. Left out, a cluster whose nodes were launched for plain NFS keeps that: no node is replaced for a default."""
-    launching = {groups.storage_tags(item).get(FILE_SYSTEM_TLS_TAG) for item in found if item.address.kind == groups.KIND.name}
-    return False if option is None and launching == {tls_tag(False)} and capacity.has_nodes(found) else option

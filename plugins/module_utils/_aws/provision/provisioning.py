@@ -9,7 +9,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -56,25 +56,21 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
     printable,
     references,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition as file_system_definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.component import EFS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition as lustre_definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Finding, Level, find_all
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
 
-ALL_COMPONENTS = (NETWORK, EFS, LUSTRE, INSTANCE_ROLE, NODE_GROUP)
+ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP)
 # What AWS bills as long as it is there, whether nodes use it or not
 BILLED = {
     "elastic_ip": "elastic IP address",
-    "file_system": "EFS file system",
-    "lustre_file_system": "Lustre file system",
     "nat_gateway": "NAT gateway",
     "vpc_endpoint": "interface endpoint",
+    **{kind: name for component in ALL_COMPONENTS for kind, name in component.billed.items()},
 }
 DESTROY = "ansible-playbook deeplearning.cluster.destroy, file systems with -e provision_delete_data=true."
-DATA = (file_system_definition.FILE_SYSTEM.kind, lustre_definition.LUSTRE.kind)
+DATA = frozenset(kind for component in ALL_COMPONENTS for kind in component.data_kinds)
 KINDS = {kind.name: kind for component in ALL_COMPONENTS for kind in component.kinds}
 LOOKS = 3  # at AWS, when it is not as it seemed
 LOOK_AGAIN_AFTER = 3  # seconds, within which AWS shows what it has just made
@@ -131,14 +127,15 @@ def interruptible(cloud: AwsClient) -> Iterator[None]:
 
 def read_all(request: Request) -> list[Found]:
     """Everything of the cluster that exists, and what it adopts."""
+    results: dict[str, Future[list[Found]]] = {}
+
+    def read(component: Component) -> list[Found]:
+        return component.read(request, [item for name in component.reads_after for item in results[name].result()])
+
     with ThreadPoolExecutor(len(ALL_COMPONENTS)) as pool:
-        network = pool.submit(NETWORK.read, request, ())
-        others = [pool.submit(component.read, request, ()) for component in (INSTANCE_ROLE, NODE_GROUP)]
-        found = network.result()
-        others += [pool.submit(component.read, request, tuple(found)) for component in (EFS, LUSTRE)]
-        for other in others:
-            found += other.result()
-    return found
+        for component in ALL_COMPONENTS:
+            results[component.name] = pool.submit(read, component)
+        return [item for result in results.values() for item in result.result()]
 
 
 class Provisioning:

@@ -36,6 +36,8 @@ class StorageTag(NamedTuple):
     variable: str
     check: Callable[[str], None] = _any
     values: Mapping[str, Any] | None = None
+    kept: bool = False
+    """Whether it is the same as long as nodes run: they do without nothing that jobs are on. C(variable) is an option then."""
 
     def is_told(self, tags: Mapping[str, str]) -> bool:
         """Return whether the tags tell it."""
@@ -48,14 +50,14 @@ class StorageTag(NamedTuple):
 
 KINDS: dict[str, tuple[StorageTag, ...]] = {
     "efs": (
-        StorageTag(FILE_SYSTEM_TAG, "source", "file_system_id", mounts.check_file_system_id),
+        StorageTag(FILE_SYSTEM_TAG, "source", "file_system_id", mounts.check_file_system_id, kept=True),
         StorageTag(FILE_SYSTEM_ADDRESS_TAG, "address", "file_system_address", mounts.check_address),
         StorageTag(FILE_SYSTEM_TLS_TAG, "encrypt_in_transit", "file_system_tls", values=TLS),
         StorageTag(ACCESS_POINT_TAG, "access_point", "file_system_access_point", mounts.check_access_point_id),
     ),
     "lustre": (
         StorageTag(LUSTRE_SOURCE_TAG, "source", "lustre_source", mounts.check_lustre_source),
-        StorageTag(LUSTRE_TAG, "file_system_id", "lustre_file_system_id", mounts.check_file_system_id),
+        StorageTag(LUSTRE_TAG, "file_system_id", "lustre_file_system_id", mounts.check_file_system_id, kept=True),
     ),
 }
 """The tags of each kind of storage that nodes mount, what is mounted first."""

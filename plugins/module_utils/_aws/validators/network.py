@@ -26,11 +26,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import instance_types
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE_NAMES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
 
-EVERY_NETWORK_USER = frozenset({NETWORK, FILE_SYSTEM, LUSTRE, NODES})
+EVERY_NETWORK_USER = STORAGE_NAMES | {NETWORK, NODES}
 ALL_TCP = ("tcp", 1, 65535)
 NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # what the nodes' role lets them use in any case
 SESSION_SERVICES = ("ssm", "ssmmessages")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
@@ -18,16 +19,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import rules as security_group_rules
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Found, resolve
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import components as storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE_NAMES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import component as file_systems
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import POLICY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import component as lustres
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import FILE_SYSTEM_TAG, LUSTRE_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import check_mount_point
 
 KMS_KEY = re.compile(r"(arn:[\w-]+:kms:[\w-]+:\d{12}:key/)?(mrk-)?[0-9a-fA-F-]{32,36}")
 S3_PREFIX = re.compile(rf"s3://{rules.BUCKET_NAME.pattern}(/[^\r\n]*)?")
@@ -44,19 +47,28 @@ class SharedStorage(Validator):
     components = frozenset({NODES})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        efs, lustre = file_systems.is_mounted(request, found), lustres.is_mounted(request, found)
-        first, second = request.options["mount_point"], request.options["lustre_mount_point"]
-        if lustre:
+        option, mounts = "mount_point", storage.mounts(request, found)
+        wanted, shared = request.options[option], [mount for mount in mounts if mount.holds_jobs]
+        for mount in mounts:
             try:
-                mounts.check_mount_point(second)
+                if mount.option != option:
+                    check_mount_point(mount.mount_point)
             except ValueError as error:
-                yield f"lustre_mount_point: {error}."
-        if request.manages(FILE_SYSTEM) and not efs and not lustre:
+                yield f"{mount.option}: {error}."
+        if request.manages(FILE_SYSTEM) and not shared:
             yield "efs: false leaves the cluster without shared storage, which jobs need. Set lustre: true, or leave efs as it is."
-        if lustre and not efs and first != second:
-            yield f"mount_point: {first} is where jobs are, and nothing is mounted there. Make it {second}, as lustre_mount_point is."
-        if lustre and efs and (f"{first}/".startswith(f"{second}/") or f"{second}/".startswith(f"{first}/")):
-            yield f"lustre_mount_point: {second} and mount_point {first} must not lie in each other. Choose another directory."
+        if shared and wanted not in [mount.mount_point for mount in shared]:
+            other = shared[0]
+            yield (
+                f"{option}: {wanted} is where jobs are, and nothing is mounted there. Make it {other.mount_point}, as {other.option} is."
+            )
+        for first, second in combinations(mounts, 2):
+            places = [f"{mount.mount_point}/" for mount in (first, second)]
+            if places[0].startswith(places[1]) or places[1].startswith(places[0]):
+                yield (
+                    f"{second.option}: {second.mount_point} and {first.option} {first.mount_point} must not lie in each other. "
+                    "Choose another directory."
+                )
 
 
 class FileSystemOptions(Validator):
@@ -233,25 +245,20 @@ class StorageKept(Validator):
     """Nodes have mounted what was described when they were launched."""
 
     name = "storage_kept"
-    components = frozenset({FILE_SYSTEM, LUSTRE, NETWORK, NODES})
+    components = STORAGE_NAMES | {NETWORK, NODES}
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         running = any(item.attributes["instances"] for item in found if item.address.kind == "nodes")
         tags: Mapping[str, str] = next((item.properties["tags"] for item in found if item.address.kind == "auto_scaling_group"), {})
         if not running:
             return
-        for components, component, tag, option in (
-            ({FILE_SYSTEM, NODES}, file_systems, FILE_SYSTEM_TAG, "file_system_id"),
-            ({LUSTRE, NETWORK, NODES}, lustres, LUSTRE_TAG, "lustre_file_system_id"),
-        ):
-            before = tags.get(tag)
-            if not before or not components & request.components:
-                continue
-            file_system = component.find(found)
-            now = file_system.id if file_system and component.is_mounted(request, found) else None
-            if now != before and not (file_system is None and component.is_mounted(request, found)):
+        known = {item.address: item for item in found}
+        now = resolve({tag: value for mount in storage.mounts(request, found) for tag, value in mount.tags.items()}, known)
+        for tag in TAGS:
+            before, after = tags.get(tag.key), now.get(tag.key)
+            if tag.kept and before and tag.variable in request.options and after not in (before, UNKNOWN):
                 yield (
-                    f"{option}: nodes run that mount {before}, so it cannot be changed to {now or 'none'}. "
+                    f"{tag.variable}: nodes run that mount {before}, so it cannot be changed to {after or 'none'}. "
                     "Delete the cluster, which keeps the data, and create it again."
                 )
 
@@ -266,3 +273,16 @@ def _is_routed(cloud: AwsClient, found: Sequence[Found], address: str | None) ->
 
 def _vpc(found: Sequence[Found]) -> str | None:
     return next((item.id for item in found if item.address == VPC), None)
+
+
+VALIDATORS = (
+    SharedStorage(),
+    FileSystemOptions(),
+    StorageKey(),
+    LustreOptions(),
+    AdoptedFileSystem(),
+    FileSystemPolicy(),
+    AdoptedLustre(),
+    StoragePorts(),
+    StorageKept(),
+)

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import CLIENTS, Storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import CLIENTS, Mount
 
 #: Seconds that the boot service goes on trying: DNS names of new mount targets take up to 90 s to appear.
 BOOT_TIMEOUT = 900
@@ -25,7 +25,7 @@ ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {CLIENTS["efs"].helper
 """
 
 
-def boot_script(storages: Sequence[Storage], user: str) -> str:
+def boot_script(storages: Sequence[Mount], user: str) -> str:
     """Return the shell script that mounts at boot, trying again with growing pauses for BOOT_TIMEOUT seconds.
 
     It gives up at once where a client is missing that the distribution does not have: trying again would not help.
@@ -85,7 +85,7 @@ done
 """
 
 
-def _attempt(storage: Storage) -> str:
+def _attempt(storage: Mount) -> str:
     helper, packages, advice, _ports = storage.client
     amazon = packages.get("Amazon") or packages.get("RedHat", "")
     return shlex.join(
@@ -115,7 +115,7 @@ WantedBy=multi-user.target
 """
 
 
-def cloud_config(storages: Sequence[Storage], user: str) -> dict[str, Any]:
+def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
     """Return the part of a cloud-config that mounts shared storage at boot, in the background, with the role's own fstab entries."""
     if not storages:
         return {}
@@ -132,7 +132,7 @@ def cloud_config(storages: Sequence[Storage], user: str) -> dict[str, Any]:
     }
 
 
-def replace_in_script(script: str, storage: Storage, way: Storage) -> str:
+def replace_in_script(script: str, storage: Mount, way: Mount) -> str:
     """Return the boot script with the entry of the storage's C(way) in place of the one that it has for that mount point.
 
     A host keeps the script that it was launched with, which would add an older entry again at the next boot. One that
@@ -146,6 +146,6 @@ def replace_in_script(script: str, storage: Storage, way: Storage) -> str:
     return re.sub(pattern, lambda _match: line, script)
 
 
-def _addition(storage: Storage) -> str:
+def _addition(storage: Mount) -> str:
     function = ["add_preferred", storage.preferred.entry] if storage.preferred else ["add"]
     return shlex.join([*function, storage.entry, storage.mount_point])

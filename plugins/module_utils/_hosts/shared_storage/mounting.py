@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
     SAFE_OPTIONS,
     TUNNELS,
     Mount,
-    Storage,
+    MountTableEntry,
     efs,
     explain,
     is_shared,
@@ -61,7 +61,7 @@ SPECIFICATION: dict[str, Any] = {
 }
 
 
-def described(params: dict[str, Any]) -> Storage:
+def described(params: dict[str, Any]) -> Mount:
     """Return the shared storage that the parameters describe."""
     if params["lustre_source"]:
         return lustre(params["lustre_source"], params["path"])._replace(adopted=params["adopted"])
@@ -108,17 +108,17 @@ def ensure_present(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(diff), diff=diff, **facts(storage))
 
 
-def has_client(module: AnsibleModule, storage: Storage) -> bool:
+def has_client(module: AnsibleModule, storage: Mount) -> bool:
     """Return whether this host has the client that the storage needs."""
     return module.get_bin_path(storage.client.helper, opt_dirs=["/sbin", "/usr/sbin"]) is not None
 
 
-def mountable_way(module: AnsibleModule, wanted: Storage) -> Storage:
+def mountable_way(module: AnsibleModule, wanted: Mount) -> Mount:
     """Return which of the storage's ways this host mounts: the best that it has the client for, else the plainest."""
     return next((way for way in wanted.ways if has_client(module, way)), wanted.ways[-1])
 
 
-def files(wanted: Storage, way: Storage, host: Host) -> list[HostFile]:
+def files(wanted: Mount, way: Mount, host: Host) -> list[HostFile]:
     """Return /etc/fstab with the way in it that the host mounts the storage and, where there is one, the boot script.
 
     Raises ValueError when another kind of file system has the mount point.
@@ -128,12 +128,12 @@ def files(wanted: Storage, way: Storage, host: Host) -> list[HostFile]:
     return result if script is None else [*result, HostFile(SCRIPT_PATH, replace_in_script(script, wanted, way), mode=0o755)]
 
 
-def facts(storage: Storage) -> dict[str, Any]:
+def facts(storage: Mount) -> dict[str, Any]:
     """Return what the module tells of a host that has the storage."""
     return {"source": storage.source, "client_missing": False}
 
 
-def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> Storage | None:
+def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> Mount | None:
     """Return how the host mounts the storage, None if something has to be changed. Raises ValueError as the module itself would."""
     wanted = described(params)
     mount = mounted_at(host.read(MOUNTS) or "", wanted.mount_point)
@@ -174,12 +174,12 @@ def has_shared_entry(path: str) -> bool:
     return any(len(field) > 2 and field[1] == path and is_shared(field[2]) for field in fields)
 
 
-def current_mount(path: str) -> Mount | None:
+def current_mount(path: str) -> MountTableEntry | None:
     """Return what is mounted at I(path)."""
     return mounted_at(THIS.read(MOUNTS) or "", path)
 
 
-def check_mount(mount: Mount, wanted: Storage) -> Storage:
+def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
     """Return how the storage is mounted. Raise ValueError when something else is: it may be in use, so it is not taken away."""
     tunnels = os.listdir(TUNNELS) if os.path.isdir(TUNNELS) else []
     way = mounted_way(mount, wanted, THIS.read(FSTAB) or "", tunnels)
@@ -198,7 +198,7 @@ def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
     return {"before_header": header, "after_header": header, "before": before and before + "\n", "after": after and after + "\n"}
 
 
-def mount_in_time(module: AnsibleModule, storage: Storage) -> None:
+def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
     """Mount what fstab says, with growing pauses until it works or the time is over. The boot service may be quicker."""
     path = storage.mount_point
     os.makedirs(path, mode=0o755, exist_ok=True)

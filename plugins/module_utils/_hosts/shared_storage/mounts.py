@@ -73,7 +73,7 @@ CLIENTS = {
 }
 
 
-class Storage(NamedTuple):
+class Mount(NamedTuple):
     """Shared storage as fstab names it: what mount(8) calls it, the kind of file system, the options, and where it is mounted.
 
     What is C(adopted) belongs to somebody else: nothing about it is changed, its owner least of all.
@@ -85,7 +85,7 @@ class Storage(NamedTuple):
     options: str
     mount_point: str
     adopted: bool = False
-    preferred: Storage | None = None
+    preferred: Mount | None = None
 
     @property
     def entry(self) -> str:
@@ -102,12 +102,12 @@ class Storage(NamedTuple):
         return _access_point(self.options)
 
     @property
-    def ways(self) -> list[Storage]:
+    def ways(self) -> list[Mount]:
         """What hosts may mount, the best first."""
         return [*([self.preferred] if self.preferred else []), self._replace(preferred=None)]
 
 
-class Mount(NamedTuple):
+class MountTableEntry(NamedTuple):
     """One line of the mount table; C(root) is the folder of the file system that is mounted, C(options) are those of this mount."""
 
     source: str
@@ -165,7 +165,7 @@ def efs(
     dns_suffix: str = DNS_SUFFIX,
     adopted: bool = False,
     access_point: str | None = None,
-) -> Storage:
+) -> Mount:
     """Return how hosts mount an EFS file system: through TLS if I(encrypted), by default those that have the client for it.
 
     An I(access_point) leads to its directory alone, and only through TLS.
@@ -184,21 +184,21 @@ def efs(
         if encrypted is False:
             raise ValueError(f"access point {access_point}: EFS needs TLS for it, and encrypt_in_transit is false")
         target = f"{target},accesspoint={access_point}"
-    through_tls = Storage(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point, adopted)
+    through_tls = Mount(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point, adopted)
     if encrypted or access_point:
         return through_tls
     preferred = through_tls if encrypted is None else None
-    return Storage(f"{address or f'{file_system_id}.efs.{region}.{dns_suffix}'}:/", "nfs4", NFS_OPTIONS, mount_point, adopted, preferred)
+    return Mount(f"{address or f'{file_system_id}.efs.{region}.{dns_suffix}'}:/", "nfs4", NFS_OPTIONS, mount_point, adopted, preferred)
 
 
-def lustre(source: str, mount_point: str) -> Storage:
+def lustre(source: str, mount_point: str) -> Mount:
     """Return how hosts mount an FSx for Lustre file system. Raises ValueError when the mount point is not a plain absolute path.
 
     The same goes for a source that is not a Lustre file system.
     """
     check_mount_point(mount_point)
     check_lustre_source(source)
-    return Storage(source, "lustre", LUSTRE_OPTIONS, mount_point)
+    return Mount(source, "lustre", LUSTRE_OPTIONS, mount_point)
 
 
 def lustre_source(server: str, mount_name: str) -> str:
@@ -233,14 +233,14 @@ def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def mounted_at(mountinfo: str, mount_point: str) -> Mount | None:
+def mounted_at(mountinfo: str, mount_point: str) -> MountTableEntry | None:
     """Return what /proc/self/mountinfo says is mounted there (the topmost), None when nothing is."""
     found = None
     for line in mountinfo.splitlines():
         place, _separator, rest = line.partition(" - ")
         fields, kind_and_source = place.split(), rest.split()
         if len(fields) > 5 and len(kind_and_source) > 1 and _unescape(fields[4]) == mount_point:
-            found = Mount(_unescape(kind_and_source[1]), kind_and_source[0], _unescape(fields[3]), fields[5])
+            found = MountTableEntry(_unescape(kind_and_source[1]), kind_and_source[0], _unescape(fields[3]), fields[5])
     return found
 
 
@@ -248,7 +248,7 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
-def is_mount_of(mount: Mount, storage: Storage, tunnels: Iterable[str]) -> bool:
+def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) -> bool:
     """Return whether that is the shared storage. C(tunnels) are the names of the files in C(TUNNELS).
 
     The kernel names a bind mount after the file system that holds the folder, so its source says nothing: somebody made it on
@@ -262,12 +262,12 @@ def is_mount_of(mount: Mount, storage: Storage, tunnels: Iterable[str]) -> bool:
     return mount.root != "/"
 
 
-def _tunnel_file(storage: Storage) -> str:
+def _tunnel_file(storage: Mount) -> str:
     """Return the pattern of the file's name in which the mount helper of EFS remembers a tunnel to the storage, whatever its port."""
     return "{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
 
 
-def mounted_way(mount: Mount, storage: Storage, fstab: str, tunnels: Iterable[str]) -> Storage | None:
+def mounted_way(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Iterable[str]) -> Mount | None:
     """Return which of the storage's ways is mounted, None for something else.
 
     Where the mount table does not tell them apart, as with a bind mount or an access point, it is the one that /etc/fstab has.
@@ -279,7 +279,7 @@ def mounted_way(mount: Mount, storage: Storage, fstab: str, tunnels: Iterable[st
     return next((way for way in ways if way.kind in entries), ways[-1] if ways else None)
 
 
-def explain(output: str, storage: Storage) -> str:
+def explain(output: str, storage: Mount) -> str:
     """Return what to do about a mount command that failed with I(output)."""
     server = re.split("[:@]", storage.source)[0]
     if re.search(r"resolve|Name or service not known|Temporary failure in name|Can't parse NID", output):

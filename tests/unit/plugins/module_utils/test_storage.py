@@ -167,7 +167,7 @@ def test_a_mount_is_safe_without_setuid_files_and_devices(options, safe):
 
 
 def test_the_helper_of_efs_remembers_the_file_system():
-    tunnel = mounts.Mount(mounts.TUNNEL, "nfs4", "/")
+    tunnel = mounts.MountTableEntry(mounts.TUNNEL, "nfs4", "/")
     deep = mounts.efs("fs-1", "us-east-1", "/mnt/efs", encrypted=True)
     assert mounts.is_mount_of(tunnel, deep, ["fs-1.mnt.efs.20049"])
     assert not mounts.is_mount_of(tunnel, deep, ["fs-1.mnt.20049", "fs-1.efs.20049", "fs-2.mnt.efs.20049"])
@@ -183,7 +183,9 @@ def test_the_helper_of_efs_remembers_the_file_system():
         (mounts.efs("fs-1", "us-east-1", "/efs", access_point="fsap-2"), POINT, False),
     ],
 )
-@pytest.mark.parametrize("mount", [mounts.Mount(mounts.TUNNEL, "nfs4", "/"), mounts.Mount("/dev/root", "ext4", "/exports/fs-1")])
+@pytest.mark.parametrize(
+    "mount", [mounts.MountTableEntry(mounts.TUNNEL, "nfs4", "/"), mounts.MountTableEntry("/dev/root", "ext4", "/exports/fs-1")]
+)
 def test_what_is_mounted_through_an_access_point_is_not_the_whole(mount, mounted, expected, right):
     way = mounts.mounted_way(mount, expected, mounted.entry, ["fs-1.efs.20049"])
     assert (way is not None and way.kind == "efs") is right

@@ -7,6 +7,7 @@ import re
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import InventoryModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import COLLECTION, misspellings, prefixes, warn_of_misspellings
 
 USED_IN = ("roles/**/*.*", "playbooks/*.yml", "inventory/**/*.yml", "examples/definitions/*.yml", "docs/*.md", "README.md")
@@ -68,7 +69,7 @@ def test_no_variable_that_is_used_is_misspelled(pattern):
 
 def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
     monkeypatch.setattr(InventoryModule, "get_option", lambda _self, name: {"connection_path": "session_manager"}.get(name, "x"))
-    node = Node(**{**dict.fromkeys(Node.__dataclass_fields__, "x"), "number": 2})
+    node = Node(**{**dict.fromkeys(Node.__dataclass_fields__, "x"), "number": 2, "tags": {tag.key: "true" for tag in TAGS}})
     names = {name for name in InventoryModule()._variables(node, None) if name.startswith("deeplearning_")}
     assert {"deeplearning_lustre_source", "deeplearning_proxy_command", "deeplearning_public_ip"} <= names
     assert misspellings(names) == {}

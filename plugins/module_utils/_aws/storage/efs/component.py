@@ -7,16 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Mount, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found, Ref, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import common
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import FILE_SYSTEM_TAG, FILE_SYSTEM_TLS_TAG, tls_tag
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import (
+    ACCESS_POINT_TAG,
+    FILE_SYSTEM_ADDRESS_TAG,
+    FILE_SYSTEM_TAG,
+    FILE_SYSTEM_TLS_TAG,
+    tls_tag,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import others, refuse_in_use, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 
 def _read(request: Request, network: Sequence[Found]) -> list[Found]:
@@ -76,7 +85,51 @@ def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -
             refuse_in_use(file_system_id, [user for user in users if user.vpc != place[0] or (user.vpc, user.zone) == place])
 
 
-EFS = Component(resources.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, _refuse)
+def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
+    if not is_mounted(request, found):
+        return []
+    options, directory, address = request.options, request.options.get("file_system_directory"), _host_address(found)
+    through_tls = True if directory else _through_tls(options.get("encrypt_in_transit"), found)
+    refs = {FILE_SYSTEM_TAG: Ref(definition.FILE_SYSTEM)}
+    if directory:
+        refs[ACCESS_POINT_TAG] = Ref(definition.access_point(directory))
+
+    def entry(file_system_id: str, access_point: str | None = None) -> mounts.Mount:
+        return mounts.efs(
+            file_system_id,
+            request.cloud.region,
+            options["mount_point"],
+            address=address,
+            encrypted=through_tls,
+            dns_suffix=partition_of(request.cloud.region).dns_suffix,
+            adopted=is_adopted(found),
+            access_point=access_point,
+        )
+
+    tags = {**refs, FILE_SYSTEM_TLS_TAG: tls_tag(through_tls), **({FILE_SYSTEM_ADDRESS_TAG: address} if address else {})}
+    return [Mount("efs", options.get("mount_point", ""), "mount_point", tags, Computed(entry, tuple(refs.values())))]
+
+
+def _through_tls(option: bool | None, found: Sequence[Found]) -> bool | None:
+    """Return the option. Left out, a cluster whose nodes were launched for plain NFS keeps that: no node is replaced for a default."""
+    launching = {item.properties["tags"].get(FILE_SYSTEM_TLS_TAG) for item in found if item.address.kind == "auto_scaling_group"}
+    has_nodes = any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
+    return False if option is None and launching == {tls_tag(False)} and has_nodes else option
+
+
+EFS = Component(
+    resources.NAME,
+    resources.KINDS,
+    IAM_ACTIONS,
+    _read,
+    _wanted,
+    _keeps,
+    _refuse,
+    mounts=_mounts,
+    reads_after=(NETWORK,),
+    data_kinds=frozenset({definition.FILE_SYSTEM.kind}),
+    billed={definition.FILE_SYSTEM.kind: "EFS file system"},
+)
 
 
 def find(found: Iterable[Found]) -> Found | None:
@@ -98,7 +151,7 @@ def is_mounted(request: Request, found: Sequence[Found]) -> bool:
     return find(found) is not None and (adopted or any(item.address.kind == "mount_target" for item in found))
 
 
-def host_address(found: Sequence[Found]) -> str:
+def _host_address(found: Sequence[Found]) -> str:
     """What the nodes mount in place of the file system's name; empty for the name."""
     file_system = find(found)
     return file_system.attributes["address"] if file_system else ""

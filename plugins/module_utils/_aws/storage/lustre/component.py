@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Mount, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found, Ref, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import common
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import LUSTRE_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import LUSTRE_SOURCE_TAG, LUSTRE_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import others, refuse_in_use
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 
 def _read(request: Request, network: Sequence[Found]) -> list[Found]:
@@ -59,7 +61,31 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
             refuse_in_use(item.id, others(request.cloud, LUSTRE_TAG, item.id))
 
 
-LUSTRE = Component(resources.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, _refuse)
+def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
+    if not is_mounted(request, found):
+        return []
+    options, source = request.options, Ref(definition.LUSTRE, "source")
+
+    def entry(source: str) -> mounts.Mount:
+        return mounts.lustre(source, options["lustre_mount_point"])._replace(adopted=is_adopted(found))
+
+    tags = {LUSTRE_TAG: Ref(definition.LUSTRE), LUSTRE_SOURCE_TAG: source}
+    return [Mount("lustre", options.get("lustre_mount_point", ""), "lustre_mount_point", tags, Computed(entry, (source,)))]
+
+
+LUSTRE = Component(
+    resources.NAME,
+    resources.KINDS,
+    IAM_ACTIONS,
+    _read,
+    _wanted,
+    _keeps,
+    _refuse,
+    mounts=_mounts,
+    reads_after=(NETWORK,),
+    data_kinds=frozenset({definition.LUSTRE.kind}),
+    billed={definition.LUSTRE.kind: "Lustre file system"},
+)
 
 
 def find(found: Iterable[Found]) -> Found | None:

@@ -1,0 +1,21 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""All kinds of storage that nodes can mount, in the order in which they mount them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.component import EFS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import LUSTRE
+
+STORAGE = (EFS, LUSTRE)
+STORAGE_NAMES = frozenset(component.name for component in STORAGE)
+
+
+def mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
+    """Return what the nodes mount."""
+    return [mount for component in STORAGE for mount in component.mounts(request, found)]
