@@ -16,13 +16,25 @@ description:
   - The entry is the one that nodes of M(deeplearning.cluster.node_group) get at boot.
   - An action plugin of the same name first looks at the host by one shell command, and runs the module where not everything is right.
 options:
+  kind:
+    description:
+      - Kind of the storage, required with O(source).
+    type: str
+    choices:
+      - efs
+      - lustre
+  source:
+    description:
+      - What is mounted. Exactly one of this, O(file_system_id) and O(lustre_source) is required with O(state=present).
+      - Of V(efs) it is the id of the file system, of V(lustre) C(DNS-NAME@tcp:/MOUNT-NAME).
+    type: str
   file_system_id:
     description:
-      - Id of the EFS file system. Exactly one of this and O(lustre_source) is required with O(state=present).
+      - Id of the EFS file system, the same as O(source) with O(kind=efs).
     type: str
   region:
     description:
-      - Region of the EFS file system, required with O(file_system_id).
+      - Region of the EFS file system, required with O(file_system_id) and O(kind=efs).
     type: str
   dns_suffix:
     description:
@@ -46,7 +58,7 @@ options:
     type: bool
   lustre_source:
     description:
-      - What is mounted of FSx for Lustre, C(DNS-NAME@tcp:/MOUNT-NAME).
+      - What is mounted of FSx for Lustre, the same as O(source) with O(kind=lustre).
     type: str
   path:
     description:
@@ -94,7 +106,8 @@ author:
 EXAMPLES = r"""
 - name: Mount the shared storage
   deeplearning.cluster.shared_storage:
-    file_system_id: fs-0123456789abcdef0
+    kind: efs
+    source: fs-0123456789abcdef0
     region: us-east-1
     path: /efs
     owner: ubuntu
@@ -102,7 +115,8 @@ EXAMPLES = r"""
 
 - name: Mount a Lustre file system
   deeplearning.cluster.shared_storage:
-    lustre_source: fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh
+    kind: lustre
+    source: fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh
     path: /fsx
     owner: ubuntu
   become: true

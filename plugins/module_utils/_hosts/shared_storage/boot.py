@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import CLIENTS, Mount
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import TYPES, Mount
 
 #: Seconds that the boot service goes on trying: DNS names of new mount targets take up to 90 s to appear.
 BOOT_TIMEOUT = 900
@@ -19,8 +19,8 @@ SCRIPT_PATH = "/usr/local/sbin/deeplearning-shared-storage"
 UNIT = "deeplearning-shared-storage.service"
 
 #: A host that has been launched without the client of what is preferred keeps its entry when it gets that client.
-ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {CLIENTS["efs"].helper}, entry that does not, mount point
-  if command -v {CLIENTS["efs"].helper} >/dev/null && ! grep -qxF "$2" /etc/fstab; then add "$1" "$3"; else add "$2" "$3"; fi
+ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {TYPES["efs"].helper}, entry that does not, mount point
+  if command -v {TYPES["efs"].helper} >/dev/null && ! grep -qxF "$2" /etc/fstab; then add "$1" "$3"; else add "$2" "$3"; fi
 }}
 """
 
@@ -86,11 +86,10 @@ done
 
 
 def _attempt(storage: Mount) -> str:
-    helper, packages, advice, _ports = storage.client
-    amazon = packages.get("Amazon") or packages.get("RedHat", "")
-    return shlex.join(
-        ["attempt", storage.mount_point, helper, packages.get("Debian", ""), amazon, advice, "adopted" if storage.adopted else ""]
-    )
+    client = storage.client
+    amazon = client.packages.get("Amazon") or client.packages.get("RedHat", "")
+    owner = "adopted" if storage.adopted else ""
+    return shlex.join(["attempt", storage.mount_point, client.helper, client.packages.get("Debian", ""), amazon, client.advice, owner])
 
 
 def boot_unit() -> str:

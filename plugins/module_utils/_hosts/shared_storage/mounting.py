@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, Host, HostFile, agree, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.boot import SCRIPT_PATH, UNIT, replace_in_script
@@ -40,8 +40,31 @@ LIST_TUNNELS = f"ls {TUNNELS}"
 ATTEMPT = 20
 LONGEST_PAUSE = 15.0
 
+
+def _efs(source: str, params: dict[str, Any]) -> Mount:
+    return efs(
+        source,
+        params["region"],
+        params["path"],
+        address=params["address"],
+        encrypted=params["encrypt_in_transit"],
+        dns_suffix=params["dns_suffix"],
+        adopted=params["adopted"],
+        access_point=params["access_point"],
+    )
+
+
+def _lustre(source: str, params: dict[str, Any]) -> Mount:
+    return lustre(source, params["path"])._replace(adopted=params["adopted"])
+
+
+#: What makes a mount of a source and the module's parameters, by the kind of storage.
+KINDS: dict[str, Callable[[str, dict[str, Any]], Mount]] = {"efs": _efs, "lustre": _lustre}
+
 SPECIFICATION: dict[str, Any] = {
     "argument_spec": {
+        "kind": {"type": "str", "choices": list(KINDS)},
+        "source": {"type": "str"},
         "file_system_id": {"type": "str"},
         "region": {"type": "str"},
         "dns_suffix": {"type": "str", "default": DNS_SUFFIX},
@@ -55,26 +78,24 @@ SPECIFICATION: dict[str, Any] = {
         "timeout": {"type": "int", "default": 180},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     },
-    "required_if": [("state", "present", ["owner"]), ("state", "present", ["file_system_id", "lustre_source"], True)],
-    "required_by": {"file_system_id": ["region"]},
-    "mutually_exclusive": [("file_system_id", "lustre_source")],
+    "required_if": [
+        ("state", "present", ["owner"]),
+        ("state", "present", ["source", "file_system_id", "lustre_source"], True),
+        ("kind", "efs", ["region"]),
+    ],
+    "required_by": {"source": ["kind"], "file_system_id": ["region"]},
+    "mutually_exclusive": [("source", "file_system_id", "lustre_source")],
 }
 
 
 def described(params: dict[str, Any]) -> Mount:
     """Return the shared storage that the parameters describe."""
-    if params["lustre_source"]:
-        return lustre(params["lustre_source"], params["path"])._replace(adopted=params["adopted"])
-    return efs(
-        params["file_system_id"],
-        params["region"],
-        params["path"],
-        address=params["address"],
-        encrypted=params["encrypt_in_transit"],
-        dns_suffix=params["dns_suffix"],
-        adopted=params["adopted"],
-        access_point=params["access_point"],
-    )
+    kind, source = params["kind"], params["source"]
+    if params["file_system_id"]:
+        kind, source = "efs", params["file_system_id"]
+    elif params["lustre_source"]:
+        kind, source = "lustre", params["lustre_source"]
+    return KINDS[kind](source, params)
 
 
 def ensure_present(module: AnsibleModule) -> None:

@@ -37,8 +37,8 @@ TUNNEL = "127.0.0.1:/"
 TUNNELS = "/var/run/efs"
 
 
-class Client(NamedTuple):
-    """What a host needs to mount one kind of file system.
+class FileSystemType(NamedTuple):
+    """What a host needs to mount one type of file system, and C(mounted_as), the types that the mount table gives it.
 
     C(packages) are those that distributions have in their own repositories, by distribution or family as Ansible names them.
     """
@@ -47,28 +47,33 @@ class Client(NamedTuple):
     packages: dict[str, str]
     advice: str
     ports: str
+    mounted_as: tuple[str, ...]
 
 
-CLIENTS = {
-    "nfs4": Client(
+#: All types of shared storage, by their names in /etc/fstab.
+TYPES = {
+    "nfs4": FileSystemType(
         "mount.nfs4",
         {"Debian": "nfs-common", "RedHat": "nfs-utils"},
         "this host has no NFS client: install the package nfs-common (Debian, Ubuntu) or nfs-utils (Amazon Linux)",
         "TCP port 2049",
+        ("nfs", "nfs4"),
     ),
-    "efs": Client(
+    "efs": FileSystemType(
         "mount.efs",
         {"Amazon": "amazon-efs-utils"},
         "this host has no amazon-efs-utils, which encrypts in transit: install it in the image as "
         "https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html says, or switch encrypt_in_transit off",
         "TCP port 2049",
+        ("nfs4",),
     ),
-    "lustre": Client(
+    "lustre": FileSystemType(
         "mount.lustre",
         {"Amazon": "lustre-client"},
         "this host has no Lustre client: install the one for its kernel in the image as "
         "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html says",
         "TCP ports 988 and 1018 to 1023",
+        ("lustre",),
     ),
 }
 
@@ -93,8 +98,8 @@ class Mount(NamedTuple):
         return f"{self.source} {self.mount_point} {self.kind} {self.options},{BOOT_OPTIONS} 0 0"
 
     @property
-    def client(self) -> Client:
-        return CLIENTS[self.kind]
+    def client(self) -> FileSystemType:
+        return TYPES[self.kind]
 
     @property
     def access_point(self) -> str:
@@ -206,9 +211,9 @@ def lustre_source(server: str, mount_name: str) -> str:
     return f"{server}@tcp:/{mount_name}"
 
 
-def is_shared(kind: str) -> bool:
-    """Return whether /etc/fstab or the mount table speak of shared storage, and not of somebody's disk."""
-    return kind.startswith("nfs") or kind in CLIENTS
+def is_shared(type_: str) -> bool:
+    """Return whether a type of file system in /etc/fstab or in the mount table is that of shared storage, and not of somebody's disk."""
+    return type_ in TYPES or any(type_ in each.mounted_as for each in TYPES.values())
 
 
 def replace_entry(fstab: str, mount_point: str, entry: str) -> str:

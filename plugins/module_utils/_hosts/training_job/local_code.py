@@ -12,13 +12,12 @@ import os
 import pwd
 import shutil
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import is_shared as is_shared_type
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import mounted_at
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
 # Lies in directories that jobs have made: nothing else is ever replaced.
 MARK = ".deeplearning-job"
-
-SHARED_KINDS = ("lustre", "nfs", "nfs4")
 
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -110,4 +109,4 @@ def is_shared(mount: str) -> bool:
     """Return whether what is mounted there is storage that other hosts have too."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         found = mounted_at(file.read(), mount)
-    return found is not None and found.kind in SHARED_KINDS
+    return found is not None and is_shared_type(found.kind)

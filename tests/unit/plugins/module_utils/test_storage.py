@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,16 +10,20 @@ from types import SimpleNamespace
 
 import botocore.session
 import pytest
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import resources as network_resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import definition as node_definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Found, Ref, resolve
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import tags as storage_tags
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import resources as file_system_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import resources as lustre_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import EVENTS, data_repository
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounting, mounts
 from botocore.stub import Stubber
 
 SOURCE = "fs-1.efs.us-east-1.amazonaws.com:/"
@@ -104,6 +109,37 @@ def test_what_tls_must_have_is_in_the_script_of_a_host_that_may_do_without():
     required = boot.replace_in_script(script, TLS, TLS)
     assert f"\nadd '{TLS.entry}' /efs\n" in required
     assert ENTRY not in required
+
+
+@pytest.mark.parametrize(
+    ("type_", "shared"),
+    [("nfs", True), ("nfs4", True), ("efs", True), ("lustre", True), ("nfsd", False), ("ext4", False), ("fuse.sshfs", False)],
+)
+def test_one_table_says_what_is_shared(type_, shared):
+    assert mounts.is_shared(type_) is shared
+
+
+@pytest.mark.parametrize(
+    ("older", "kind", "source"),
+    [("file_system_id", "efs", "fs-1"), ("lustre_source", "lustre", LUSTRE_SOURCE)],
+)
+def test_older_arguments_of_the_module_say_the_same(older, kind, source):
+    arguments = {"path": "/data", "owner": "ubuntu", "region": "us-east-1", "adopted": True}
+    both = [{older: source, **arguments}, {"kind": kind, "source": source, **arguments}]
+    parsed = [ArgumentSpecValidator(**mounting.SPECIFICATION).validate(each) for each in both]
+    assert [each.error_messages for each in parsed] == [[], []]
+    first, second = (mounting.described(each.validated_parameters) for each in parsed)
+    assert first == second
+    assert (second.mount_point, second.adopted) == ("/data", True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"source": "fs-1"}, {"kind": "efs", "source": "fs-1"}, {"kind": "efs", "source": "fs-1", "file_system_id": "fs-1", "region": "a"}],
+)
+def test_the_module_needs_to_know_what_to_mount(arguments):
+    parsed = ArgumentSpecValidator(**mounting.SPECIFICATION).validate({"owner": "ubuntu", **arguments})
+    assert parsed.error_messages
 
 
 MOUNTINFO = f"""\
@@ -338,6 +374,47 @@ def test_boot_installs_what_amazon_linux_has(host):
 
 
 # Of the controller
+
+
+def test_tags_tell_what_nodes_mount():
+    told = {"deeplearning:lustre-source": LUSTRE_SOURCE, "deeplearning:file-system": "fs-1", "deeplearning:file-system-tls": "preferred"}
+    assert storage_tags.told({**told, "Name": "bert-Master"}) == [
+        {"kind": "efs", "source": "fs-1", "encrypt_in_transit": None},
+        {"kind": "lustre", "source": LUSTRE_SOURCE},
+    ]
+    assert storage_tags.told({"deeplearning:file-system-tls": "true"}) == [], "nothing is mounted"
+    assert storage_tags.told({"deeplearning:file-system": "fs-1", "deeplearning:file-system-tls": "none"}) == [
+        {"kind": "efs", "source": "fs-1"}
+    ], "a value that is none says nothing"
+
+
+def test_nodes_know_no_more_of_storage_than_mounts():
+    """Tags and boot script are those of any mounts, once the ids in them are known."""
+    tape, disk = Address("tape", "main"), Address("disk", "main")
+
+    def mount(kind, address, mount_point):
+        return Mount(
+            kind,
+            mount_point,
+            "mount_point",
+            {kind: Ref(address)},
+            Computed(lambda first, second: mounts.lustre(f"{first}@tcp:/{second}", mount_point), (Ref(address), Ref(address, "name"))),
+        )
+
+    settings = SimpleNamespace(mounts=(mount("tape", tape, "/tape"), mount("disk", disk, "/disk")), login_user="ubuntu")
+    known = {address: Found(address, f"id-{address.kind}", {}, {"name": f"name-{address.kind}"}) for address in (tape, disk)}
+    assert resolve(node_definition._storage_tags(settings), known) == {"tape": "id-tape", "disk": "id-disk"}
+    script = json.loads(resolve(node_definition._user_data(settings), known).split("\n", 1)[1])["write_files"][0]["content"]
+    for kind in ("tape", "disk"):
+        assert f"add 'id-{kind}@tcp:/name-{kind} /{kind} lustre" in script
+    assert "known after apply" in repr(resolve(node_definition._user_data(settings), {tape: known[tape]}))
+
+
+def test_every_kind_of_storage_is_known_everywhere():
+    """Its component mounts it, its tags tell of it, the module and the table of types know it."""
+    assert set(storage_tags.KINDS) == set(mounting.KINDS)
+    assert set(mounting.KINDS) <= set(mounts.TYPES)
+    assert len(STORAGE) == len(storage_tags.KINDS)
 
 
 ALLOW, DENY = definition.policy_document(tls_required=True)["Statement"]
