@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 ACCOUNT = "123456789012"
 """The account of all requests in moto."""
-
-
 KEPT_DECISIONS = 100_000
 
 

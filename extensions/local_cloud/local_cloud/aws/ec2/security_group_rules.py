@@ -11,8 +11,6 @@ from moto.ec2.responses import EC2Response
 from ..override import override
 
 moto_describe_ingress = EC2Response.update_security_group_rule_descriptions_ingress
-
-
 moto_describe_egress = EC2Response.update_security_group_rule_descriptions_egress
 
 

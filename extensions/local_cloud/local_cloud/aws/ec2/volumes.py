@@ -15,8 +15,7 @@ from ..kms.keys import usable_key
 from ..override import override
 
 moto_create_volume = EC2Response.create_volume
-
-
+moto_delete_volume = EC2Backend.delete_volume
 moto_status: Any = vars(Volume)["status"].fget
 
 
@@ -45,9 +44,6 @@ Volume.status = property(_status)  # type: ignore[assignment, method-assign]
 def _remove_volume(backend: EC2Backend, identifier: str) -> None:
     backend.volumes.pop(identifier, None)
     backend.tags.pop(identifier, None)
-
-
-moto_delete_volume = EC2Backend.delete_volume
 
 
 @override(EC2Backend)

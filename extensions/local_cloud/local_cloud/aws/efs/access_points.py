@@ -16,11 +16,7 @@ from ..override import override
 from .file_systems import JSON, efs_error, find_file_system, incorrect_state
 
 PAGE = 100
-
-
 moto_create_access_point = EFSBackend.create_access_point
-
-
 moto_delete_access_point = EFSBackend.delete_access_point
 
 

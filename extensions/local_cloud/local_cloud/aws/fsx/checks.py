@@ -19,8 +19,6 @@ THROUGHPUT: dict[tuple[str, str], tuple[int | None, ...]] = {
     ("PERSISTENT_2", "SSD"): (125, 250, 500, 1000),
 }
 """Valid PerUnitStorageThroughput in MB/s/TiB, by deployment type and storage type."""
-
-
 CAPACITY_STEPS = {12: 6000, 40: 1800}
 """Step of StorageCapacity in GiB for HDD, by throughput. It is 2400 for SSD."""
 

@@ -16,8 +16,6 @@ from ..override import override
 
 UNLIMITED = 1_000_000.0
 """The value of unchanged quotas. No test reaches it by accident."""
-
-
 STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
 
 
@@ -38,14 +36,8 @@ class Quota:
 
 
 ADDRESSES = Quota("L-0263D0A3", "EC2-VPC Elastic IPs")
-
-
 VPCS = Quota("L-F678F1CE", "VPCs per Region", "vpc")
-
-
 NAT_GATEWAYS = Quota("L-FE5A380F", "NAT gateways per Availability Zone", "vpc")
-
-
 VCPUS = (
     Quota("L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", families=STANDARD, market=ON_DEMAND),
     Quota("L-417A185B", "Running On-Demand P instances", families=("p",), market=ON_DEMAND),
@@ -62,8 +54,6 @@ VCPUS = (
     Quota("L-B5D1601B", "All Inf Spot Instance Requests", families=("inf",), market=SPOT),
     Quota("L-85EED4F7", "All DL Spot Instance Requests", families=("dl",), market=SPOT),
 )
-
-
 QUOTAS = {quota.code: quota for quota in (*VCPUS, ADDRESSES, VPCS, NAT_GATEWAYS)}
 
 

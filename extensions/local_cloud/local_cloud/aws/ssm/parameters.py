@@ -14,6 +14,7 @@ from ..kms.keys import usable_key
 from ..override import override
 
 moto_put_parameter = SimpleSystemManagerBackend.put_parameter
+moto_check_loading_status = ParameterDict._check_loading_status
 
 
 @override(SimpleSystemManagerBackend)
@@ -24,9 +25,6 @@ def put_parameter(self: SimpleSystemManagerBackend, *args: Any, **kwargs: Any) -
     if identifier and usable_key(self.account_id, self.region_name, identifier) is None:
         raise SSMException("InvalidKeyId", f"The key {identifier} cannot be found, or is not enabled. (Service: AWSKMS)")
     return moto_put_parameter(self, *args, **kwargs)
-
-
-moto_check_loading_status = ParameterDict._check_loading_status
 
 
 @override(ParameterDict)
