@@ -16,7 +16,8 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from .aws.context import CLOUD, instances
 from .aws.control_api import PREFIX
 from .aws.ec2.instance_metadata import InstanceMetadata
-from .aws.requests.origin_check import Application, refuse_foreign_origins
+from .aws.requests.calls import Application
+from .aws.requests.origin_check import refuse_foreign_origins
 from .host_interface import HostInterface
 
 LOG = logging.getLogger(__name__)

@@ -131,7 +131,7 @@ class AwsApi:
         start(*answer)
         return body
 
-    def _answer(self, call: calls.Call) -> errors.Application:
+    def _answer(self, call: calls.Call) -> calls.Application:
         def checked(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
             refusal = validate.validate(environ, call)
             if refusal:
@@ -165,7 +165,7 @@ def create(hosts: HostInterface, settings: Settings | None = None) -> AwsApi:
     return AwsApi(hosts, settings or Settings())
 
 
-def serve(cloud: origin_check.Application, port: int = 0) -> BaseWSGIServer:
+def serve(cloud: calls.Application, port: int = 0) -> BaseWSGIServer:
     """Return a server on 127.0.0.1, bound and ready for `serve_forever()`. Port 0 selects a free port, `server_port`."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     return make_server(HOST, port, origin_check.refuse_foreign_origins(cloud), threaded=True, request_handler=MotoRequestHandler)

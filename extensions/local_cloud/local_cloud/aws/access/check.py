@@ -7,7 +7,7 @@ from ..requests.refusal import Refusal
 from . import signatures
 from .authorization import authorize
 from .identities import Identity, identify
-from .signatures import BadSignature, Claim, Fault
+from .signatures import BadSignature, Claim, Defect
 
 _TOKEN = "The security token included in the request is invalid."
 _MISMATCH = (
@@ -22,32 +22,32 @@ UNKNOWN_KEY = {
     "json": Refusal("UnrecognizedClientException", _TOKEN, 400),
     "rest-xml": Refusal("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."),
 }
-FAULTS = {
-    Fault.MISMATCH: {
+DEFECTS = {
+    Defect.MISMATCH: {
         "ec2": _EC2,
         "query": Refusal("SignatureDoesNotMatch", _MISMATCH),
         "json": Refusal("InvalidSignatureException", _MISMATCH),
         "rest-xml": Refusal("SignatureDoesNotMatch", _MISMATCH),
     },
-    Fault.EXPIRED: {
+    Defect.EXPIRED: {
         "ec2": Refusal("RequestExpired", "Request has expired.", 400),
         "query": Refusal("SignatureDoesNotMatch", "Signature expired: it is not of the last 15 minutes."),
         "json": Refusal("InvalidSignatureException", "Signature expired: it is not of the last 15 minutes."),
         "rest-xml": Refusal("RequestTimeTooSkewed", "The difference between the request time and the current time is too large."),
     },
-    Fault.MISSING: {
+    Defect.MISSING: {
         "rest-xml": Refusal("AccessDenied", "Access Denied"),
         "": Refusal("MissingAuthenticationToken", "Request is missing Authentication Token"),
     },
-    Fault.INCOMPLETE: {
+    Defect.INCOMPLETE: {
         "rest-xml": Refusal("AuthorizationHeaderMalformed", "The authorization header that you provided is not valid.", 400),
         "": Refusal("IncompleteSignature", "The request signature does not conform to AWS standards.", 400),
     },
-    Fault.UNSUPPORTED: {
+    Defect.UNSUPPORTED: {
         "rest-xml": Refusal("InvalidRequest", "The authorization mechanism you have provided is not supported. Use AWS4-HMAC-SHA256.", 400),
         "": Refusal("IncompleteSignature", "The request signature does not conform to AWS standards.", 400),
     },
-    Fault.PAYLOAD: {
+    Defect.PAYLOAD: {
         "rest-xml": Refusal("XAmzContentSHA256Mismatch", "The 'x-amz-content-sha256' header does not match what was computed.", 400),
         "": Refusal("SignatureDoesNotMatch", _MISMATCH),
     },
@@ -69,7 +69,7 @@ def check(environ: Environ, call: Call) -> Refusal | None:
             return _of(UNKNOWN_KEY, kind)
         signatures.verify(environ, made, identity.secret)
     except BadSignature as error:
-        return _of(FAULTS[error.fault], kind)
+        return _of(DEFECTS[error.defect], kind)
     return _token_refused(identity, made, kind) or authorize(environ, call, identity)
 
 

@@ -13,7 +13,7 @@ from moto.ssm.models import ssm_backends
 
 from ..context import ACCOUNT
 from ..ec2.placement_groups import placement_groups
-from ..fsx.file_systems import associations
+from ..fsx.data_repository_associations import associations
 from .identities import PARTITION
 
 # By the prefix of EC2 ids. Source: Service Authorization Reference, "Resource types defined by Amazon EC2"

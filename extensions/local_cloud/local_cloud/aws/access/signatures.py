@@ -28,7 +28,7 @@ HEX = re.compile(r"[0-9a-f]{64}")
 FIELDS = re.compile(r"(Credential|SignedHeaders|Signature)=([^,\s]+)")
 
 
-class Fault(Enum):
+class Defect(Enum):
     """The kinds of invalid signatures."""
 
     MISSING = "missing"
@@ -42,9 +42,9 @@ class Fault(Enum):
 class BadSignature(Exception):
     """A request has no valid signature."""
 
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.value)
-        self.fault = fault
+    def __init__(self, defect: Defect) -> None:
+        super().__init__(defect.value)
+        self.defect = defect
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,13 @@ def claim(environ: Environ) -> Claim:
         fields = {name: query[f"X-Amz-{name}"] for name in ("Credential", "SignedHeaders", "Signature") if f"X-Amz-{name}" in query}
         token, timestamp, expires = query.get("X-Amz-Security-Token", ""), query.get("X-Amz-Date", ""), _seconds(query)
     elif header or "Signature" in query or "X-Amz-Algorithm" in query:
-        raise BadSignature(Fault.UNSUPPORTED)
+        raise BadSignature(Defect.UNSUPPORTED)
     else:
-        raise BadSignature(Fault.MISSING)
+        raise BadSignature(Defect.MISSING)
     key, *scope = fields.get("Credential", "").split("/")
     headers = tuple(filter(None, fields.get("SignedHeaders", "").split(";")))
     if len(scope) != 4 or scope[3] != "aws4_request" or not timestamp.startswith(scope[0]) or "host" not in headers:
-        raise BadSignature(Fault.INCOMPLETE)
+        raise BadSignature(Defect.INCOMPLETE)
     return Claim(key, tuple(scope), headers, fields.get("Signature", ""), timestamp, token, expires)
 
 
@@ -107,7 +107,7 @@ def verify(environ: Environ, made: Claim, secret: str, now: datetime | None = No
     text = "\n".join((ALGORITHM, made.timestamp, "/".join(made.scope), hashlib.sha256(canonical.encode()).hexdigest()))
     expected = hmac.new(_signing_key(secret, *made.scope), text.encode(), hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected, made.signature):
-        raise BadSignature(Fault.MISMATCH)
+        raise BadSignature(Defect.MISMATCH)
     _check_time(made, now or datetime.now(UTC))
 
 
@@ -123,16 +123,16 @@ def _check_time(made: Claim, now: datetime) -> None:
     try:
         signed = datetime.strptime(made.timestamp, TIMESTAMP).replace(tzinfo=UTC)
     except ValueError:
-        raise BadSignature(Fault.INCOMPLETE) from None
+        raise BadSignature(Defect.INCOMPLETE) from None
     until = signed + (MAX_CLOCK_SKEW if made.expires is None else timedelta(seconds=made.expires))
     if not signed - MAX_CLOCK_SKEW <= now <= until:
-        raise BadSignature(Fault.EXPIRED)
+        raise BadSignature(Defect.EXPIRED)
 
 
 def _seconds(query: dict[str, str]) -> int:
     text = query.get("X-Amz-Expires", "")
     if not (text.isdecimal() and int(text) <= MAX_LIFETIME.total_seconds()):
-        raise BadSignature(Fault.INCOMPLETE)
+        raise BadSignature(Defect.INCOMPLETE)
     return int(text)
 
 
@@ -178,8 +178,8 @@ def _payload(environ: Environ, made: Claim) -> str:
         if stated in (UNSIGNED, UNSIGNED_CHUNKS):
             return stated
         if not HEX.fullmatch(stated):
-            raise BadSignature(Fault.UNSUPPORTED)
+            raise BadSignature(Defect.UNSUPPORTED)
     actual = hashlib.sha256(read_body(environ)).hexdigest()
     if stated and stated != actual:
-        raise BadSignature(Fault.PAYLOAD)
+        raise BadSignature(Defect.PAYLOAD)
     return actual

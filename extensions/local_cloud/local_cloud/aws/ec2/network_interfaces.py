@@ -14,6 +14,7 @@ from moto.ec2.responses import EC2Response
 from ..override import override
 
 moto_modify_network_interface_attribute = EC2Response.modify_network_interface_attribute
+moto_attachment = Attachment.__init__
 
 Interface = dict[str, Any]
 """In the form of the RunInstances request."""
@@ -102,9 +103,6 @@ def _check_efas(instance_type: str, adapters: list[Interface]) -> None:
 def _cards(instance_type: str) -> dict[int, dict[str, Any]]:
     """Return the network cards by index."""
     return {card["NetworkCardIndex"]: card for card in INSTANCE_TYPES[instance_type]["NetworkInfo"]["NetworkCards"]}
-
-
-moto_attachment = Attachment.__init__
 
 
 @override(Attachment)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qs
 
-from .calls import Call, Environ, read_body
-from .errors import Application
+from .calls import Application, Call, Environ, read_body
 from .parameter_usage import mark_read
 
 Answer = tuple[str, list[tuple[str, str]], bytes]

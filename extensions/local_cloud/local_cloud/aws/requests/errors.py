@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import calls
+from .calls import Application
 
 LOG = logging.getLogger(__name__)
 FILTER = re.compile(r"filter.* '([^']+)'|for '([^']+)'", re.IGNORECASE | re.DOTALL)
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def with_clean_errors(application: Application, environ: dict[str, Any], start: Callable[..., Any], call: calls.Call) -> Iterable[bytes]:

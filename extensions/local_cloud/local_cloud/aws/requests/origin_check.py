@@ -6,16 +6,17 @@ A web page can send requests to loopback addresses, also by a DNS name of its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+from .calls import Application
+
 NAMES = ("127.0.0.1", "localhost")
 MOTO = ("/moto-api", "/latest/meta-data", "/latest/api", "/favicon.ico")
 """Paths that moto serves beside the API of AWS, such as a dashboard and a reset."""
 
 
-def refuse_foreign_origins(application: Application, hosts: Collection[str] | None = None) -> Application:
+def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None = None) -> Application:
     """Return the application behind the check. `hosts` are the accepted values of `Host`, by default those of the server."""
 
     def application_behind(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

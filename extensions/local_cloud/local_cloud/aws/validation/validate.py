@@ -8,6 +8,7 @@ from .. import tags
 from ..access.required_permissions import EC2
 from ..requests import calls
 from ..requests.parameter_usage import RECORD
+from ..requests.refusal import Refusal
 from . import constraints, filters
 
 CODES = {
@@ -20,8 +21,6 @@ CODES = {
 }
 """The error code of an invalid parameter by service."""
 USUAL_CODE = "ValidationException"
-Refusal = tuple[str, str, int]
-"""Error code, message and HTTP status."""
 
 
 def validate(environ: dict[str, Any], call: calls.Call) -> Refusal | None:
@@ -34,16 +33,16 @@ def validate(environ: dict[str, Any], call: calls.Call) -> Refusal | None:
         RECORD.begin(call, operation.input_shape, parameters)
     broken = constraints.find_violation(operation, parameters)
     if broken is not None:
-        return *broken, 400
+        return Refusal(*broken, 400)
     name = filters.find_unknown(operation, parameters)
     if name is not None:
-        return CODES.get(call.service, USUAL_CODE), f"The filter '{name}' is invalid", 400
+        return Refusal(CODES.get(call.service, USUAL_CODE), f"The filter '{name}' is invalid", 400)
     created = EC2[call.action][0] if call.service == "ec2" and call.action in EC2 else ()
     misplaced = tags.find_misplaced(parameters, created) if created else None
     if misplaced is not None:
-        return CODES["ec2"], f"'{misplaced}' is not a valid taggable resource type for this operation.", 400
+        return Refusal(CODES["ec2"], f"'{misplaced}' is not a valid taggable resource type for this operation.", 400)
     key = tags.find_reserved(parameters)
     if key is not None:
         message = f"Value ( {key} ) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for internal use"
-        return CODES.get(call.service, USUAL_CODE), message, 400
+        return Refusal(CODES.get(call.service, USUAL_CODE), message, 400)
     return None
