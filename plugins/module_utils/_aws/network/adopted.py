@@ -12,12 +12,10 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import ANYWHERE, VPC, Rule, subnet
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import (
-    endpoint_is_gone,
-    security_group_properties,
-    subnet_properties,
-    vpc_properties,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.security_groups import security_group_properties
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.subnets import subnet_properties
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.vpc import vpc_properties
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.vpc_endpoints import endpoint_is_gone
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
 SIDES = ("public", "private")

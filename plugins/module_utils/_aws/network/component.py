@@ -15,6 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network 
     definition,
     endpoint_services,
     resources,
+    tagged,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
@@ -31,7 +32,7 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
-    options, tags, places = request.options, request.tags(resources.NAME), zones(request, found)
+    options, tags, places = request.options, request.tags(tagged.NAME), zones(request, found)
     ssh_cidrs = [addresses.normal_cidr(cidr) for cidr in options["ssh_cidrs"]]
     offered = endpoint_services.offered(request.cloud) if options["interface_endpoints"] else {}
     endpoints = {name: offered[name]["ServiceName"] for name in options["interface_endpoints"] if name in offered}
@@ -112,4 +113,4 @@ def _inhabited(found: Sequence[Found]) -> set[str]:
     return {subnet for item in found if item.address.kind == "nodes" for subnet in item.attributes["subnets"]}
 
 
-NETWORK = Component(resources.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, refuse=_refuse)
+NETWORK = Component(tagged.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, refuse=_refuse)

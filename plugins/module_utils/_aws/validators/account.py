@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, group_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK as NETWORK_UNIT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP as NODES_UNIT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_ADDRESS, numbers

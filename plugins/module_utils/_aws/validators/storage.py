@@ -15,8 +15,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import LUSTRE as LUSTRE_PORTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NFS, NODES_GROUP, STORAGE_GROUP, VPC
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import rules as security_group_rules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.security_groups import rules as security_group_rules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Found, resolve

@@ -13,8 +13,7 @@ import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import resources as network_resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted, vpc_endpoints
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import definition as node_definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Found, Ref, resolve
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import tags as storage_tags
@@ -535,7 +534,7 @@ def test_a_state_that_never_passes_is_not_waited_for(kind, answer):
 
 @pytest.mark.parametrize(("state", "same"), [("Available", "available"), ("partial", "available"), ("Failed", "failed")])
 def test_an_endpoint_that_works_in_part_counts_as_available(state, same):
-    assert network_resources._endpoint_state({"State": state}) == same
+    assert vpc_endpoints._endpoint_state({"State": state}) == same
 
 
 @pytest.mark.parametrize("state", ["Partial", "partial", "available", "Pending", "pendingAcceptance"])
@@ -560,7 +559,7 @@ def test_an_endpoint_that_works_in_part_is_found_again(state):
         def facts(self, _service, _operation, _key, **_arguments):
             return described
 
-    assert [found.id for found in network_resources._vpc_endpoints(AwsClient())] == [f"vpce-{state}"]
+    assert [found.id for found in vpc_endpoints.read(AwsClient())] == [f"vpce-{state}"]
     assert [item["State"] for item in adopted.endpoints(AwsClient(), "vpc-1")] == [state]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Mount, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.resources import NAME as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found, Ref, Wanted

@@ -1,0 +1,42 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The Elastic IP address of a NAT gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
+    Properties,
+    described,
+    network_kind,
+    tag_specifications,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+
+
+def read(cloud: AwsClient) -> Iterator[Found]:
+    for key, address in described(cloud, "describe_addresses", "Addresses"):
+        yield Found(
+            Address("elastic_ip", key),
+            address["AllocationId"],
+            {"tags": cloud.comparable_tags(address["Tags"])},
+            {"address": address["PublicIp"]},
+        )
+
+
+def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    allocated = cloud.create(
+        "ec2", "allocate_address", Domain="vpc", TagSpecifications=tag_specifications("elastic-ip", properties["tags"])
+    )
+    return Found(address, allocated["AllocationId"], properties, {"address": allocated["PublicIp"]})
+
+
+def _delete(cloud: AwsClient, found: Found) -> None:
+    # What AWS answers while the address is still associated
+    cloud.once_unused(cloud.ec2.release_address, "AuthFailure", AllocationId=found.id)
+
+
+KIND = network_kind("elastic_ip", _create, _delete, deleted_after=("nat_gateway",))

@@ -1,0 +1,91 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""NAT gateways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, ClusterError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
+    Properties,
+    described,
+    network_kind,
+    tag_specifications,
+    update_tags,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+
+
+def read(cloud: AwsClient) -> Iterator[Found]:
+    alive = {"Name": "state", "Values": ["pending", "available"]}
+    for key, gateway in described(cloud, "describe_nat_gateways", "NatGateways", alive, filter_argument="Filter"):
+        allocation = next((item.get("AllocationId") for item in gateway.get("NatGatewayAddresses", [])), None)
+        yield Found(
+            Address("nat_gateway", key),
+            gateway["NatGatewayId"],
+            {
+                "subnet": gateway["SubnetId"],
+                "elastic_ip": allocation,
+                "state": gateway["State"],
+                "tags": cloud.comparable_tags(gateway["Tags"]),
+            },
+        )
+
+
+def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    try:
+        gateway = cloud.once_visible(
+            cloud.ec2.create_nat_gateway,
+            SubnetId=properties["subnet"],
+            AllocationId=properties["elastic_ip"],
+            ClientToken=str(uuid4()),  # the same for each attempt
+            TagSpecifications=tag_specifications("natgateway", properties["tags"]),
+        )["NatGateway"]
+    except ClientError as error:
+        if error_code(error) != "NotAvailableInZone":
+            raise
+        (subnet,) = cloud.ec2.describe_subnets(SubnetIds=[properties["subnet"]])["Subnets"]
+        raise ClusterError(
+            f"NAT gateways are not available in {subnet['AvailabilityZone']}, the zone of {subnet['SubnetId']}. Name other zones in zones, "
+            "in another order where nat is single, or set nat: none where nodes need no way out."
+        ) from error
+    return Found(address, gateway["NatGatewayId"], properties)
+
+
+def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    """A gateway that an earlier run left pending needs no call: it is waited for."""
+    if "tags" in changed:
+        update_tags(cloud, found, properties)
+
+
+def _settle(cloud: AwsClient, found: Found) -> Found:
+    def available() -> Found | None:
+        gateway = cloud.once_visible(cloud.ec2.describe_nat_gateways, NatGatewayIds=[found.id])["NatGateways"][0]
+        if gateway["State"] == "failed":
+            raise ClusterError(f"The NAT gateway {found.id} failed: {gateway.get('FailureMessage', 'AWS gives no reason')}")
+        return found if gateway["State"] == "available" else None
+
+    return cloud.wait_until(f"NAT gateway {found.id}", available)
+
+
+def _delete(cloud: AwsClient, found: Found) -> None:
+    cloud.once_unused(cloud.ec2.delete_nat_gateway, NatGatewayId=found.id)
+
+    def gone() -> bool:
+        gateways = cloud.retrieve("ec2", "describe_nat_gateways", "NatGateways", Filter=[{"Name": "nat-gateway-id", "Values": [found.id]}])
+        return all(gateway["State"] == "deleted" for gateway in gateways)
+
+    cloud.wait_until(f"Deletion of NAT gateway {found.id}", gone)
+
+
+KIND = network_kind(
+    "nat_gateway",
+    _create,
+    _delete,
+    update=_update,
+    settle=_settle,
+    updatable=("state",),
+)

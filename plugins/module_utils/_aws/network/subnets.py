@@ -1,0 +1,57 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Subnets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
+    Properties,
+    described,
+    network_kind,
+    tag_specifications,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+
+
+def read(cloud: AwsClient) -> Iterator[Found]:
+    for key, subnet in described(cloud, "describe_subnets", "Subnets"):
+        yield Found(Address("subnet", key), subnet["SubnetId"], subnet_properties(cloud, subnet))
+
+
+def subnet_properties(cloud: AwsClient, subnet: Mapping[str, Any]) -> Properties:
+    """A subnet as AWS describes it, in comparable form."""
+    return {
+        "vpc": subnet["VpcId"],
+        "cidr": subnet.get("CidrBlock"),  # none with IPv6 alone
+        "zone": subnet["AvailabilityZone"],
+        "tags": cloud.comparable_tags(subnet.get("Tags", [])),
+    }
+
+
+def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    subnet = cloud.create(
+        "ec2",
+        "create_subnet",
+        VpcId=properties["vpc"],
+        CidrBlock=properties["cidr"],
+        AvailabilityZone=properties["zone"],
+        TagSpecifications=tag_specifications("subnet", properties["tags"]),
+    )["Subnet"]
+    return Found(address, subnet["SubnetId"], properties)
+
+
+def _delete(cloud: AwsClient, found: Found) -> None:
+    cloud.once_unused(cloud.ec2.delete_subnet, SubnetId=found.id)
+
+
+KIND = network_kind(
+    "subnet",
+    _create,
+    _delete,
+    deleted_after=("auto_scaling_group", "mount_target", "lustre_file_system", "nat_gateway", "vpc_endpoint"),
+)

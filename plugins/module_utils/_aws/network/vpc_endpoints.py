@@ -1,0 +1,127 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""VPC endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Mapping
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
+    Properties,
+    described,
+    network_kind,
+    tag_specifications,
+    update_tags,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+
+ENDPOINTS_GONE = ("deleted", "deleting", "expired", "failed", "rejected")
+
+
+def read(cloud: AwsClient) -> Iterator[Found]:
+    for key, endpoint in described(cloud, "describe_vpc_endpoints", "VpcEndpoints"):
+        if endpoint_is_gone(endpoint):
+            continue
+        yield Found(
+            Address("vpc_endpoint", key),
+            endpoint["VpcEndpointId"],
+            {
+                "type": endpoint["VpcEndpointType"],
+                "vpc": endpoint["VpcId"],
+                "service": endpoint["ServiceName"],
+                "route_tables": frozenset(endpoint.get("RouteTableIds", [])),
+                "subnets": frozenset(endpoint.get("SubnetIds", [])),
+                "security_groups": frozenset(group["GroupId"] for group in endpoint.get("Groups", [])),
+                "private_dns": endpoint.get("PrivateDnsEnabled", False),
+                "state": _endpoint_state(endpoint),
+                "tags": cloud.comparable_tags(endpoint["Tags"]),
+            },
+        )
+
+
+def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    arguments: dict[str, Any]
+    if properties["type"] == "Gateway":
+        arguments = {"RouteTableIds": sorted(properties["route_tables"])}
+    else:
+        arguments = {
+            "SubnetIds": sorted(properties["subnets"]),
+            "SecurityGroupIds": sorted(properties["security_groups"]),
+            "PrivateDnsEnabled": properties["private_dns"],
+        }
+    endpoint = cloud.create(
+        "ec2",
+        "create_vpc_endpoint",
+        VpcEndpointType=properties["type"],
+        VpcId=properties["vpc"],
+        ServiceName=properties["service"],
+        TagSpecifications=tag_specifications("vpc-endpoint", properties["tags"]),
+        **arguments,
+    )["VpcEndpoint"]
+    return Found(address, endpoint["VpcEndpointId"], properties)
+
+
+def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    """An endpoint that an earlier run left pending needs no call: it is waited for."""
+    change: dict[str, Any] = {}
+    for name, field in (("route_tables", "RouteTableIds"), ("subnets", "SubnetIds"), ("security_groups", "SecurityGroupIds")):
+        if name in changed:
+            before, after = found.properties[name], properties[name]
+            change.update({f"Add{field}": sorted(after - before), f"Remove{field}": sorted(before - after)})
+    if "private_dns" in changed:
+        change["PrivateDnsEnabled"] = properties["private_dns"]
+    if change:
+        cloud.once_visible(
+            cloud.ec2.modify_vpc_endpoint, VpcEndpointId=found.id, **{name: value for name, value in change.items() if value != []}
+        )
+    if "tags" in changed:
+        update_tags(cloud, found, properties)
+
+
+def _settle(cloud: AwsClient, found: Found) -> Found:
+    def available() -> Found | None:
+        endpoint = cloud.once_visible(cloud.ec2.describe_vpc_endpoints, VpcEndpointIds=[found.id])["VpcEndpoints"][0]
+        state = _endpoint_state(endpoint)
+        if state not in ("pending", "available"):
+            raise ClusterError(f"The endpoint {found.id} is {state}: {endpoint.get('LastError', {}).get('Message', 'AWS gives no reason')}")
+        return found if state == "available" else None
+
+    return cloud.wait_until(f"Endpoint {found.id}", available)
+
+
+def endpoint_is_gone(endpoint: Mapping[str, Any]) -> bool:
+    """Whether an endpoint never works again. One that works in some of its subnets, or waits for its owner, is there."""
+    return _endpoint_state(endpoint) in ENDPOINTS_GONE
+
+
+def _endpoint_state(endpoint: Mapping[str, Any]) -> str:
+    """The state in lower case, as some answers have it. A partial one works in some of its subnets, which is all that can be had."""
+    state = endpoint["State"].lower()
+    return "available" if state == "partial" else str(state)
+
+
+def _delete(cloud: AwsClient, found: Found) -> None:
+    failed = cloud.ec2.delete_vpc_endpoints(VpcEndpointIds=[found.id]).get("Unsuccessful", [])
+    errors = [item["Error"] for item in failed if not item["Error"]["Code"].endswith("NotFound")]
+    if errors:
+        raise ClusterError(f"{found.address}: {errors[0]['Message']}")
+
+    def gone() -> bool:
+        filters = [{"Name": "vpc-endpoint-id", "Values": [found.id]}]
+        endpoints = cloud.retrieve("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=filters)
+        return all(endpoint["State"].lower() == "deleted" for endpoint in endpoints)
+
+    cloud.wait_until(f"Deletion of endpoint {found.id}", gone)
+
+
+KIND = network_kind(
+    "vpc_endpoint",
+    _create,
+    _delete,
+    update=_update,
+    settle=_settle,
+    updatable=("route_tables", "subnets", "security_groups", "private_dns", "state"),
+)
