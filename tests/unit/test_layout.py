@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 COLLECTION = "ansible_collections.deeplearning.cluster.plugins."
@@ -61,6 +64,30 @@ def test_pure_code_needs_nothing_but_the_standard_library():
     assert forbidden(PURE, (*SDK, "ansible")) == {}
 
 
+def test_nothing_but_a_module_imports_modules():
+    assert forbidden(("action", "inventory", "filter", "plugin_utils", "module_utils"), ("modules",)) == {}
+
+
 def test_plans_are_applied_in_one_place():
     importers = {module for module, names in IMPORTS.items() if "module_utils._aws.plan.execute" in names}
     assert importers == {"module_utils._aws.provision.provisioning", "modules.dataset_bucket"}
+
+
+FOLDERS = {module.rpartition(".")[0] for module in IMPORTS}
+
+
+def package(module: str) -> str:
+    """Return the folder of a module; a module beside packages is one by itself."""
+    folder = module.rpartition(".")[0]
+    return module if any(other.startswith(folder + ".") for other in FOLDERS) else folder
+
+
+def test_packages_do_not_import_each_other():
+    graph: dict[str, set[str]] = {}
+    for module, names in IMPORTS.items():
+        own = graph.setdefault(package(module), set())
+        own.update(package(name) for name in names if name in IMPORTS and package(name) != package(module))
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
