@@ -1,12 +1,13 @@
 """Writes what is said of the options of provisioning in other places than their declarations.
 
-`python tools/options.py` writes the documentation of the modules' options and the table of docs/changes.md anew from
-`plugins/module_utils/_aws/provision/options/`, and names the files that it has changed.
+`python tools/options.py` writes the documentation of the modules' options, the role `provision` and the table of docs/changes.md anew
+from `plugins/module_utils/_aws/provision/options/`, and names the files that it has changed.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,27 @@ from typing import Any
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import (
     COMPONENTS,
+    FORMER_PREFIX,
+    PREFIX,
     Option,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import OPTIONS, options_of
 
 ROOT = Path(__file__).resolve().parents[1]
+ROLE = ROOT / "roles" / "provision"
 CHANGES = ROOT / "docs" / "changes.md"
 TABLE_START, TABLE_END = "<!-- Written by tools/options.py -->\n", "<!-- End of what tools/options.py writes -->\n"
 GENERATED = "Written by tools/options.py from plugins/module_utils/_aws/provision/options."
 WIDTH = 110  # after which a line ends with the next word
+WIDTH_OF_TASKS = 140
+BY_NAME = {option.name: option for option in OPTIONS}
+
+REGION = {
+    "type": "str",
+    "description": ["Region of the cluster. Required. The inventory sets it."],
+}
+VALIDATED = "V(validated) changes nothing; it only tells what is wrong with the definition, and what the account lacks for it."
+REQUIRED = "Required. The inventory sets it."
 
 FRAGMENT_HEAD = f'''\
 # Copyright: Contributors to the deeplearning.cluster project
@@ -116,6 +129,89 @@ def section(name: str, options: Iterable[Option], known: Collection[str], furthe
     return f'\n    {name} = r"""\n{to_yaml(content)}"""\n'
 
 
+def argument_specs() -> str:
+    """The role's variables."""
+    options: dict[str, Any] = {}
+    for option in options_of():
+        entry = documentation(option, prefix=PREFIX, nested="options")
+        if option.name == "state":
+            entry["choices"] = Flow([*entry["choices"], "validated"])
+            entry["description"].append(VALIDATED)
+        if entry.pop("required", False):  # a former name will do
+            entry["description"].append(REQUIRED)
+        options[option.variable] = entry
+        if option.name == "cluster":
+            options[f"{PREFIX}region"] = REGION
+    main = {
+        "short_description": "Makes a cluster in AWS as it is described",
+        "version_added": "0.1.0",
+        "author": ["The deeplearning.cluster contributors"],
+        "description": [
+            "Creates or changes the network, the file systems, the instance role and the nodes, all as one plan; or deletes them.",
+            "Runs on the controller. Check mode shows every change and makes none.",
+            "Each option of the module M(deeplearning.cluster.cluster) is the variable C(deeplearning_<option>). Strings that are empty"
+            " count as left out.",
+        ],
+        "options": options,
+    }
+    return f"---\n# {GENERATED}\n{to_yaml({'argument_specs': {'main': main}})}"
+
+
+def variables(option: Option) -> list[str]:
+    """The variables that an option is taken from, the first that there is.
+
+    Before, `deeplearning_<option>` was the default of the role's own variable, which therefore goes before it.
+    """
+    of_the_role = [name for name in option.former_names if name.startswith(FORMER_PREFIX)]
+    return [*of_the_role, option.variable, *(name for name in option.former_names if name not in of_the_role)]
+
+
+def expression(names: Iterable[str], default: str, *, of_string: bool) -> str:
+    """The first of the variables that there is. An empty string counts as none."""
+    first, *rest = names
+    chain = "".join(f" | default({name})" for name in rest)
+    return f"{first}{chain} | default({default}{', true' if of_string else ''})"
+
+
+def value(option: Option) -> str:
+    """The template of an option's argument."""
+    own = expression(variables(option), "omit", of_string=option.spec["type"] in ("str", "path"))
+    others = [f"({expression(variables(BY_NAME[name]), repr(''), of_string=True)})" for name in option.yields_to]
+    return f"omit if {' or '.join(others)} else ({own})" if others else own
+
+
+def argument(name: str, template: str) -> str:
+    """One line of a task, or where it is too long for one, a folded block."""
+    line = f'    {name}: "{{{{ {template} }}}}"\n'
+    if len(line) <= WIDTH_OF_TASKS:
+        return line
+    return f"    {name}: >-\n" + textwrap.indent(textwrap.fill(f"{{{{ {template} }}}}", WIDTH_OF_TASKS - 6), " " * 6) + "\n"
+
+
+def tasks() -> str:
+    """The role's tasks, which hand over each variable as the option of its name."""
+    state = expression(variables(BY_NAME["state"]), "'present'", of_string=True)
+    region = expression((f"{FORMER_PREFIX}region", f"{PREFIX}region"), "omit", of_string=True)
+    arguments = {option.name: value(option) for option in options_of() if option.name != "state"}
+    lines = "".join(argument(name, template) for name, template in {**arguments, "region": region}.items())
+    return f"""\
+---
+# {GENERATED}
+- name: Validate the definition and the account
+  deeplearning.cluster.cluster_validation: &definition
+{lines}\
+  register: provision_validation
+  when: ({state}) == 'validated'
+
+- name: Provision the cluster
+  deeplearning.cluster.cluster:
+    <<: *definition
+    state: "{{{{ {state} }}}}"
+  register: provision_result
+  when: ({state}) != 'validated'
+"""
+
+
 def table() -> str:
     """What changing each option does."""
     rows = "".join(
@@ -134,6 +230,8 @@ def files() -> dict[Path, str]:
     """What each file should hold."""
     return {
         ROOT / "plugins" / "doc_fragments" / "provisioning.py": fragment(),
+        ROLE / "meta" / "argument_specs.yml": argument_specs(),
+        ROLE / "tasks" / "main.yml": tasks(),
         CHANGES: with_table(CHANGES.read_text()),
     }
 

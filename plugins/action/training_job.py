@@ -22,8 +22,8 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
     without_credentials,
     write_archive,
 )
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import warn_of_misspellings
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import cluster_of, known_nodes
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import warn_of_names
 
 
 class ActionModule(NodeAction, module="training_job"):
@@ -35,7 +35,7 @@ class ActionModule(NodeAction, module="training_job"):
         arguments = dict(self._task.args)
         state = arguments.get("state", "started")
         if state == "checked":
-            warn_of_misspellings(variables)
+            warn_of_names(variables)
             return {**result, **self._check(arguments)}
         if state != "stopped" and not arguments.get("generation"):
             arguments["generation"] = inventory_generation(variables)
@@ -43,7 +43,7 @@ class ActionModule(NodeAction, module="training_job"):
             arguments["efa"] = variables.get("deeplearning_has_efa", False)
         try:
             if state == "prepared" and is_first(variables):
-                warn_of_misspellings(variables)
+                warn_of_names(variables)
                 with job_code(arguments, self._bases()) as code:
                     arguments["code"] = code.origin
                     if not self._task.check_mode:
@@ -97,9 +97,9 @@ def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> di
 
 def inventory_generation(variables: Mapping[str, Any]) -> str:
     """Return the generation that hosts have when they were told the cluster that the inventory describes."""
-    cluster = variables.get("deeplearning_cluster_name")
+    cluster = cluster_of(variables)
     if not cluster:
-        raise AnsibleActionFail("the inventory has no deeplearning_cluster_name for this host: use the nodes inventory or give generation")
+        raise AnsibleActionFail("the inventory has no deeplearning_cluster for this host: use the nodes inventory or give generation")
     return generation(cluster, [{"number": node["number"], "address": node["private_ip"]} for node in known_nodes(variables).values()])
 
 

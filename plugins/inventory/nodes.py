@@ -125,7 +125,8 @@ class InventoryModule(AWSInventoryBase):
         for group in (MASTER, WORKERS):
             self.inventory.add_child(TRAINERS, group)
         # Playbooks that run on the controller need these before there is any host
-        self.inventory.set_variable("all", "deeplearning_cluster_name", cluster)
+        self.inventory.set_variable("all", "deeplearning_cluster", cluster)
+        self.inventory.set_variable("all", "deeplearning_cluster_name", cluster)  # the former name
         self.inventory.set_variable("all", "deeplearning_region", region)
         self.inventory.set_variable("all", "deeplearning_ssh_directory", self._ssh_directory())
         # All images for EC2 have it there; to look for it costs a round trip to every host in every run. group_vars override it

@@ -193,7 +193,7 @@ options:
   generation:
     description:
       - The generation of the cluster's metadata that the hosts must have.
-      - When omitted it is what the inventory says, that is all its hosts with the same C(deeplearning_cluster_name).
+      - When omitted it is what the inventory says, that is all its hosts with the same C(deeplearning_cluster).
     type: str
   efa:
     description:

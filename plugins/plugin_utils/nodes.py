@@ -21,9 +21,14 @@ def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     table = hostvars["localhost"].get("deeplearning_nodes") if "localhost" in hostvars else None
     if table:
         return {name: {key: node[key] for key in VARIABLES} for name, node in table.items()}
-    cluster = variables.get("deeplearning_cluster_name")
+    cluster = cluster_of(variables)
     return {
         name: {key: host[variable] for key, variable in VARIABLES.items() if variable in host}
         for name, host in hostvars.items()
-        if host.get("deeplearning_cluster_name") == cluster and VARIABLES["number"] in host
+        if cluster_of(host) == cluster and VARIABLES["number"] in host
     }
+
+
+def cluster_of(variables: Mapping[str, Any]) -> str | None:
+    """Return the cluster that a host belongs to. Inventories made by hand may have its former name."""
+    return variables.get("deeplearning_cluster", variables.get("deeplearning_cluster_name"))

@@ -1,28 +1,78 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds variables that are all but named like one of the collection's: Ansible takes them without a word, and they have no effect."""
+"""Finds variables with a former name of one of the collection's, and those that are all but named like one.
+
+Ansible takes the latter without a word, and they have no effect.
+"""
 
 from __future__ import annotations
 
 import difflib
-import re
+from functools import lru_cache
 from pathlib import Path
-from typing import Iterable
+from typing import Any, Iterable, Mapping
 
+from ansible.module_utils.common.yaml import yaml_load
 from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import FORMER_PREFIX, PREFIX
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
 
 COLLECTION = Path(__file__).parents[2]
-#: Where variables are named that count for something.
-SOURCES = ("roles/*/*/*.yml", "playbooks/*.yml", "plugins/inventory/*.py")
 #: Compared is what follows the prefix; 0.75 still takes two letters that changed places in a name of four.
 CUTOFF = 0.75
+#: The release that knows former names no more.
+REMOVED_IN = "0.3.0"
+
+#: What the inventory plugin says of a cluster and its nodes, without the prefix.
+INVENTORY = (
+    "cluster",
+    "has_efa",
+    "hostname",
+    "instance_id",
+    "instance_type",
+    "mounts",
+    "nodes",
+    "number",
+    "private_ip",
+    "proxy_command",
+    "public_ip",
+    "region",
+    "ssh_directory",
+    "zone",
+    *(tag.variable for tag in TAGS),
+)
+#: What several roles or playbooks take, and what roles return.
+FURTHER = (
+    "dataset_kms_key_id",
+    "dataset_result",
+    "deeplearning_answer_timeout",
+    "deeplearning_end_unasked_nodes",
+    "deeplearning_ssh_authority_create_kms_key",
+    "deeplearning_ssh_authority_kms_key_id",
+    "provision_result",
+    "provision_validation",
+    "python_environment_result",
+    "training_job_hosts",
+)
 
 
-def warn_of_misspellings(names: Iterable[str]) -> None:
-    """Show a warning for each variable that looks like one of the collection's and is none."""
-    for name, meant in misspellings(names).items():
-        Display().warning(f"there is no variable {name}: is {meant} meant?")
+def warn_of_names(variables: Mapping[str, Any]) -> None:
+    """Show a warning for each variable with a former name, and for each that looks like one of the collection's and is none."""
+    for name, meant in former(variables).items():
+        message = f"Variable '{name}' is deprecated. Use '{meant}'."
+        Display().deprecated(message, version=REMOVED_IN, collection_name="deeplearning.cluster")
+    for name, meant in misspellings(variables).items():
+        Display().warning(f"Unknown variable '{name}'. Did you mean '{meant}'?")
+
+
+def former(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Return the former names among the variables, each with the new one. One that says the same as the new one does no harm."""
+    missing = object()
+    return {
+        name: new for name, new in sorted(former_names().items()) if name in variables and variables[name] != variables.get(new, missing)
+    }
 
 
 def misspellings(names: Iterable[str]) -> dict[str, str]:
@@ -30,24 +80,38 @@ def misspellings(names: Iterable[str]) -> dict[str, str]:
 
     What begins with a prefix of the collection and is close to nothing is somebody's own.
     """
-    known, found = known_variables(), {}
+    old, found = former_names(), {}
+    known = known_variables() | old.keys()
     unknown = sorted(set(names) - known)
     for prefix in prefixes():
-        rests = sorted(name.removeprefix(prefix) for name in known if name.startswith(prefix))
+        rests = sorted(name[len(prefix) :] for name in known if name.startswith(prefix))
         for name in unknown:
             if name.startswith(prefix):
-                for rest in difflib.get_close_matches(name.removeprefix(prefix), rests, n=1, cutoff=CUTOFF):
-                    found[name] = prefix + rest
+                for rest in difflib.get_close_matches(name[len(prefix) :], rests, n=1, cutoff=CUTOFF):
+                    found[name] = old.get(prefix + rest, prefix + rest)
     return found
 
 
-def known_variables() -> set[str]:
-    """Return every variable with a prefix of the collection that its own files name."""
-    # After a dot it is a plugin's name; after another letter, part of an internal one.
-    pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(prefixes())})\w*[a-z0-9]")
-    return {name for source in SOURCES for file in COLLECTION.glob(source) for name in pattern.findall(file.read_text(encoding="utf-8"))}
+@lru_cache(maxsize=None)
+def known_variables() -> frozenset[str]:
+    """Return every variable of the roles, the inventory and the playbooks."""
+    of_roles = (
+        variable
+        for file in COLLECTION.glob("roles/*/meta/argument_specs.yml")
+        for entry_point in yaml_load(file.read_text(encoding="utf-8"))["argument_specs"].values()
+        for variable in entry_point["options"]
+    )
+    return frozenset((*(f"{PREFIX}{name}" for name in INVENTORY), *FURTHER, *of_roles))
+
+
+def former_names() -> dict[str, str]:
+    """Return the names that variables had before, each with the one that it has now."""
+    return {
+        **{f"{FORMER_PREFIX}{name}": f"{PREFIX}{name}" for name in ("region", "end_unasked_nodes")},
+        **{name: option.variable for option in options_of() for name in option.former_names},
+    }
 
 
 def prefixes() -> list[str]:
     """Return what the collection's variables begin with: the names of its roles, and a common one."""
-    return ["deeplearning_", *sorted(f"{path.name}_" for path in COLLECTION.glob("roles/*") if path.is_dir())]
+    return [PREFIX, *sorted(f"{path.name}_" for path in COLLECTION.glob("roles/*") if path.is_dir())]

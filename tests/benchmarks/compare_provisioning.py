@@ -53,7 +53,7 @@ def inventory(who: str, cluster: str, folder: Path) -> str:
 
 def play(playbook: Path, hosts: str, cluster: str, environment: Mapping[str, str]) -> tuple[float, int]:
     """Runs a playbook; returns its seconds and how many tasks reported a change."""
-    definition = json.dumps({**DEFINITION, "deeplearning_cluster_name": cluster})
+    definition = json.dumps({**DEFINITION, "deeplearning_cluster": cluster})
     command = ["ansible-playbook", "-i", hosts, str(playbook), "-e", definition]
     started = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -41,7 +41,7 @@ def landlord(cloud):
     folder = cloud.cloud.home.file_systems / file_system
     wait_until(folder.exists, 20)
     subprocess.run(as_root("chmod", "1777", str(folder)), check=True)
-    return {"deeplearning_vpc_id": vpc, "deeplearning_private_subnet_ids": [private], "deeplearning_file_system": file_system}
+    return {"deeplearning_vpc_id": vpc, "deeplearning_private_subnet_ids": [private], "deeplearning_file_system_id": file_system}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def play(operator, landlord, tmp_path_factory):
         "training_job_arguments": ["--epochs", "2"],
     }
 
-    adopted = (f"arn:aws:elasticfilesystem:us-east-1:{ACCOUNT}:file-system/{landlord['deeplearning_file_system']}",)
+    adopted = (f"arn:aws:elasticfilesystem:us-east-1:{ACCOUNT}:file-system/{landlord['deeplearning_file_system_id']}",)
 
     def run(name):
         command = ["ansible-playbook", "-i", str(project / "nodes.yml"), str(REPOSITORY / "playbooks" / name)]
@@ -89,7 +89,7 @@ def test_it_trains_without_a_public_address_and_leaves_what_it_found(cloud, play
     assert {node["SubnetId"] for node in nodes} == set(landlord["deeplearning_private_subnet_ids"])
 
     play("destroy.yml")
-    (theirs,) = efs.describe_file_systems(FileSystemId=landlord["deeplearning_file_system"])["FileSystems"]
+    (theirs,) = efs.describe_file_systems(FileSystemId=landlord["deeplearning_file_system_id"])["FileSystems"]
     assert theirs["NumberOfMountTargets"] == 0
     inside = [{"Name": "vpc-id", "Values": [landlord["deeplearning_vpc_id"]]}]
     assert len(ec2.describe_subnets(Filters=inside)["Subnets"]) == 2

@@ -21,7 +21,7 @@ AT_LEAST_ONE = ("-e", "deeplearning_worker_minimum=1", *PATIENCE)
 def _an_account_with_room_afterwards(cloud, playbook):
     yield
     cloud.control.reset()
-    playbook("destroy.yml", "-e", "provision_delete_data=true")
+    playbook("destroy.yml", "-e", "deeplearning_delete_data=true")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_rest_comes_when_it_is_asked_for(cloud, playbook, nodes):
     cloud.control.set_capacity({TYPE: {"us-east-1a": None}})
     assert playbook("provision.yml", *AT_LEAST_ONE).recap["localhost"]["changed"] == 0
     cloud.control.fail_launches({TYPE: 1})
-    playbook("provision.yml", "-e", "provision_grow=true", "-e", "deeplearning_worker_minimum=1")
+    playbook("provision.yml", "-e", "deeplearning_grow=true", "-e", "deeplearning_worker_minimum=1")
     assert set(nodes()) == {1, 2, 3}
     assert before.items() <= nodes().items()
 
@@ -85,7 +85,7 @@ def test_replaced_nodes_keep_their_numbers_and_train(cloud, playbook, nodes):
     assert "which replaces nodes 1, 2, 3" in re.sub(r"\s+", " ", told.output)
     assert nodes() == before
     replaced = playbook(
-        "train.yml", *bigger, "-e", "provision_replace_nodes=true", "-e", json.dumps({"training_job_arguments": ["--epochs", "2"]})
+        "train.yml", *bigger, "-e", "deeplearning_replace_nodes=true", "-e", json.dumps({"training_job_arguments": ["--epochs", "2"]})
     )
     assert set(nodes()) == {1, 2, 3}
     assert not set(nodes().values()) & set(before.values())

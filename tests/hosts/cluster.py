@@ -47,7 +47,7 @@ class Cluster:
             "ansible_ssh_private_key_file": str(self.hosts[0].key_file),
             "ansible_ssh_common_args": options,
             "ansible_python_interpreter": "/usr/bin/python3",
-            "deeplearning_cluster_name": CLUSTER,
+            "deeplearning_cluster": CLUSTER,
         }
         return {"trainers": {"hosts": entries, "vars": shared}}
 

@@ -50,7 +50,7 @@ class Cluster:
             "ansible_python_interpreter": "/usr/bin/python3",
         }
         inventory = {
-            "all": {"vars": {"deeplearning_cluster_name": "sets", "deeplearning_region": REGION}},
+            "all": {"vars": {"deeplearning_cluster": "sets", "deeplearning_region": REGION}},
             "trainers": {
                 "hosts": {f"host{number}": {"ansible_host": host.private_ip} for number, host in enumerate(hosts, 1)},
                 "vars": shared,

@@ -57,7 +57,7 @@ class Project:
             "ansible_user": "ubuntu",
             "ansible_ssh_private_key_file": str(self.hosts[0].key_file),
             "ansible_python_interpreter": "/usr/bin/python3",
-            "deeplearning_cluster_name": CLUSTER,
+            "deeplearning_cluster": CLUSTER,
             "deeplearning_region": REGION,
             "deeplearning_ssh_directory": str(self.directory),
             "deeplearning_file_system_id": FILE_SYSTEM,

@@ -13,7 +13,7 @@ from local_cloud.testing import LocalCloud
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-NODES = {"trainers": {"hosts": {"demo-master": {}, "demo-worker2": {}}, "vars": {"deeplearning_cluster_name": "demo"}}}
+NODES = {"trainers": {"hosts": {"demo-master": {}, "demo-worker2": {}}, "vars": {"deeplearning_cluster": "demo"}}}
 
 
 @pytest.fixture

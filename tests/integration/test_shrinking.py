@@ -50,9 +50,9 @@ def test_a_cluster_that_another_controller_has_configured(cloud, run, definition
     assert (status, REFUSED in words) == (2, True), words
     assert "deeplearning-worker3: this run ends them" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
-    status, words = shrink(provision_end_unasked_nodes=True)
+    status, words = shrink(deeplearning_end_unasked_nodes=True)
     assert status == 0, words
-    assert "as provision_end_unasked_nodes says" in words
+    assert "as deeplearning_end_unasked_nodes says" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2]
 
 

@@ -147,8 +147,9 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
     inventory = tmp_path / "nodes.yml"
     inventory.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
 
-    def validate(**changes):
-        variables = {f"deeplearning_{option}": value for option, value in {**definition, **changes}.items() if option != "cluster"}
+    def validate(former=(), **changes):
+        options = {option: value for option, value in {**definition, **changes}.items() if option != "cluster"}
+        variables = {**{f"deeplearning_{option}": value for option, value in options.items()}, **dict(former)}
         playbook = str(repository / "playbooks/validate.yml")
         command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), playbook, "-e", json.dumps(variables)]
         finished = subprocess.run(command, env=cloud.environment, capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -157,10 +158,17 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
     assert "key_name: there is no key pair 'nobody'" in validate(key_name="nobody")
     good = validate()
     assert f"No errors and no warnings: {name} can be provisioned." in good
-    assert "there is no variable" not in good
+    assert "Unknown variable" not in good
     misspelled = " ".join(validate(worker_cuont=3, cost_center="research").split())
-    assert "there is no variable deeplearning_worker_cuont: is deeplearning_worker_count meant?" in misspelled
-    assert misspelled.count("there is no variable") == 1, "what is close to nothing is the user's own"
+    assert "Unknown variable 'deeplearning_worker_cuont'. Did you mean 'deeplearning_worker_count'?" in misspelled
+    assert misspelled.count("Unknown variable") == 1, "what is close to nothing is the user's own"
+    assert "fs-0123456789abcdef0" in validate(file_system_id="fs-0123456789abcdef0")
+    former = " ".join(validate({"deeplearning_file_system": "fs-0123456789abcdef0", "provision_key_name": "nobody"}).split())
+    assert "there is no key pair 'nobody'" in former
+    assert "fs-0123456789abcdef0" in former.replace("'deeplearning_file_system'", "")
+    assert "Variable 'deeplearning_file_system' is deprecated. Use 'deeplearning_file_system_id'." in former
+    assert "Variable 'provision_key_name' is deprecated. Use 'deeplearning_key_name'." in former
+    assert former.count("is deprecated") == 2
 
 
 def test_every_validator_is_on_the_page(repository):

@@ -103,7 +103,7 @@ class Nodes:
         return {
             "ansible_connection": "local",
             "ansible_python_interpreter": str(python),
-            "deeplearning_cluster_name": "bert",
+            "deeplearning_cluster": "bert",
             "deeplearning_number": number,
             "deeplearning_hostname": f"deeplearning-worker{number}",
             "deeplearning_private_ip": f"10.0.0.{number}",

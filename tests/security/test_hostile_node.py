@@ -149,7 +149,7 @@ def facts(controller: Controller) -> dict:
             "ansible_ssh_common_args": f"-o ProxyCommand={run}",
             "ansible_python_interpreter": run,
             "groups": {"trainers": []},
-            "provision_state": "absent",
+            "deeplearning_state": "absent",
         },
         "add_host": {"host_name": "evil", "groups": ["trainers"], "host_vars": {"ansible_connection": "local"}},
         "warnings": [ESCAPE + "a warning"],

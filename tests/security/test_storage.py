@@ -158,7 +158,7 @@ def test_through_an_access_point_a_host_sees_its_directory_alone(hosts):
         "-e",
         "deeplearning_file_system_access_point=fsap-0123456789abcdef0",
         "-e",
-        f"deeplearning_file_system={FILE_SYSTEM}",
+        f"deeplearning_file_system_id={FILE_SYSTEM}",
     )
     second.ssh("echo secret >/efs/others")
     refused = configure(hosts, *demanded, fails=True)
@@ -211,12 +211,12 @@ def test_an_adopted_file_system_keeps_its_owner(hosts):
     """The role says where the login user cannot write, in place of taking the folder."""
     first = hosts.hosts[0]
     first.ssh("sudo chown root:root /efs && sudo chmod 755 /efs")
-    refused = configure(hosts, "-e", f"deeplearning_file_system={FILE_SYSTEM}", fails=True)
+    refused = configure(hosts, "-e", f"deeplearning_file_system_id={FILE_SYSTEM}", fails=True)
     assert "ubuntu cannot write to /efs, which belongs to 0:0 with mode 0755, and an adopted file system is not changed" in refused
     for permitted in ("sudo chmod 777 /efs", "sudo chgrp ubuntu /efs && sudo chmod 775 /efs"):
         first.ssh(permitted)
         before = first.ssh("stat -c '%u:%g %a' /efs").stdout
-        assert configure(hosts, "-e", f"deeplearning_file_system={FILE_SYSTEM}").count("changed=0") == 2
+        assert configure(hosts, "-e", f"deeplearning_file_system_id={FILE_SYSTEM}").count("changed=0") == 2
         assert first.ssh("stat -c '%u:%g %a' /efs").stdout == before
     configure(hosts)
     assert first.ssh("stat -c %U /efs").stdout == "ubuntu\n", "one of the cluster's own is the login user's"

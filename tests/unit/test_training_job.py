@@ -157,9 +157,9 @@ def test_jobs_on_one_host_have_gpus_and_directories_of_their_own(paths, monkeypa
 
 def variables(**changes):
     hosts = {
-        f"c-{n}": {"deeplearning_cluster_name": "c", "deeplearning_number": n, "deeplearning_private_ip": f"10.0.0.{n}"} for n in (1, 2, 10)
+        f"c-{n}": {"deeplearning_cluster": "c", "deeplearning_number": n, "deeplearning_private_ip": f"10.0.0.{n}"} for n in (1, 2, 10)
     }
-    other = {"x": {"deeplearning_cluster_name": "other", "deeplearning_number": 1, "deeplearning_private_ip": "10.1.0.1"}, "localhost": {}}
+    other = {"x": {"deeplearning_cluster": "other", "deeplearning_number": 1, "deeplearning_private_ip": "10.1.0.1"}, "localhost": {}}
     return {**hosts["c-2"], "hostvars": {**hosts, **other}, "ansible_play_hosts_all": ["c-10", "c-2", "c-1"], **changes}
 
 
@@ -169,7 +169,7 @@ def test_the_generation_is_that_of_the_clusters_hosts_alone():
 
 
 def test_an_inventory_without_a_cluster_is_refused():
-    with pytest.raises(AnsibleActionFail, match="no deeplearning_cluster_name"):
+    with pytest.raises(AnsibleActionFail, match="no deeplearning_cluster"):
         action.inventory_generation({"hostvars": {}})
 
 

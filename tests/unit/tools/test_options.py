@@ -9,8 +9,11 @@ import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import jinja2
 import pytest
+import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import (
     COMPONENTS,
     EFS,
@@ -40,6 +43,35 @@ DIRECTORY = Option(
 @pytest.mark.parametrize("path", tool.files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_is_what_the_declarations_give(path):
     assert path.read_text() == tool.files()[path], "run python tools/options.py"
+
+
+def handed_over(option: str, variables: dict[str, Any]) -> Any:
+    """What the role gives to the module for an option; "omitted" for nothing."""
+    tasks = yaml.safe_load((ROOT / "roles" / "provision" / "tasks" / "main.yml").read_text())
+    template = tasks[1]["deeplearning.cluster.cluster"][option].removeprefix("{{").removesuffix("}}")
+    return jinja2.Environment().compile_expression(template)(omit="omitted", **variables)
+
+
+@pytest.mark.parametrize("option", options_of(), ids=lambda option: option.name)
+def test_the_role_hands_over_each_option(option):
+    default = "present" if option.name == "state" else "omitted"
+    assert handed_over(option.name, {}) == default
+    for name in (option.variable, *option.former_names):
+        assert handed_over(option.name, {name: "x"}) == "x"
+        if option.spec["type"] == "str":
+            assert handed_over(option.name, {name: ""}) == default
+        else:
+            assert handed_over(option.name, {name: False}) is False or option.spec["type"] == "path"
+    of_the_role, *others = option.former_names
+    assert handed_over(option.name, {of_the_role: "old", option.variable: "new"}) == "old", "was the more specific one"
+    assert not others or handed_over(option.name, {**dict.fromkeys(others, "old"), option.variable: "new"}) == "new"
+
+
+def test_an_image_or_a_framework_goes_before_the_parameter():
+    both = {"deeplearning_image_parameter": "/latest", "deeplearning_image_id": "ami-1"}
+    assert handed_over("image_parameter", both) == "omitted"
+    assert handed_over("image_parameter", {**both, "deeplearning_image_id": ""}) == "/latest"
+    assert handed_over("image_parameter", {"deeplearning_image_parameter": "/latest", "provision_image_framework": "pytorch"}) == "omitted"
 
 
 def test_no_option_is_declared_twice():

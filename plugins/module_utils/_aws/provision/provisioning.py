@@ -69,7 +69,7 @@ BILLED = {
     "vpc_endpoint": "interface endpoint",
     **{kind: name for component in ALL_COMPONENTS for kind, name in component.billed.items()},
 }
-DESTROY = "ansible-playbook deeplearning.cluster.destroy, file systems with -e provision_delete_data=true."
+DESTROY = "ansible-playbook deeplearning.cluster.destroy, file systems with -e deeplearning_delete_data=true."
 DATA = frozenset(kind for component in ALL_COMPONENTS for kind in component.data_kinds)
 KINDS = {kind.name: kind for component in ALL_COMPONENTS for kind in component.kinds}
 LOOKS = 3  # at AWS, when it is not as it seemed

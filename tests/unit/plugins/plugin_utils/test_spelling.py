@@ -7,14 +7,25 @@ import re
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import InventoryModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import options_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import COLLECTION, misspellings, prefixes, warn_of_misspellings
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import (
+    COLLECTION,
+    INVENTORY,
+    former,
+    former_names,
+    known_variables,
+    misspellings,
+    prefixes,
+    warn_of_names,
+)
 
 USED_IN = ("roles/**/*.*", "playbooks/*.yml", "inventory/**/*.yml", "examples/definitions/*.yml", "docs/*.md", "README.md")
 
 
 def used(pattern):
-    words = re.compile(rf"\b(?:{'|'.join(prefixes())})\w+")
+    # After a dot it is a plugin's name, after another letter part of an internal one, and before a star or bracket of several.
+    words = re.compile(rf"(?<![\w.])(?:{'|'.join(prefixes())})\w*[a-z0-9]\b(?![*<])")
     return {word for file in COLLECTION.glob(pattern) for word in words.findall(file.read_text())}
 
 
@@ -27,7 +38,15 @@ def used(pattern):
         ("deeplearning_worker_cuont", "deeplearning_worker_count"),
         ("deeplearning_lustre_mountpoint", "deeplearning_lustre_mount_point"),
         ("deeplearning_zoness", "deeplearning_zones"),
-        ("provision_delete_date", "provision_delete_data"),
+        ("provision_delete_date", "deeplearning_delete_data"),
+        ("provision_cluster_nmae", "deeplearning_cluster"),
+        ("deeplearning_delete_date", "deeplearning_delete_data"),
+        ("deeplearning_clutser", "deeplearning_cluster"),
+        ("deeplearning_stat", "deeplearning_state"),
+        ("deeplearning_wiat", "deeplearning_wait"),
+        ("deeplearning_file_sytem", "deeplearning_file_system_id"),
+        ("deeplearning_file_system_idd", "deeplearning_file_system_id"),
+        ("deeplearning_answer_timeuot", "deeplearning_answer_timeout"),
         ("python_environment_requirement", "python_environment_requirements"),
         ("dataset_destinaton", "dataset_destination"),
         ("tensorboard_tunel", "tensorboard_tunnel"),
@@ -61,25 +80,70 @@ def test_a_variable_of_somebodys_own(name):
 
 
 @pytest.mark.parametrize("pattern", USED_IN)
-def test_no_variable_that_is_used_is_misspelled(pattern):
+def test_no_variable_that_is_used_is_unknown_or_misspelled(pattern):
     names = used(pattern)
     assert names
     assert misspellings(names) == {}
+    if pattern.startswith(("roles", "playbooks")):
+        assert names - known_variables() - former_names().keys() == set()
+
+
+@pytest.mark.parametrize("pattern", [pattern for pattern in USED_IN if not pattern.startswith(("roles", "playbooks"))])
+def test_no_former_name_is_used(pattern):
+    assert used(pattern) & former_names().keys() <= {"deeplearning_cluster_name"}, "the inventory still sets that, as its page says"
 
 
 def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
     monkeypatch.setattr(InventoryModule, "get_option", lambda _self, name: {"connection_path": "session_manager"}.get(name, "x"))
     node = Node(**{**dict.fromkeys(Node.__dataclass_fields__, "x"), "number": 2, "tags": {tag.key: "true" for tag in TAGS}})
     names = {name for name in InventoryModule()._variables(node, None) if name.startswith("deeplearning_")}
-    assert {"deeplearning_lustre_source", "deeplearning_proxy_command", "deeplearning_public_ip"} <= names
+    of_the_cluster = {f"deeplearning_{name}" for name in ("cluster", "nodes", "region", "ssh_directory")}
+    assert names | of_the_cluster == {f"deeplearning_{name}" for name in INVENTORY}
     assert misspellings(names) == {}
 
 
 def test_each_misspelled_variable_is_warned_of(monkeypatch):
     told = []
     monkeypatch.setattr("ansible.utils.display.Display.warning", lambda _self, message: told.append(message))
-    warn_of_misspellings({"dataset_nmae": 1, "training_job_argumnets": [], "training_job_name": "digits", "ansible_user": "ubuntu"})
+    warn_of_names({"dataset_nmae": 1, "training_job_argumnets": [], "training_job_name": "digits", "ansible_user": "ubuntu"})
     assert told == [
-        "there is no variable dataset_nmae: is dataset_name meant?",
-        "there is no variable training_job_argumnets: is training_job_arguments meant?",
+        "Unknown variable 'dataset_nmae'. Did you mean 'dataset_name'?",
+        "Unknown variable 'training_job_argumnets'. Did you mean 'training_job_arguments'?",
     ]
+
+
+@pytest.mark.parametrize("option", options_of(), ids=lambda option: option.name)
+def test_each_option_is_a_variable_of_the_same_name(option):
+    assert f"deeplearning_{option.name}" in known_variables()
+    for name in option.former_names:
+        assert former({name: 1}) == {name: f"deeplearning_{option.name}"}
+        assert misspellings([name]) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("deeplearning_file_system", "deeplearning_file_system_id"),
+        ("provision_file_system_id", "deeplearning_file_system_id"),
+        ("deeplearning_cluster_name", "deeplearning_cluster"),
+        ("provision_cluster_name", "deeplearning_cluster"),
+        ("provision_region", "deeplearning_region"),
+        ("provision_delete_data", "deeplearning_delete_data"),
+        ("provision_end_unasked_nodes", "deeplearning_end_unasked_nodes"),
+    ],
+)
+def test_a_former_name_is_deprecated(monkeypatch, name, meant):
+    told = []
+    monkeypatch.setattr("ansible.utils.display.Display.deprecated", lambda _self, message, **further: told.append((message, further)))
+    warn_of_names({name: "x", "ansible_user": "ubuntu"})
+    assert told == [
+        (f"Variable '{name}' is deprecated. Use '{meant}'.", {"version": "0.3.0", "collection_name": "deeplearning.cluster"}),
+    ]
+
+
+def test_a_former_name_beside_the_new_one_counts_where_it_says_something_else():
+    assert former({"deeplearning_cluster_name": "bert", "deeplearning_cluster": "bert"}) == {}
+    assert former({"deeplearning_cluster_name": "bert", "deeplearning_cluster": "gpt"}) == {
+        "deeplearning_cluster_name": "deeplearning_cluster"
+    }
+    assert former({"deeplearning_result": 1, "provision_result": 1}) == {}

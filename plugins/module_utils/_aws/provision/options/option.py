@@ -93,8 +93,9 @@ class Option:
     """An option of the modules that provision, and a variable of the role `provision`.
 
     `spec` is its part of the argument spec, without `suboptions`. Each string of `description` is a paragraph, in which `O(x)` names
-    another option; what a change does is added. A `components` of one component alone is not an option of the whole cluster
-    if `whole` is false. The role leaves the option out while one of `yields_to` is given. `former_variables` are accepted, too.
+    another option; what a change does is added. With `whole` false it is an option of the modules of one component alone. The role leaves
+    it out while one of `yields_to` is given. `former_variables` are what else its variable was called before than `provision_<name>`, or
+    in place of that where one begins like it.
     """
 
     name: str
@@ -110,6 +111,12 @@ class Option:
     @property
     def variable(self) -> str:
         return PREFIX + self.name
+
+    @property
+    def former_names(self) -> tuple[str, ...]:
+        """What the variable was called before, in the order in which names count."""
+        of_the_role = [name for name in self.former_variables if name.startswith(FORMER_PREFIX)] or [FORMER_PREFIX + self.name]
+        return (*of_the_role, *(name for name in self.former_variables if name not in of_the_role))
 
     @property
     def argument_spec(self) -> dict[str, Any]:
