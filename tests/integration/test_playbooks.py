@@ -59,16 +59,16 @@ def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: 
 def test_a_cluster_without_nodes_is_told(play: Run, name: str) -> None:
     told = play(name, training_job_name="digits")
     assert told.returncode != 0
-    assert "trainers means no node. Cluster demo in us-east-1 has none: look at the cluster and the region" in " ".join(told.stdout.split())
+    assert "trainers matches no host. Cluster demo in us-east-1 has none. Check the cluster and the region" in " ".join(told.stdout.split())
 
 
 @pytest.mark.parametrize(("meant", "status"), [("demo-worker2", 0), ("trainers:!demo-master", 0), ("bert-worker2", 2)])
-def test_a_pattern_that_means_no_node_is_told(play: Run, tmp_path: Path, meant: str, status: int) -> None:
+def test_a_pattern_that_matches_no_host_is_told(play: Run, tmp_path: Path, meant: str, status: int) -> None:
     inventory = tmp_path / "hosts.json"
     inventory.write_text(json.dumps(NODES))
     told = play("check_nodes", str(inventory), nodes_meant=meant)
     assert told.returncode == status, told.stdout
-    assert ("bert-worker2 means no node" in told.stdout) == bool(status)
+    assert ("bert-worker2 matches no host" in told.stdout) == bool(status)
 
 
 def test_a_region_that_is_none_is_told(play: Run, tmp_path: Path) -> None:
