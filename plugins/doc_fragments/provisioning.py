@@ -344,6 +344,20 @@ options:
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: /fsx
+  bucket_mount:
+    description:
+      - S3 bucket or prefix whose objects the nodes see as files that they can read, such as C(s3://bucket/prefix).
+        Mountpoint for Amazon S3 mounts it at O(bucket_mount_point) with the credentials of the nodes' role, which
+        may read what is there.
+      - By default no bucket is mounted.
+      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+    type: str
+  bucket_mount_point:
+    description:
+      - Where the nodes mount O(bucket_mount) at boot.
+      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+    type: str
+    default: /bucket
   instance_profile:
     description:
       - Name of an existing instance profile for the nodes, which has to hold a role. It is never changed or deleted,
@@ -1000,6 +1014,14 @@ options:
 
     INSTANCE_ROLE = r"""
 options:
+  bucket_mount:
+    description:
+      - S3 bucket or prefix whose objects the nodes see as files that they can read, such as C(s3://bucket/prefix).
+        Mountpoint for Amazon S3 mounts it at O(ignore:bucket_mount_point) with the credentials of the nodes' role,
+        which may read what is there.
+      - By default no bucket is mounted.
+      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
+    type: str
   instance_profile:
     description:
       - Name of an existing instance profile for the nodes, which has to hold a role. It is never changed or deleted,
@@ -1145,6 +1167,20 @@ options:
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: /fsx
+  bucket_mount:
+    description:
+      - S3 bucket or prefix whose objects the nodes see as files that they can read, such as C(s3://bucket/prefix).
+        Mountpoint for Amazon S3 mounts it at O(bucket_mount_point) with the credentials of the nodes' role, which
+        may read what is there.
+      - By default no bucket is mounted.
+      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+    type: str
+  bucket_mount_point:
+    description:
+      - Where the nodes mount O(bucket_mount) at boot.
+      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+    type: str
+    default: /bucket
   instance_profile:
     description:
       - Name of an existing instance profile for the nodes, which has to hold a role. It is never changed or deleted,

@@ -202,7 +202,7 @@ class InventoryModule(AWSInventoryBase):
             # sshd may start a little later than the instance is in service
             "ansible_ssh_retries": 5,
         }
-        variables.update({f"deeplearning_{tag.variable}": tag.value(node.tags) for tag in TAGS if tag.is_told(node.tags)})
+        variables.update({f"deeplearning_{tag.variable}": tag.value(node.tags) for tag in TAGS if tag.variable and tag.is_told(node.tags)})
         if node.public_ip:
             variables["deeplearning_public_ip"] = node.public_ip
         if path == SESSION_MANAGER:

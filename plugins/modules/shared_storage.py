@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: shared_storage
 version_added: 0.1.0
-short_description: Mount the cluster's EFS or Lustre file system on a host
+short_description: Mount the cluster's shared storage on a host
 description:
   - Runs on the host. Makes the entry of C(/etc/fstab), mounts it, verifies in the mount table that the right file system is there,
     and gives the mount point to the login user, all in one run.
@@ -23,10 +23,12 @@ options:
     choices:
       - efs
       - lustre
+      - bucket
   source:
     description:
       - What is mounted. Exactly one of this, O(file_system_id) and O(lustre_source) is required with O(state=present).
-      - Of V(efs) it is the id of the file system, of V(lustre) C(DNS-NAME@tcp:/MOUNT-NAME).
+      - Of V(efs) it is the id of the file system, of V(lustre) C(DNS-NAME@tcp:/MOUNT-NAME), of V(bucket) C(s3://BUCKET/PREFIX).
+      - A bucket is mounted for reading by Mountpoint for Amazon S3, with the credentials of the instance's role.
     type: str
   file_system_id:
     description:

@@ -41,7 +41,7 @@ INVENTORY = (
     "region",
     "ssh_directory",
     "zone",
-    *(tag.variable for tag in TAGS),
+    *(tag.variable for tag in TAGS if tag.variable),
 )
 #: What several roles or playbooks take, and what roles return.
 FURTHER = (

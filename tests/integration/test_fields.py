@@ -270,6 +270,11 @@ FIELDS = {
         shows="update launch_template workers user_data: .*(known after|fsap-)",
     ),
     "encrypt_in_transit": Field(second=False, shows="update launch_template workers user_data: .*add 'fs-[0-9a-f]+[.]efs"),
+    "bucket_mount": Field(
+        second=lambda account: f"s3://{account.bucket}/train",
+        shows="update launch_template workers user_data: .*s3://[^ ]+-data/train/ ",
+    ),
+    "bucket_mount_point": Field(second="/objects", shows="update launch_template workers user_data: .* /objects mount-s3 "),
     "lustre_mount_point": Field(second="/scratch", shows="update launch_template workers user_data: .* /scratch lustre "),
 }
 

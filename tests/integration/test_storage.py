@@ -92,6 +92,30 @@ def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
     assert run("cluster_info", cluster=name)["resources"] == []
 
 
+def test_nodes_mount_a_bucket_to_read(cloud, run, definition, name, bucket):
+    """Its mount is on tags and in the boot script, its rights are in the role, and nothing of it is the cluster's."""
+    options = {**definition, "bucket_mount": f"s3://{bucket}/train"}
+    predicted, made = run("cluster", **options, check=True), run("cluster", **options)
+    assert steps(made) == steps(predicted)
+    assert not run("cluster", **options)["changed"]
+    entry = f"s3://{bucket}/train/ /bucket mount-s3 ro,allow-other,nosuid,nodev,_netdev,nofail 0 0"
+    assert f"\nadd '{entry}' /bucket\n" in boot_script(cloud, name)
+    for node in run("cluster_info", cluster=name)["nodes"]:
+        assert [mount["kind"] for mount in node["mounts"]] == ["efs", "bucket"]
+        assert node["mounts"][1] == {"kind": "bucket", "source": f"s3://{bucket}/train", "path": "/bucket"}
+    (policy,) = [item for item in run("cluster_info", cluster=name)["resources"] if item["kind"] == "role"]
+    allowed = {each["Sid"]: each for each in policy["properties"]["policy"]["Statement"]}
+    assert allowed["ReadMountedBucket"]["Resource"] == [f"arn:aws:s3:::{bucket}/train/*"]
+
+    # Nodes keep what they have mounted until they are replaced, and the role loses the rights at once
+    without = run("cluster", **definition)
+    assert ("update", "role nodes") in steps(without)
+    assert {change["kind"] for change in without["deferred"]} == {"launch_template", "nodes"}
+    assert len(run("cluster_info", cluster=name)["nodes"][0]["mounts"]) == 2
+    run("cluster", cluster=name, state="absent", delete_data=True)
+    assert cloud.client("s3").head_bucket(Bucket=bucket)
+
+
 def test_a_link_changes_its_policy_and_not_its_prefix(run, definition, bucket):
     link = {"path": "/train", "s3": f"s3://{bucket}/train"}
     options = {**definition, "lustre": True, "lustre_data_repositories": [link]}
@@ -392,6 +416,9 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"bucket_mount": "s3://there-is-no-such"}, "bucket_mount: the bucket there-is-no-such does not exist in the partition aws"),
+        ({"bucket_mount": "my-bucket"}, "bucket_mount: 'my-bucket' is not a bucket or prefix"),
+        ({"bucket_mount": "s3://there-is-no-such", "bucket_mount_point": "/efs/data"}, "must not lie in each other"),
         ({"file_system_directory": "/a"}, "file_system_directory: a file system of the cluster's own is used as a whole"),
         *(
             (

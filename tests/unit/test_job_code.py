@@ -6,10 +6,10 @@ import os
 import pwd
 import subprocess
 import tarfile
-from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import MountTableEntry
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_code
 
@@ -176,7 +176,7 @@ def test_a_directory_that_is_not_for_copies_is_refused(tmp_path, monkeypatch, di
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "full", file="mine")
     (tmp_path / "link").symlink_to("/etc")
-    monkeypatch.setattr(local_code, "mounted_at", lambda table, place: SimpleNamespace(kind="nfs4" if place == "/dev/shm" else "ext4"))
+    monkeypatch.setattr(local_code, "mounted_at", lambda table, place: MountTableEntry("x", "nfs4" if place == "/dev/shm" else "ext4", "/"))
     with pytest.raises(local_code.DirectoryError, match=message):
         check(directory.format(tmp_path))
     assert local_code.open_directory(f"{tmp_path}/new/code", None) is None

@@ -85,6 +85,8 @@ class Mount:
     """What hosts mount: a C(Mount) of that file, with source and options, once the ids in it are known."""
     holds_jobs: bool = True
     """Whether jobs can be on it: all nodes can write there."""
+    statements: tuple[Mapping[str, Any], ...] = ()
+    """What the policy of the nodes' role says for it."""
 
 
 def _never(_request: Request, _found: Found) -> bool:

@@ -11,6 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import mounts
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
@@ -19,11 +20,17 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
     return resources.read_adopted(request.cloud, adopted) if adopted else resources.read(request.cloud)
 
 
-def _wanted(request: Request, _found: Sequence[Found]) -> Iterable[Wanted]:
+def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     cloud, options = request.cloud, request.options
     if options["instance_profile"]:
         return []
-    policy = definition.policy(cloud.region, options["read_buckets"], options["write_buckets"], session_manager=options["session_manager"])
+    policy = definition.policy(
+        cloud.region,
+        options["read_buckets"],
+        options["write_buckets"],
+        [statement for mount in mounts(request, found) for statement in mount.statements],
+        session_manager=options["session_manager"],
+    )
     return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(resources.NAME), options["permissions_boundary"])
 
 

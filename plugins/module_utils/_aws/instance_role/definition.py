@@ -56,9 +56,17 @@ def name(cluster: str, region: str) -> str:
     return f"{cluster}-nodes-{region}"
 
 
-def policy(region: str, read_buckets: Sequence[str], write_buckets: Sequence[str], *, session_manager: bool = False) -> dict[str, Any]:
+def policy(
+    region: str,
+    read_buckets: Sequence[str],
+    write_buckets: Sequence[str],
+    of_mounts: Sequence[Mapping[str, Any]] = (),
+    *,
+    session_manager: bool = False,
+) -> dict[str, Any]:
     """The least that nodes need: to see their own groups and instances, the buckets that the user names, and Session Manager.
 
+    C(of_mounts) are the statements for what nodes mount with the credentials of their role.
     What it denies counts whatever else is attached to the role.
     """
     partition = partition_of(region)
@@ -83,7 +91,7 @@ def policy(region: str, read_buckets: Sequence[str], write_buckets: Sequence[str
         statements.append(_statement("WriteObjects", actions, [partition.arn("s3", f"{bucket}/*") for bucket in sorted(write_buckets)]))
     if session_manager:
         statements.append(_statement("SessionManager", SESSION_MANAGER_ACTIONS, ["*"]))
-    return {"Version": "2012-10-17", "Statement": [*statements, *_no_authority(partition)]}
+    return {"Version": "2012-10-17", "Statement": [*statements, *of_mounts, *_no_authority(partition)]}
 
 
 def _no_authority(partition: Partition) -> list[dict[str, Any]]:

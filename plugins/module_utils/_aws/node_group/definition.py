@@ -28,8 +28,8 @@ STORAGE_TAGS = tuple(tag.key for tag in TAGS)
 NODE_TYPE_TAG = "NodeType"  # for people and bills; a node is what its auto scaling group launched
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, in which large instances boot
-OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG, *STORAGE_TAGS)
-"""What an instance has besides the user's tags. Groups have C(WANTED_TAG) in place of C(NUMBER_TAG)."""
+OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG)
+"""What an instance has besides the user's tags and those that tell what it mounts. Groups have C(WANTED_TAG) in place of C(NUMBER_TAG)."""
 PLACEMENT_GROUP = Address("placement_group", "main")
 MASTER_ADDRESS = Address("master_address", MASTER)
 

@@ -40,7 +40,7 @@ class Node:
     @property
     def storage(self) -> dict[str, str | None]:
         """What each tag says of storage, by the name that it has by itself; None where there is no such tag."""
-        return {tag.variable: self.tags[tag.key] if tag.is_told(self.tags) else None for tag in TAGS}
+        return {tag.variable: self.tags[tag.key] if tag.is_told(self.tags) else None for tag in TAGS if tag.variable}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields, and what the tags tell in place of the tags."""

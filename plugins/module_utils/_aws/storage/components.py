@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket.component import BUCKET_MOUNT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.component import EFS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import LUSTRE
 
-STORAGE = (EFS, LUSTRE)
+STORAGE = (EFS, LUSTRE, BUCKET_MOUNT)
 STORAGE_NAMES = frozenset(component.name for component in STORAGE)
 
 

@@ -16,6 +16,8 @@ FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it t
 ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # through which they mount it, where not the whole
 LUSTRE_TAG = "deeplearning:lustre-file-system"
 LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # what mount(8) calls it
+BUCKET_MOUNT_TAG = "deeplearning:bucket-mount"
+BUCKET_MOUNT_POINT_TAG = "deeplearning:bucket-mount-point"
 TLS = {"true": True, "false": False, "preferred": None}
 """The option encrypt_in_transit by what the tag says of it; preferred is where hosts have the client."""
 
@@ -27,13 +29,13 @@ def _any(_text: str) -> None:
 class StorageTag(NamedTuple):
     """One thing that a node's tags tell of what it mounts.
 
-    C(argument) is its name as an argument of the module shared_storage, C(variable) the one that it has by itself in the inventory.
+    C(argument) is its name as an argument of the module shared_storage, C(variable) the one that it has by itself in the inventory, if any.
     C(check) raises ValueError for a value that is none. C(values) are what the texts of the tag stand for; another text tells nothing.
     """
 
     key: str
     argument: str
-    variable: str
+    variable: str = ""
     check: Callable[[str], None] = _any
     values: Mapping[str, Any] | None = None
     kept: bool = False
@@ -58,6 +60,10 @@ KINDS: dict[str, tuple[StorageTag, ...]] = {
     "lustre": (
         StorageTag(LUSTRE_SOURCE_TAG, "source", "lustre_source", mounts.check_lustre_source),
         StorageTag(LUSTRE_TAG, "file_system_id", "lustre_file_system_id", mounts.check_file_system_id, kept=True),
+    ),
+    "bucket": (
+        StorageTag(BUCKET_MOUNT_TAG, "source", check=mounts.check_bucket_source),
+        StorageTag(BUCKET_MOUNT_POINT_TAG, "path", check=mounts.check_mount_point),
     ),
 }
 """The tags of each kind of storage that nodes mount, what is mounted first."""

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE_NAMES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE_NAMES, mounts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Validator
 
@@ -26,7 +26,7 @@ class Tags(Validator):
     components = EVERY_UNIT
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        return rules.tags(request.options["tags"])
+        return rules.tags(request.options["tags"], [tag for mount in mounts(request, found) for tag in mount.tags])
 
 
 class NetworkCidr(Validator):

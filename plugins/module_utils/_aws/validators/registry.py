@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import (
     account,
+    bucket_mount,
     capacity,
     definition,
     iam,
@@ -54,4 +55,5 @@ VALIDATORS: tuple[Validator, ...] = (
     capacity.Reservation(),
     capacity.BlockEnd(),
     *storage.VALIDATORS,
+    *bucket_mount.VALIDATORS,
 )

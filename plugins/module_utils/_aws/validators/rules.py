@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.addresses import AddressPlanError, network
@@ -18,7 +18,7 @@ CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
 BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # what IAM, EFS and SSM take, EC2 takes more
 RESERVED_TAGS = ("aws:", "deeplearning:")
-MOST_TAGS = 50 - len(OWN_TAGS)  # AWS takes 50 on an instance
+MOST_TAGS = 50  # that AWS takes on an instance
 SMALLEST_ROOT_VOLUME = 8  # GiB
 MOST_HOPS = 64  # that EC2 takes for the instance metadata service
 # More is no company's: registries give providers an IPv6 /32, and gave a few companies an IPv4 /8
@@ -38,10 +38,11 @@ def cluster_name(name: str) -> Iterator[str]:
         )
 
 
-def tags(wanted: Mapping[str, str]) -> Iterator[str]:
-    """Tags that every service takes: they are put on resources of five."""
-    if len(wanted) > MOST_TAGS:
-        yield f"tags: {len(wanted)} are too many, {MOST_TAGS} are possible."
+def tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> Iterator[str]:
+    """Tags that every service takes: they are put on resources of five. Instances have those C(of_mounts), too."""
+    most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
+    if len(wanted) > most:
+        yield f"tags: {len(wanted)} are too many, {most} are possible."
     keys = ["name", "nodetype"]
     for key, value in wanted.items():
         if not 0 < len(key) <= 128 or len(value) > 256 or not TAG_TEXT.fullmatch(key + value):

@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
     TUNNELS,
     Mount,
     MountTableEntry,
+    bucket,
     efs,
     explain,
     is_shared,
@@ -58,8 +59,12 @@ def _lustre(source: str, params: dict[str, Any]) -> Mount:
     return lustre(source, params["path"])._replace(adopted=params["adopted"])
 
 
+def _bucket(source: str, params: dict[str, Any]) -> Mount:
+    return bucket(source, params["path"])
+
+
 #: What makes a mount of a source and the module's parameters, by the kind of storage.
-KINDS: dict[str, Callable[[str, dict[str, Any]], Mount]] = {"efs": _efs, "lustre": _lustre}
+KINDS: dict[str, Callable[[str, dict[str, Any]], Mount]] = {"efs": _efs, "lustre": _lustre, "bucket": _bucket}
 
 SPECIFICATION: dict[str, Any] = {
     "argument_spec": {
@@ -124,7 +129,7 @@ def ensure_present(module: AnsibleModule) -> None:
     known = mount is not None or not module.check_mode
     if not storage.adopted:
         diff += ensure_owner(module, path, params["owner"], known=known)
-    elif known:
+    elif known and not storage.read_only:
         check_writable(module, path, params["owner"])
     module.exit_json(changed=bool(diff), diff=diff, **facts(storage))
 
@@ -164,7 +169,7 @@ def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> 
         return None
     owned = (root.uid, root.gid) == (owner.uid, owner.gid)
     writable = storage.adopted and root.mode & (0o200 if root.uid == owner.uid else 0o020 if root.gid == owner.gid else 0o002)
-    return storage if owned or writable else None
+    return storage if owned or writable or storage.read_only else None
 
 
 def ensure_absent(module: AnsibleModule) -> None:
@@ -172,7 +177,7 @@ def ensure_absent(module: AnsibleModule) -> None:
     path = module.params["path"]
     diff = []
     mount = current_mount(path)
-    if mount is not None and (is_shared(mount.kind) or has_shared_entry(path)):
+    if mount is not None and (mount.is_shared or has_shared_entry(path)):
         diff.append(mount_difference(path, mount.source, ""))
         if not module.check_mode:
             status, _output, error = module.run_command(["umount", path])

@@ -19,6 +19,8 @@ NFS_OPTIONS = f"nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2
 TLS_OPTIONS = f"tls,noresvport,{SAFE_OPTIONS}"
 #: Of https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html
 LUSTRE_OPTIONS = f"noatime,flock,{SAFE_OPTIONS}"
+#: https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#automatically-mounting-an-s3-bucket-at-boot
+MOUNTPOINT_OPTIONS = f"ro,allow-other,{SAFE_OPTIONS}"
 #: A boot goes on without the storage.
 BOOT_OPTIONS = "_netdev,nofail"
 
@@ -30,6 +32,11 @@ ACCESS_POINT_ID = re.compile(r"fsap-[0-9a-f]+")
 ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 #: Servers as names or addresses with their networks, then the file system and perhaps a directory of it
 LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)*:(/[A-Za-z0-9._-]+)+")
+
+#: A bucket, and perhaps a prefix of characters that neither tags nor /etc/fstab give a meaning
+BUCKET_SOURCE = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/((?:[A-Za-z0-9._=+@-]+/)*[A-Za-z0-9._=+@-]*))?")
+#: What Mountpoint for Amazon S3 calls all that it mounts.
+MOUNTPOINT = "mountpoint-s3"
 
 #: What the mount helper of EFS leaves in the mount table of an encrypted mount: its own end of the tunnel.
 TUNNEL = "127.0.0.1:/"
@@ -75,13 +82,21 @@ TYPES = {
         "TCP ports 988 and 1018 to 1023",
         ("lustre",),
     ),
+    "mount-s3": FileSystemType(
+        "mount.mount-s3",
+        {"Amazon": "mount-s3"},
+        "this host has no Mountpoint for Amazon S3, version 1.18 or later: install it in the image as "
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html says",
+        "TCP port 443",
+        (),  # all of FUSE is of one type
+    ),
 }
 
 
 class Mount(NamedTuple):
     """Shared storage as fstab names it: what mount(8) calls it, the kind of file system, the options, and where it is mounted.
 
-    What is C(adopted) belongs to somebody else: nothing about it is changed, its owner least of all.
+    What is C(adopted) belongs to somebody else: nothing about it is changed, its owner least of all. To what is C(read_only) nobody writes.
     C(preferred) is the storage that hosts mount in place of this one if they have its client.
     """
 
@@ -91,6 +106,7 @@ class Mount(NamedTuple):
     mount_point: str
     adopted: bool = False
     preferred: Mount | None = None
+    read_only: bool = False
 
     @property
     def entry(self) -> str:
@@ -119,6 +135,11 @@ class MountTableEntry(NamedTuple):
     kind: str
     root: str
     options: str = ""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is shared storage, and not somebody's disk."""
+        return is_shared(self.kind) or self.source == MOUNTPOINT
 
     @property
     def is_safe(self) -> bool:
@@ -206,6 +227,27 @@ def lustre(source: str, mount_point: str) -> Mount:
     return Mount(source, "lustre", LUSTRE_OPTIONS, mount_point)
 
 
+def check_bucket_source(text: str) -> None:
+    """Raise ValueError when the text is not a bucket or a prefix of one."""
+    if not BUCKET_SOURCE.fullmatch(text):
+        raise ValueError(f"{text!r} is not a bucket or prefix of letters, digits and ._=+@-, such as s3://bucket/prefix")
+
+
+def bucket_and_prefix(source: str) -> tuple[str, str]:
+    """Return the name of the bucket and the prefix of its objects, which ends in a slash if there is one."""
+    match = BUCKET_SOURCE.fullmatch(source)
+    bucket, prefix = match.groups(default="") if match else ("", "")
+    return bucket, f"{prefix.rstrip('/')}/" if prefix else ""
+
+
+def bucket(source: str, mount_point: str) -> Mount:
+    """Return how hosts mount a bucket. Raises ValueError when the mount point is not a plain absolute path, or the source not a bucket."""
+    check_mount_point(mount_point)
+    check_bucket_source(source)
+    name, prefix = bucket_and_prefix(source)
+    return Mount(f"s3://{name}/{prefix}", "mount-s3", MOUNTPOINT_OPTIONS, mount_point, adopted=True, read_only=True)
+
+
 def lustre_source(server: str, mount_name: str) -> str:
     """Return what mount(8) calls a Lustre file system."""
     return f"{server}@tcp:/{mount_name}"
@@ -261,6 +303,8 @@ def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) 
     """
     if mount.kind == "lustre":
         return storage.kind == "lustre" and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
+    if storage.kind == "mount-s3":
+        return mount.source == MOUNTPOINT
     if mount.kind.startswith("nfs"):
         through_tunnel = storage.kind == "efs" and mount.source == TUNNEL
         return bool(fnmatch.filter(tunnels, _tunnel_file(storage))) if through_tunnel else mount.source == storage.source
@@ -281,11 +325,17 @@ def mounted_way(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Ite
     lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
     entries = {fields[2]: _access_point(fields[3]) for fields in lines if len(fields) > 3 and fields[1] == storage.mount_point}
     ways = [way for way in ways if entries.get(way.kind, way.access_point) == way.access_point]
+    sources = {fields[2]: fields[0] for fields in lines if len(fields) > 3 and fields[1] == storage.mount_point}
+    ways = [way for way in ways if mount.source != MOUNTPOINT or sources.get(way.kind, way.source) == way.source]
     return next((way for way in ways if way.kind in entries), ways[-1] if ways else None)
 
 
 def explain(output: str, storage: Mount) -> str:
     """Return what to do about a mount command that failed with I(output)."""
+    if storage.kind == "mount-s3" and not re.search(r"unknown filesystem type", output):
+        return "the role of the nodes must be allowed to list and read it, and a private subnet needs a way to S3. mount says: " + (
+            output.strip() or "nothing"
+        )
     server = re.split("[:@]", storage.source)[0]
     if re.search(r"resolve|Name or service not known|Temporary failure in name|Can't parse NID", output):
         return (

@@ -12,7 +12,6 @@ import os
 import pwd
 import shutil
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import is_shared as is_shared_type
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import mounted_at
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
@@ -109,4 +108,4 @@ def is_shared(mount: str) -> bool:
     """Return whether what is mounted there is storage that other hosts have too."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         found = mounted_at(file.read(), mount)
-    return found is not None and is_shared_type(found.kind)
+    return found is not None and found.is_shared

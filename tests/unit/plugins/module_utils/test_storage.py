@@ -16,7 +16,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted, vpc_endpoints
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import definition as node_definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Found, Ref, resolve
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import tags as storage_tags
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket import component as bucket_component
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import resources as file_system_resources
@@ -33,6 +35,7 @@ EITHER = mounts.efs("fs-1", "us-east-1", "/efs")
 TLS = mounts.efs("fs-1", "us-east-1", "/efs", encrypted=True)
 POINT = mounts.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1")
 LUSTRE = mounts.lustre(LUSTRE_SOURCE, "/fsx")
+BUCKET = mounts.bucket("s3://sets/images", "/data")
 
 
 @pytest.mark.parametrize(
@@ -139,6 +142,38 @@ def test_older_arguments_of_the_module_say_the_same(older, kind, source):
 def test_the_module_needs_to_know_what_to_mount(arguments):
     parsed = ArgumentSpecValidator(**mounting.SPECIFICATION).validate({"owner": "ubuntu", **arguments})
     assert parsed.error_messages
+
+
+@pytest.mark.parametrize(
+    ("source", "mounted"),
+    [
+        ("s3://sets", "s3://sets/"),
+        ("s3://sets/", "s3://sets/"),
+        ("s3://sets/images", "s3://sets/images/"),
+        ("s3://my.sets-1/a=1/b_2@x/", "s3://my.sets-1/a=1/b_2@x/"),
+    ],
+)
+def test_a_bucket_is_mounted_as_mountpoint_documents_it(source, mounted):
+    assert mounts.bucket(source, "/data").entry == f"{mounted} /data mount-s3 ro,allow-other,nosuid,nodev,_netdev,nofail 0 0"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["", "sets", "s3://", "s3://Sets", "s3://sets//images", "s3://sets/a b", "s3://sets/a,rw", "s3://sets/a\nb", "s3://sets/'a", "s3://s"],
+)
+def test_what_is_no_bucket_is_not_put_into_fstab(source):
+    with pytest.raises(ValueError, match="is not a bucket or prefix"):
+        mounts.bucket(source, "/data")
+
+
+@pytest.mark.parametrize(
+    ("fstab", "right"), [("", True), (f"{BUCKET.entry}\n", True), (f"{BUCKET.entry.replace('images', 'others')}\n", False)]
+)
+def test_all_that_mountpoint_mounts_looks_alike_so_that_fstab_tells(fstab, right):
+    mount = mounts.MountTableEntry("mountpoint-s3", "fuse", "/", "ro,nosuid,nodev")
+    assert mount.is_shared
+    assert (mounts.mounted_way(mount, BUCKET, fstab, []) == BUCKET) is right
+    assert mounts.mounted_way(mount._replace(source="sshfs"), BUCKET, fstab, []) is None
 
 
 MOUNTINFO = f"""\
@@ -251,6 +286,12 @@ def test_mounted_at_takes_the_topmost():
         ("mount: unknown filesystem type 'efs'.", TLS, "install amazon-efs-utils|no amazon-efs-utils"),
         ("mount.lustre: mount failed: No such device", LUSTRE, "no Lustre client"),
         ("mount.nfs4: strange", PLAIN, "strange"),
+        (
+            "Error: Failed to create S3 client: Access Denied",
+            BUCKET,
+            "role of the nodes must be allowed.*Access Denied",
+        ),
+        ("mount: unknown filesystem type 'mount-s3'.", BUCKET, "no Mountpoint for Amazon S3"),
     ],
 )
 def test_explain(output, described, expected):
@@ -346,6 +387,13 @@ def test_boot_leaves_the_owner_of_an_adopted_file_system_alone(host):
     assert calls == ["mount /efs", "mount /fsx", "chown ubuntu: /fsx"]
 
 
+def test_boot_mounts_a_bucket_and_changes_nothing_in_it(host):
+    host.tool("mount", host.mounted())
+    host.tool("mount.mount-s3", "")
+    done, calls = host.boot(BUCKET)
+    assert (done.returncode, calls) == (0, ["mount /data"])
+
+
 def test_boot_takes_tls_where_its_client_is(host):
     """A host that gets the client later keeps what it was launched with: one entry for one mount point."""
     host.tool("mount", host.mounted())
@@ -387,6 +435,20 @@ def test_tags_tell_what_nodes_mount():
     ], "a value that is none says nothing"
 
 
+@pytest.mark.parametrize(
+    ("source", "listed", "read"),
+    [
+        ("s3://sets", None, "arn:aws-cn:s3:::sets/*"),
+        ("s3://sets/images", {"StringLike": {"s3:prefix": "images/*"}}, "arn:aws-cn:s3:::sets/images/*"),
+    ],
+)
+def test_the_role_of_the_nodes_may_read_what_is_mounted_and_no_more(source, listed, read):
+    listing, reading = bucket_component.statements(source, partition_of("cn-north-1"))
+    assert (listing["Action"], listing["Resource"]) == (["s3:ListBucket"], ["arn:aws-cn:s3:::sets"])
+    assert listing.get("Condition") == listed
+    assert (reading["Action"], reading["Resource"]) == (["s3:GetObject"], [read])
+
+
 def test_nodes_know_no_more_of_storage_than_mounts():
     """Tags and boot script are those of any mounts, once the ids in them are known."""
     tape, disk = Address("tape", "main"), Address("disk", "main")
@@ -410,9 +472,8 @@ def test_nodes_know_no_more_of_storage_than_mounts():
 
 
 def test_every_kind_of_storage_is_known_everywhere():
-    """Its component mounts it, its tags tell of it, the module and the table of types know it."""
+    """Its component mounts it, its tags tell of it, and the module describes it."""
     assert set(storage_tags.KINDS) == set(mounting.KINDS)
-    assert set(mounting.KINDS) <= set(mounts.TYPES)
     assert len(STORAGE) == len(storage_tags.KINDS)
 
 

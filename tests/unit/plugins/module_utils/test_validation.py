@@ -84,12 +84,18 @@ def test_nodes(change, message):
         ({"deeplearning:number": "1"}, "must not start with aws: or deeplearning:"),
         ({"name": "x"}, "'name' is there already"),
         ({"Team": "a", "team": "b"}, "'team' is there already"),
-        ({f"k{number}": "v" for number in range(40)}, "40 are too many, 38 are possible"),
+        ({f"k{number}": "v" for number in range(44)}, "44 are too many, 42 are possible"),
     ],
 )
 def test_tags(wanted, message):
-    (finding,) = rules.tags(wanted)
+    (finding,) = rules.tags(wanted, ["deeplearning:file-system", "deeplearning:file-system-tls"])
     assert message in finding
+
+
+def test_what_nodes_mount_takes_tags():
+    wanted = {f"k{number}": "v" for number in range(43)}
+    assert list(rules.tags(wanted, ["deeplearning:file-system"])) == []
+    assert list(rules.tags(wanted, ["deeplearning:file-system", "deeplearning:lustre-source"])) != []
 
 
 def test_good_tags():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options import (
+    bucket_mount,
     common,
     efs,
     instance_role,
@@ -25,6 +26,7 @@ OPTIONS: tuple[Option, ...] = (
     *storage.OPTIONS,
     *efs.OPTIONS,
     *lustre.OPTIONS,
+    *bucket_mount.OPTIONS,
     *instance_role.OPTIONS,
     *node_group.OPTIONS,
 )

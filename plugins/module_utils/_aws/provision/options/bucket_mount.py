@@ -1,0 +1,34 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Options of a bucket that nodes mount as files."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import (
+    INSTANCE_ROLE,
+    NODE_GROUP,
+    REPLACES_NODES,
+    Option,
+)
+
+OPTIONS = (
+    Option(
+        "bucket_mount",
+        {"type": "str"},
+        (INSTANCE_ROLE, NODE_GROUP),
+        REPLACES_NODES,
+        (
+            "S3 bucket or prefix whose objects the nodes see as files that they can read, such as C(s3://bucket/prefix). Mountpoint for"
+            " Amazon S3 mounts it at O(bucket_mount_point) with the credentials of the nodes' role, which may read what is there.",
+            "By default no bucket is mounted.",
+        ),
+    ),
+    Option(
+        "bucket_mount_point",
+        {"type": "str", "default": "/bucket"},
+        (NODE_GROUP,),
+        REPLACES_NODES,
+        ("Where the nodes mount O(bucket_mount) at boot.",),
+    ),
+)

@@ -1,0 +1,64 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""A bucket, or a prefix of one, that nodes mount as files by Mountpoint for Amazon S3. Nothing of it is the cluster's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Mount, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import Partition, partition_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import BUCKET_MOUNT_POINT_TAG, BUCKET_MOUNT_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+
+NAME = "bucket_mount"
+
+
+def _read(_request: Request, _found: Sequence[Found]) -> list[Found]:
+    return []
+
+
+def _wanted(_request: Request, _found: Sequence[Found]) -> list[Any]:
+    return []
+
+
+def _mounts(request: Request, _found: Sequence[Found]) -> list[Mount]:
+    source, mount_point = request.options.get("bucket_mount"), request.options.get("bucket_mount_point", "")
+    if not source:
+        return []
+    return [
+        Mount(
+            "bucket",
+            mount_point,
+            "bucket_mount_point",
+            {BUCKET_MOUNT_TAG: source, BUCKET_MOUNT_POINT_TAG: mount_point},
+            Computed(lambda: mounts.bucket(source, mount_point), ()),
+            holds_jobs=False,
+            statements=tuple(statements(source, partition_of(request.cloud.region))),
+        )
+    ]
+
+
+def statements(source: str, partition: Partition) -> list[dict[str, Any]]:
+    """What the nodes' role needs to read what is mounted: the objects, and the names of those below the prefix.
+
+    https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#iam-permissions
+    """
+    bucket, prefix = mounts.bucket_and_prefix(source)
+    below = {"Condition": {"StringLike": {"s3:prefix": f"{prefix}*"}}} if prefix else {}
+    return [
+        {"Sid": "ListMountedBucket", "Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [partition.arn("s3", bucket)], **below},
+        {
+            "Sid": "ReadMountedBucket",
+            "Effect": "Allow",
+            "Action": ["s3:GetObject"],
+            "Resource": [partition.arn("s3", f"{bucket}/{prefix}*")],
+        },
+    ]
+
+
+BUCKET_MOUNT = Component(NAME, (), IamActions(), _read, _wanted, mounts=_mounts)

@@ -1,0 +1,44 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether nodes can mount a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.resources import NAME as INSTANCE_ROLE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+
+
+class BucketMount(Validator):
+    """Buckets of one partition are not there for another one. Whether somebody may read one, its owner decides."""
+
+    name = "bucket_mount"
+    components = frozenset({INSTANCE_ROLE, NODES})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, source = request.cloud, request.options["bucket_mount"]
+        if not source:
+            return
+        try:
+            mounts.check_bucket_source(source)
+        except ValueError as error:
+            yield f"bucket_mount: {error}."
+            return
+        bucket, _prefix = mounts.bucket_and_prefix(source)
+        try:
+            cloud.client("s3").head_bucket(Bucket=bucket)
+        except ClientError as error:
+            if error_code(error) in ("404", "NoSuchBucket"):
+                partition = partition_of(cloud.region).name
+                yield f"bucket_mount: the bucket {bucket} does not exist in the partition {partition}. Give one that does, or leave it out."
+
+
+VALIDATORS = (BucketMount(),)
