@@ -22,8 +22,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 COLLECTION = Path(__file__).parents[2]
 #: Compared is what follows the prefix; 0.75 still takes two letters that changed places in a name of four.
 CUTOFF = 0.75
-#: The release that knows former names no more.
-REMOVED_IN = "0.3.0"
 
 #: What the inventory plugin says of a cluster and its nodes, without the prefix.
 INVENTORY = (
@@ -62,7 +60,7 @@ def warn_of_names(variables: Mapping[str, Any]) -> None:
     """Show a warning for each variable with a former name, and for each that looks like one of the collection's and is none."""
     for name, meant in former(variables).items():
         message = f"Variable '{name}' is deprecated. Use '{meant}'."
-        Display().deprecated(message, version=REMOVED_IN, collection_name="deeplearning.cluster")
+        Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
     for name, meant in misspellings(variables).items():
         Display().warning(f"Unknown variable '{name}'. Did you mean '{meant}'?")
 
