@@ -144,9 +144,10 @@ nodes:
 """
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    ERRORS,
+    SDK_ERRORS,
     AnsibleAWSModule,
     AwsClient,
+    ClusterError,
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
@@ -166,7 +167,7 @@ def main() -> None:
             for item in sorted(provisioning.read_all(Request(cloud, {})), key=lambda item: item.address)
         ]
         live = [node.as_dict() for node in nodes(cloud.cluster, live_instances(cloud, "running"))]
-    except (*ERRORS, MembershipError) as error:
+    except (ClusterError, *SDK_ERRORS, MembershipError) as error:
         fail(module, error)
     module.exit_json(changed=False, resources=resources, nodes=live)
 

@@ -73,7 +73,7 @@ adopted:
 """
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    ERRORS,
+    SDK_ERRORS,
     AnsibleAWSModule,
     AwsClient,
     ClusterError,
@@ -106,7 +106,7 @@ def main() -> None:
         plan = make_plan([bucket.wanted(name, cloud.region, module.params["kms_key_id"], tags)], found, bucket.KINDS)
         if not module.check_mode:
             apply_plan(cloud, plan, found, bucket.KINDS)
-    except (*ERRORS, ApplyError, ForbiddenChange) as error:
+    except (ClusterError, *SDK_ERRORS, ApplyError, ForbiddenChange) as error:
         fail(module, error)
     module.exit_json(
         changed=bool(plan),

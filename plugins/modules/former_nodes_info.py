@@ -69,9 +69,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    ERRORS,
+    SDK_ERRORS,
     AnsibleAWSModule,
     AwsClient,
+    ClusterError,
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
@@ -102,7 +103,7 @@ def main() -> None:
             # After the activities, so that no launch among them is missed here
             running = running_instances(cloud)
             former = set().union(*(former_instances(each, since, running) for each in found))
-    except ERRORS as error:
+    except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
     module.exit_json(changed=False, instance_ids=sorted(former - set(module.params["instance_ids"])))
 

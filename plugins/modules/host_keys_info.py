@@ -85,9 +85,10 @@ host_keys:
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    ERRORS,
+    SDK_ERRORS,
     AnsibleAWSModule,
     AwsClient,
+    ClusterError,
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.host_keys import (
@@ -120,7 +121,7 @@ def main() -> None:
 
         with ThreadPoolExecutor(16) as pool:
             keys = list(pool.map(read, instance_ids))
-    except ERRORS as error:
+    except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
     shown = [{"instance_id": name, "keys": found} for name, found in zip(instance_ids, keys) if found]
     module.exit_json(changed=False, host_keys=shown)

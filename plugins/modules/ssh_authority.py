@@ -93,9 +93,10 @@ private_key:
 
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    ERRORS,
+    SDK_ERRORS,
     AnsibleAWSModule,
     AwsClient,
+    ClusterError,
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.authority import ensure_absent, ensure_present
@@ -117,7 +118,7 @@ def main() -> None:
         cloud = AwsClient(module, module.params["cluster"])
         ensure = ensure_present if module.params["state"] == "present" else ensure_absent
         ensure(module, cloud)
-    except ERRORS as error:
+    except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
 
 

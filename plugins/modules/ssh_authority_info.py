@@ -53,9 +53,10 @@ exists:
 """
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    ERRORS,
+    SDK_ERRORS,
     AnsibleAWSModule,
     AwsClient,
+    ClusterError,
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.existing import exists
@@ -65,7 +66,7 @@ def main() -> None:
     module = AnsibleAWSModule(argument_spec={"cluster": {"type": "str", "required": True}}, supports_check_mode=True)
     try:
         found = exists(AwsClient(module, module.params["cluster"]))
-    except ERRORS as error:
+    except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
     module.exit_json(changed=False, exists=found)
 

@@ -98,8 +98,8 @@ class ClusterError(Exception):
     """Something that the user can put right, said in one sentence."""
 
 
-# Errors that end a module with a message.
-ERRORS = (ClusterError, BotoCoreError, ClientError)
+# What an API call can end with.
+SDK_ERRORS = (BotoCoreError, ClientError)
 
 
 class WaitTimeout(ClusterError):

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    ERRORS,
+    SDK_ERRORS,
     AnsibleAWSModule,
     AwsClient,
     ClusterError,
@@ -92,7 +92,7 @@ def run(argument_spec: Mapping[str, Any], components: Sequence[Component], *, on
             provisioning.run()
     except Interrupted:
         provisioning.fail_interrupted()
-    except (*ERRORS, ForbiddenChange, addresses.AddressPlanError) as error:
+    except (ClusterError, *SDK_ERRORS, ForbiddenChange, addresses.AddressPlanError) as error:
         fail(module, error)
 
 
