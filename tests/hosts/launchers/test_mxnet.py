@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ def test_residual_network_is_trained_synchronously_and_goes_on_asynchronously(cl
     assert resumed.count(f"goes on after epoch 4, from {directory}/checkpoints/epoch-0004.params") == 3
     (only,) = [json.loads(line) for line in cluster.read("/efs/jobs/cifar10-2/progress.jsonl").splitlines()]
     assert (only["epoch"], only["step"]) == (5, 75)
-    assert only["accuracy"] >= last["accuracy"] - 0.15, "late gradients cost some of what was learnt, and most of it stays"
+    assert only["loss"] < math.log(10) / 2, "late gradients cost some of what was learnt, and most of it stays"
 
 
 def test_a_worker_that_fails_does_not_wait_for_the_others(cluster):
