@@ -24,7 +24,7 @@ KEYS = re.compile(
     r"|(aws|ec2|autoscaling|iam):(request|resource)tag/.+"
     r"|autoscaling:(launchconfigurationname|launchtemplateversionspecified)"
     r"|ec2:(createaction|islaunchtemplateresource|launchtemplate)|elasticfilesystem:(accessedviamounttarget|accesspointarn|createaction)"
-    r"|iam:(awsservicename|passedtoservice|permissionsboundary|policyarn)|s3:resourceaccount|ssm:sessiondocumentaccesscheck"
+    r"|iam:(awsservicename|passedtoservice|permissionsboundary|policyarn)|s3:(prefix|resourceaccount)|ssm:sessiondocumentaccesscheck"
     r"|kms:(encryptioncontext:.+|keyspec|keyusage|resourcealiases|viaservice)",
     re.IGNORECASE,
 )

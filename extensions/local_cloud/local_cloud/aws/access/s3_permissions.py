@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from urllib.parse import unquote
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from urllib.parse import parse_qs, unquote
 
 from moto.s3.models import s3_backends
 
@@ -49,6 +50,8 @@ KEY_ACTIONS = {
     "PutObject": "GenerateDataKey",
     "UploadPart": "Decrypt",
 }
+# Their requests have the condition key s3:prefix, if they have a prefix.
+LISTINGS = ("ListObjects", "ListObjectsV2", "ListObjectVersions")
 KEY = re.compile(rb"<Key>([^<]*)</Key>")
 
 
@@ -66,8 +69,9 @@ def _permissions(call: Call, environ: Environ) -> Iterator[Permission]:
     names = [f"{bucket}/{key}" if key else bucket or "*"]
     if call.action == "DeleteObjects":
         names = [f"{bucket}/{found.decode()}" for found in KEY.findall(read_body(environ))]
+    prefix = parse_qs(str(environ.get("QUERY_STRING", "")), keep_blank_values=True).get("prefix")
     for name in names:
-        yield _question(action, name)
+        yield _question(action, name, {"s3:prefix": prefix[0]} if prefix and call.action in LISTINGS else {})
     source = unquote(str(environ.get("HTTP_X_AMZ_COPY_SOURCE", ""))).lstrip("/").partition("?")[0]
     if source:
         yield _question("GetObject", source)
@@ -79,8 +83,8 @@ def _permissions(call: Call, environ: Environ) -> Iterator[Permission]:
         yield from dependent_actions.key_permissions(call.region, _key_of(bucket), "s3", KEY_ACTIONS[call.action])
 
 
-def _question(action: str, name: str) -> Permission:
-    return Permission(f"s3:{action}", f"arn:{PARTITION}:s3:::{name}", {"s3:resourceaccount": owner(name.partition("/")[0])})
+def _question(action: str, name: str, context: Mapping[str, str] = MappingProxyType({})) -> Permission:
+    return Permission(f"s3:{action}", f"arn:{PARTITION}:s3:::{name}", {"s3:resourceaccount": owner(name.partition("/")[0]), **context})
 
 
 def _key_of(name: str) -> str | None:
