@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, Process, Program
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
-from local_cloud.testing import LocalCloud
+from local_cloud.testing import LocalCloud, unused_range
 
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = 6.0
@@ -38,7 +38,6 @@ DEFINITION = {
     "deeplearning_worker_count": 2,
     "deeplearning_image_parameter": "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id",
     "deeplearning_key_name": "local-cloud",
-    "deeplearning_network_cidr": "10.94.0.0/16",  # not one of `make train` or the tests, which may be running
     "deeplearning_ssh_cidrs": ["127.0.0.0/8"],
     "training_job_launcher": LAUNCHER,
     "training_job_python": PYTHON,
@@ -50,7 +49,7 @@ FIRST_LINE = re.compile(r"first line at ([\d.]+)")
 class Bench:
     """A cluster of its own in the local cloud, and two ways to start a script on it."""
 
-    def __init__(self, cloud: LocalCloud, folder: Path) -> None:
+    def __init__(self, cloud: LocalCloud, network: str, folder: Path) -> None:
         self.folder = folder
         self.environment = {**cloud.environment, "ANSIBLE_FORCE_COLOR": "false"}
         home = Path(self.environment["LOCAL_CLOUD_HOME"])
@@ -60,7 +59,12 @@ class Bench:
         self.inventory.write_text(json.dumps({**NODES, "ssh_directory": str(self.ssh_directory), "private_key_file": key_file}))
         self.script = folder / "script.py"
         self.script.write_text(SCRIPT)
-        self.definition = {**DEFINITION, "training_job_script": str(self.script), "training_job_report_directory": str(folder)}
+        self.definition = {
+            **DEFINITION,
+            "deeplearning_network_cidr": network,
+            "training_job_script": str(self.script),
+            "training_job_report_directory": str(folder),
+        }
 
     def run(self, *command: str) -> str:
         """Runs a command and returns its output."""
@@ -148,9 +152,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="how often (default: %(default)s)")
     rounds = parser.parse_args().rounds
-    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder, LocalCloud(Path(folder) / "home") as cloud:
+    with (
+        tempfile.TemporaryDirectory(prefix="benchmark-") as folder,
+        unused_range() as network,
+        LocalCloud(Path(folder) / "home") as cloud,
+    ):
         print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
-        return 0 if report(measure(Bench(cloud, Path(folder)), rounds)) else 1
+        return 0 if report(measure(Bench(cloud, network, Path(folder)), rounds)) else 1
 
 
 if __name__ == "__main__":

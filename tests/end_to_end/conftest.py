@@ -14,11 +14,10 @@ from pathlib import Path
 
 import permissions
 import pytest
-from local_cloud.testing import LocalCloud
+from local_cloud.testing import LocalCloud, unused_range
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INVENTORY = REPOSITORY / "inventory" / "local"
-NETWORK = "10.96.0.0/16"  # not the one of `make train`, which may be running
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,20 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 
 @pytest.fixture(scope="session")
+def network() -> Iterator[str]:
+    """The CIDR range of the cluster `demo`."""
+    with unused_range() as cidr:
+        yield cidr
+
+
+@pytest.fixture(scope="session")
 def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
     """The environment of who has the policies of a playbook and a cluster, and nothing else."""
     return functools.cache(functools.partial(permissions.operator, cloud))
 
 
 @pytest.fixture(scope="session")
-def playbook(operator: Callable[..., dict[str, str]]) -> Callable[..., Finished]:
+def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[..., Finished]:
     """Runs one of the collection's playbooks with the inventory of `make train`, as an operator with its policies."""
 
     def run(name: str, *arguments: str, status: int | None = 0) -> Finished:
@@ -58,7 +64,7 @@ def playbook(operator: Callable[..., dict[str, str]]) -> Callable[..., Finished]
             str(INVENTORY),
             str(REPOSITORY / "playbooks" / name),
             "-e",
-            f"deeplearning_network_cidr={NETWORK}",
+            f"deeplearning_network_cidr={network}",
             *arguments,
         ]
         environment = operator(Path(name).stem, "demo")

@@ -5,31 +5,39 @@
 
 from __future__ import annotations
 
+import ipaddress
+import itertools
 import json
 import subprocess
 
 import pytest
 from local_cloud.aws.context import ACCOUNT
 from local_cloud.hosts.podman import as_root
-from local_cloud.testing import wait_until
+from local_cloud.testing import unused_range, wait_until
 
 from .conftest import REPOSITORY
 
-NETWORK = "10.95.0.0/16"
-SUBNET = "10.95.1.0/24"
 ZONE = "us-east-1a"
 
 
 @pytest.fixture(scope="module")
-def landlord(cloud):
+def subnets():
+    """The CIDR ranges of the public and the private subnet, and of their VPC."""
+    with unused_range() as cidr:
+        public, private = itertools.islice(ipaddress.ip_network(cidr).subnets(new_prefix=24), 2)
+        yield {"vpc": cidr, "public": str(public), "private": str(private)}
+
+
+@pytest.fixture(scope="module")
+def landlord(cloud, subnets):
     """What belongs to somebody else, as variables of a definition: a VPC with a private subnet and a way out, and a file system."""
     ec2, efs = cloud.client("ec2"), cloud.client("efs")
-    vpc = ec2.create_vpc(CidrBlock=NETWORK)["Vpc"]["VpcId"]
+    vpc = ec2.create_vpc(CidrBlock=subnets["vpc"])["Vpc"]["VpcId"]
     ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
     gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
     ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
-    public = ec2.create_subnet(VpcId=vpc, CidrBlock="10.95.0.0/24", AvailabilityZone=ZONE)["Subnet"]["SubnetId"]
-    private = ec2.create_subnet(VpcId=vpc, CidrBlock=SUBNET, AvailabilityZone=ZONE)["Subnet"]["SubnetId"]
+    public = ec2.create_subnet(VpcId=vpc, CidrBlock=subnets["public"], AvailabilityZone=ZONE)["Subnet"]["SubnetId"]
+    private = ec2.create_subnet(VpcId=vpc, CidrBlock=subnets["private"], AvailabilityZone=ZONE)["Subnet"]["SubnetId"]
     address = ec2.allocate_address(Domain="vpc")["AllocationId"]
     nat = ec2.create_nat_gateway(SubnetId=public, AllocationId=address)["NatGateway"]["NatGatewayId"]
     for subnet, target in ((public, {"GatewayId": gateway}), (private, {"NatGatewayId": nat})):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import INVENTORY, NETWORK, REPOSITORY
+from .conftest import INVENTORY, REPOSITORY
 
 HOSTS = {"demo-master", "demo-worker2", "demo-worker3"}
 AUTHORITY = "/deeplearning/demo/ssh-authority"
@@ -119,13 +119,13 @@ def test_contract_of_the_original_stacks(first_run, on_master):
     assert on_master("touch $EFS_MOUNT/seen && ssh deeplearning-worker2 \"bash -lc 'ls \\$EFS_MOUNT/seen'\"").strip() == "/efs/seen"
 
 
-def test_aws_tools_see_the_same_cluster(first_run, cloud):
+def test_aws_tools_see_the_same_cluster(first_run, cloud, network):
     def aws(*command):
         finished = subprocess.run(["aws", *command, "--output", "json"], env=cloud.environment, capture_output=True, text=True, check=True)
         return json.loads(finished.stdout)
 
     mine = ["--filters", "Name=tag:deeplearning:cluster,Values=demo"]
-    assert [vpc["CidrBlock"] for vpc in aws("ec2", "describe-vpcs", *mine)["Vpcs"]] == [NETWORK]
+    assert [vpc["CidrBlock"] for vpc in aws("ec2", "describe-vpcs", *mine)["Vpcs"]] == [network]
     assert len(aws("ec2", "describe-subnets", *mine)["Subnets"]) == 2
     assert len(aws("ec2", "describe-security-groups", *mine)["SecurityGroups"]) == 3
     routes = {
@@ -209,7 +209,7 @@ def test_workers_come_and_go(first_run, playbook, on_master):
     assert set(playbook("configure.yml").recap) - {"localhost"} == HOSTS
 
 
-def test_a_team_project_does_the_same_in_three_lines(first_run, operator, tmp_path):
+def test_a_team_project_does_the_same_in_three_lines(first_run, operator, network, tmp_path):
     collections, project = tmp_path / "collections", tmp_path / "project"
     subprocess.run(
         ["ansible-galaxy", "collection", "build", "--output-path", str(tmp_path), str(REPOSITORY)], check=True, capture_output=True
@@ -220,7 +220,7 @@ def test_a_team_project_does_the_same_in_three_lines(first_run, operator, tmp_pa
     )
     (project / "group_vars").mkdir(parents=True)
     (project / "nodes.yml").write_text((INVENTORY / "nodes.yml").read_text())
-    definition = (INVENTORY / "group_vars" / "all.yml").read_text().replace("10.97.0.0/16", NETWORK)
+    definition = (INVENTORY / "group_vars" / "all.yml").read_text().replace("10.97.0.0/16", network)
     (project / "group_vars" / "all.yml").write_text(
         re.sub(r"training_job_source: .*", f"training_job_source: {REPOSITORY}/examples/digits", definition)
     )

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition
-from local_cloud.testing import BareHost, LocalCloud, wait_until
+from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 
 pytestmark = pytest.mark.exhaustive
 
@@ -90,22 +90,22 @@ def cluster(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
     key = folder / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    with LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
-        instances = launch(cloud, key)
+    with unused_range() as network, LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
+        instances = launch(cloud, key, network)
         hosts = [BareHost(each["InstanceId"], each["PrivateIpAddress"], "", key) for each in instances]
         mount(cloud, hosts, instances[0]["SubnetId"])
         yield Cluster(cloud, folder, hosts)
 
 
-def launch(cloud, key):
+def launch(cloud, key, network):
     ec2, iam = cloud.client("ec2"), cloud.client("iam")
     iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(definition.trust_policy(REGION)))
     policy = definition.policy(REGION, [], [BUCKET])
     iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))
     iam.create_instance_profile(InstanceProfileName="nodes")
     iam.add_role_to_instance_profile(InstanceProfileName="nodes", RoleName="nodes")
-    vpc = ec2.create_vpc(CidrBlock="10.178.0.0/16")["Vpc"]["VpcId"]
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.178.1.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    vpc = ec2.create_vpc(CidrBlock=network)["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=network, AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
     ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
     launched = ec2.run_instances(
         ImageId=ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],

@@ -17,11 +17,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from local_cloud.testing import LocalCloud
+from local_cloud.testing import LocalCloud, unused_range
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = ROOT / "inventory" / "local"
-NETWORK = "10.93.0.0/16"  # not one of the end-to-end tests, which may run beside these
 HONEST = "demo-worker3"
 HOSTILE = ("demo-master", "demo-worker2")
 JOB = {
@@ -38,8 +37,8 @@ ESCAPE = "\x1b]52;c;ZXZpbA==\x07\x1b[2J"
 class Controller:
     """A home and a project folder of their own, and what lies in them."""
 
-    def __init__(self, cloud: LocalCloud, folder: Path) -> None:
-        self.cloud, self.folder = cloud, folder
+    def __init__(self, cloud: LocalCloud, network: str, folder: Path) -> None:
+        self.cloud, self.network, self.folder = cloud, network, folder
         self.home, self.marker = folder / "home", folder / "owned"
         self.ssh = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "ssh" / "demo"
         for name, text in {".ssh/config": "Host *\n", ".aws/credentials": "[other]\naws_secret_access_key = CONTROLLER-SECRET\n"}.items():
@@ -59,7 +58,7 @@ class Controller:
         }
 
     def play(self, name: str, **variables: object) -> subprocess.CompletedProcess[str]:
-        variables = {"deeplearning_network_cidr": NETWORK, **JOB, **variables}
+        variables = {"deeplearning_network_cidr": self.network, **JOB, **variables}
         command = ["ansible-playbook", "-i", str(INVENTORY), str(ROOT / "playbooks" / name), "-e", json.dumps(variables)]
         done = subprocess.run(
             command,
@@ -98,9 +97,9 @@ class Controller:
 
 @pytest.fixture(scope="module")
 def controller(tmp_path_factory: pytest.TempPathFactory):
-    with LocalCloud(tmp_path_factory.mktemp("cloud")) as cloud:
+    with unused_range() as network, LocalCloud(tmp_path_factory.mktemp("cloud")) as cloud:
         folder = tmp_path_factory.mktemp("controller")
-        controller = Controller(cloud, folder)
+        controller = Controller(cloud, network, folder)
         done = controller.play("train.yml", training_job_name="honest")
         assert done.returncode == 0, done.stdout
         yield controller

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import ipaddress
 import json
@@ -23,12 +24,14 @@ from .aws.capacity import Limits
 from .home import REGION
 from .host_interface import HostSpec
 from .hosts import user_namespace
-from .hosts.podman import Podman
+from .hosts.podman import Podman, as_root
 from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
 from .manager import FOREIGN_VARIABLES, CloudManager
 
 BOOT_TIMEOUT = 60.0
+# Ranges for the VPCs of tests. Bare hosts and `make train` have others.
+RANGES = tuple(f"10.{number}.0.0/16" for number in range(100, 200))
 Result = TypeVar("Result")
 
 
@@ -93,6 +96,38 @@ def bare_hosts(
         yield podman_hosts, hosts
     finally:
         podman_hosts.remove_all()
+
+
+@contextmanager
+def unused_range() -> Iterator[str]:
+    """Claim a CIDR range for the VPC of a test, which neither this machine nor a test beside this one uses.
+
+    Containers of two VPCs with one range cannot run on one machine.
+    """
+    claims = Path(tempfile.gettempdir(), f"local-cloud-ranges-{os.getuid()}")
+    claims.mkdir(mode=0o700, exist_ok=True)
+    for candidate in RANGES:
+        with (claims / candidate.replace("/", "-")).open("w") as claim:
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            if not _overlaps(candidate):
+                yield candidate
+                return
+    raise RuntimeError(
+        f"All address ranges for tests are in use, {RANGES[0]} to {RANGES[-1]}. End other tests, or run `podman network prune`."
+    )
+
+
+def _overlaps(candidate: str) -> bool:
+    """Return whether a route or a podman network of this machine has addresses of the range."""
+    wanted = ipaddress.ip_network(candidate)
+    routes = json.loads(subprocess.run(["ip", "-4", "-json", "route"], capture_output=True, check=True).stdout)
+    used = [route["dst"] for route in routes if route["dst"] != "default"]
+    networks = json.loads(subprocess.run(as_root("podman", "network", "ls", "--format=json"), capture_output=True, check=True).stdout)
+    used += [subnet["subnet"] for network in networks for subnet in network.get("subnets") or ()]
+    return any(wanted.overlaps(network) for each in used if (network := ipaddress.ip_network(each)).version == 4)
 
 
 def bare_podman_hosts(folder: Path, environments: Collection[str] = ()) -> PodmanHosts:

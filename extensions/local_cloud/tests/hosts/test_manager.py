@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 import json
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from local_cloud.manager import podman_hosts
-from local_cloud.testing import BareHost, LocalCloud, wait_until
+from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 
 COMMAND = (sys.executable, "-m", "local_cloud.cli")
 ASSUME = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
@@ -26,6 +27,7 @@ class Launched:
     """A cloud with one instance."""
 
     cloud: LocalCloud
+    network: str
     ec2: Any
     instance: dict[str, Any]
     host: BareHost
@@ -36,10 +38,10 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launched]:
     folder = tmp_path_factory.mktemp("cloud")
     key = folder / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    with LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
+    with unused_range() as network, LocalCloud(folder / "home", environments=["aws-cli"]) as cloud:
         ec2 = cloud.client("ec2")
-        vpc = ec2.create_vpc(CidrBlock="10.177.0.0/16")["Vpc"]["VpcId"]
-        subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.177.1.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+        vpc = ec2.create_vpc(CidrBlock=network)["Vpc"]["VpcId"]
+        subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=network, AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
         ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
         iam = cloud.client("iam")
         iam.create_role(RoleName="reader", AssumeRolePolicyDocument=document(ASSUME))
@@ -59,7 +61,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launched]:
         )["Instances"][0]["InstanceId"]
         ec2.get_waiter("instance_running").wait(InstanceIds=[instance_id], WaiterConfig={"Delay": 1, "MaxAttempts": 30})
         instance = describe(ec2, instance_id)
-        yield Launched(cloud, ec2, instance, BareHost(instance_id, instance["PrivateIpAddress"], instance["PublicIpAddress"], key))
+        yield Launched(cloud, network, ec2, instance, BareHost(instance_id, instance["PrivateIpAddress"], instance["PublicIpAddress"], key))
 
 
 def document(statement: dict[str, Any]) -> str:
@@ -72,7 +74,7 @@ def describe(ec2: Any, instance_id: str) -> dict[str, Any]:
 
 def test_running_instance_is_a_host_at_its_address(launched: Launched) -> None:
     host = launched.host
-    assert host.private_ip.startswith("10.177.1.")
+    assert ipaddress.ip_address(host.private_ip) in ipaddress.ip_network(launched.network)
     assert host.public_ip.startswith("127.")
     host.ssh("cloud-init status --wait && test -e /run/user-data")
     assert host.ssh("hostname -I").stdout.split() == [host.private_ip]
