@@ -15,7 +15,7 @@ from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePro
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, looks_of
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
@@ -63,11 +63,11 @@ class ActionModule(NodeAction, module="training_job_info"):
                 # Not raised on: failed_when, by which the role comes to stop the rest of the job, is for results.
                 return {**result, **error.result}
         result.update(job=found, metrics=watch.metrics)
-        if found["state"] in (records.PENDING, records.RUNNING):
+        if not states.is_over(found["state"]):
             return {**result, **interrupted(found["name"], question.answer, inventory_options(task_vars or {}))}
         with self.reading(task_vars):
             lines = messages.summary(found, watch.metrics)
-            if found["state"] != records.SUCCEEDED:
+            if found["state"] != states.SUCCEEDED:
                 result.update(failed=True, msg=messages.failure_message(found))
         for line in lines:
             display.display(line)

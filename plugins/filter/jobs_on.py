@@ -62,7 +62,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, PENDING, RUNNING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 
 # Seconds. Jobs start right after they have been prepared, unless a host refuses them or the run is broken off.
 START_TIMEOUT = 600

@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 
@@ -92,7 +92,7 @@ class JobWatch:
                 display.warning(f"cannot look at job {self._arguments['name']}, trying again: {error}")
                 time.sleep(PAUSE_SECONDS)
                 continue
-            if found["state"] not in (records.PENDING, records.RUNNING):
+            if states.is_over(found["state"]):
                 return self._settle(found)
             if left():
                 return found
@@ -128,7 +128,7 @@ class JobWatch:
 
     def _settle(self, found: dict[str, Any]) -> dict[str, Any]:
         """Look once more at a job that failed: an earlier failure may have been recorded a moment later."""
-        if found["state"] == records.SUCCEEDED:
+        if found["state"] == states.SUCCEEDED:
             return found
         time.sleep(PAUSE_SECONDS)
         return self.look()

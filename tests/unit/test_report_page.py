@@ -103,6 +103,7 @@ def test_a_page_tells_what_people_want_to_know():
         "time limit 1 h 0 min",
         "train.py 2.05 kB",
         "and 299 more",
+        ".succeeded { background: #d7f0dc } .failed { background: #fbdcd9 } .lost { background: #fbdcd9 } .bad",
         "scp -r master:/efs/jobs/digits .",
     ):
         assert words in plain

@@ -20,6 +20,16 @@ from typing import NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Record, SchemaError, optional
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import (
+    FAILED,
+    FINAL,
+    LOST,
+    OF_PROCESSES,
+    PENDING,
+    RUNNING,
+    STOPPED,
+    SUCCEEDED,
+)
 
 # A DNS label: it fits unit names, slices (where "-" would nest, see slice_name), directories and host names alike.
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -31,8 +41,6 @@ LOCK = "/run/deeplearning.lock"
 """Held on each host while units are started. Root's alone."""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
-
-PENDING, RUNNING, SUCCEEDED, FAILED, STOPPED, LOST = "pending", "running", "succeeded", "failed", "stopped", "lost"
 
 # What a process is to its job: the job waits for its end; the job is over without it (a parameter server); it may be lost (elastic jobs).
 WORKER, SERVICE, SPARE = "worker", "service", "spare"
@@ -62,7 +70,7 @@ RECORD: schema.Schema = {
     "host": schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host"),
     "processes": schema.integer(1, 1 << 20),
     "pid": optional(schema.integer(1, 1 << 31)),
-    "state": schema.one_of(RUNNING, SUCCEEDED, FAILED, STOPPED, LOST),
+    "state": schema.one_of(*OF_PROCESSES),
     "started": schema.seconds(),
     "heartbeat": schema.seconds(),
     "finished": optional(schema.seconds()),
@@ -94,7 +102,7 @@ DESCRIPTION: schema.Schema = {
 }
 
 #: What tells the processes that the job is over.
-VERDICT: schema.Schema = {"state": schema.one_of(SUCCEEDED, FAILED, STOPPED, LOST), "failure": optional(schema.mapping())}
+VERDICT: schema.Schema = {"state": schema.one_of(*FINAL), "failure": optional(schema.mapping())}
 
 
 def check_name(name: str) -> str:

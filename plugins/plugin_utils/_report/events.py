@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
 
 
 class Event(NamedTuple):
@@ -28,7 +28,7 @@ def _job(report: Mapping[str, Any]) -> Iterator[Event]:
     job = report["job"]
     yield Event(job["created"], "code copied")
     if report["over"]:
-        yield Event(report["end"], f"job {job['state']}", job["state"] != records.SUCCEEDED)
+        yield Event(report["end"], f"job {job['state']}", job["state"] != states.SUCCEEDED)
 
 
 def _processes(processes: list[dict[str, Any]]) -> Iterator[Event]:
@@ -39,10 +39,10 @@ def _processes(processes: list[dict[str, Any]]) -> Iterator[Event]:
     ended: dict[str, list[float]] = {}
     for process in processes:
         how = records.describe_end(process)
-        if process["state"] == records.STOPPED:
+        if process["state"] == states.STOPPED:
             ended.setdefault(how, []).append(process["finished"])
-        elif process["state"] in (records.FAILED, records.LOST):
-            time = process["finished"] if process["state"] == records.FAILED else process["heartbeat"]
+        elif process["state"] in (states.FAILED, states.LOST):
+            time = process["finished"] if process["state"] == states.FAILED else process["heartbeat"]
             yield Event(time, f"{records.title(process['name'])} on {process['host']} {how}", True)
     for how, times in ended.items():
         yield Event(max(times), f"{len(times)} {'process' if len(times) == 1 else 'processes'} {how.replace('was ', '', 1)}")

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress as reported
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 from jinja2 import Environment, StrictUndefined, Template
@@ -27,6 +27,9 @@ COUNTERS = {"epoch", "epochs"}
 
 # Points of one curve, or of the throughput. Where times go back, each point can have a rate of its own.
 POINTS = 2 * reported.POINTS
+
+# Background of a state. Others have that of .state.
+COLOURS = {states.SUCCEEDED: "#d7f0dc", states.FAILED: "#fbdcd9", states.LOST: "#fbdcd9"}
 
 LISTINGS = ("code", "logs", "checkpoints")
 
@@ -48,7 +51,10 @@ code, pre { font: 13px/1.4 ui-monospace, monospace; overflow-wrap: anywhere }
 pre { background: #f6f8fa; padding: .8em; white-space: pre-wrap }
 .charts { display: flex; flex-wrap: wrap } .charts img { max-width: 100% }
 .state { padding: .1em .5em; border-radius: .3em; background: #e7edf3 }
-.succeeded { background: #d7f0dc } .failed, .lost, .bad { background: #fbdcd9 } .muted { color: #65707c }
+{% for state, colour in colours.items() %}
+.{{ state }} { background: {{ colour }} }
+{% endfor %}
+.bad { background: #fbdcd9 } .muted { color: #65707c }
 </style>
 </head>
 <body>
@@ -211,6 +217,7 @@ def render(report: Mapping[str, Any], copy_command: str | None) -> str:
         events=events(report),
         charts=drawn(report["progress"]),
         can_draw=charts.can_draw(),
+        colours=COLOURS,
         many=MANY,
         copy_command=copy_command,
         listings=[(name, report[name]) for name in LISTINGS],

@@ -10,8 +10,9 @@ import re
 import time
 from typing import Any, Iterable, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import PENDING, RUNNING, Paths, Record, title
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, Record, title
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular, parse_json
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
 # The last entry of the progress is looked for in so many bytes at the end of the file.

@@ -20,6 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.unpack import install_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING
 
 
 def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     processes = [{**record, "state": records.process_state(record, now, heartbeat_timeout)} for record in found]
     states = {process["state"] for process in processes}
     # Where one process has failed and others go on, waiting for the job finds that out and the rest can be stopped.
-    if len(processes) < processes[0]["processes"] or states & {records.RUNNING, records.LOST}:
+    if len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:
         return "running"
     state = records.job_state(processes)
     raise RefusalError(f"job {name} has already run ({state}) and its results are in {paths.directory}: choose another name")

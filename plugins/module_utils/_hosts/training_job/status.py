@@ -9,7 +9,7 @@ import os
 import time
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, Record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
@@ -63,12 +63,12 @@ def last_words(process: Record, log: str, launcher: Launcher | None) -> Record:
     A process that was stopped has made no mistake that its lines could tell: there are none.
     """
     how, lines = records.describe_end(process), messages.tail(log, TAIL_SIZE)
-    if process["state"] == records.STOPPED:
+    if process["state"] == states.STOPPED:
         return {"how": how, "log": log, "lines": []}
     asked = launcher and launcher.culprit and process["ranks"] and not process.get("reason")
     found = launcher.culprit(lines) if asked and launcher and launcher.culprit else None
     if found:
-        cause = records.describe_end({"state": records.FAILED, **records.outcome(found.status)})
+        cause = records.describe_end({"state": states.FAILED, **records.outcome(found.status)})
         if process["tag"]:
             how += f", because rank {found.rank} {cause}"
             said = messages.lines_of(found.rank, process["tag"], lines)

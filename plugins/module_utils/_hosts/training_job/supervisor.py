@@ -25,12 +25,6 @@ from typing import Any, Dict, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import remote
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
-    FAILED,
-    LOST,
-    PENDING,
-    RUNNING,
-    STOPPED,
-    SUCCEEDED,
     Paths,
     Record,
     delete,
@@ -46,6 +40,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     title,
     write_json,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 
 # Seconds. A client of NFS may show the names in a directory as they were half a minute ago, unless it has itself written there:
 # each heartbeat of a host brings what it sees of the others up to date.
@@ -148,7 +143,7 @@ class Watch:
             if process["state"] == RUNNING and process["name"] != self._lead and self._is_silent(process):
                 process["state"] = LOST
         state = job_state(processes)
-        if state in (PENDING, RUNNING):
+        if not is_over(state):
             return None
         self._failures_seen += 1
         if state != SUCCEEDED and self._failures_seen < LOOKS_AT_FAILURE:
@@ -333,7 +328,7 @@ def finish(spec: Spec, result: str, status: str) -> None:
     record = read_record(paths.record(spec["name"]))
     if record is None:
         record = {**first_record(spec), "state": RUNNING, "started": time.time()}
-    if record["state"] != RUNNING:
+    if is_over(record["state"]):
         return
     now = time.time()
     record.update(state=FAILED, finished=now, heartbeat=now, reason=f"was ended by the system: {result} ({status})")

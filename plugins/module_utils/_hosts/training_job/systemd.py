@@ -23,7 +23,7 @@ from typing import Any, Iterator, NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import remote, supervisor
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     JOB_NAME,
     PROCESS_NAME,
@@ -34,6 +34,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     unit_name,
     write_json,
 )
+
+# The modules that run on hosts without Ansible.
+PROGRAM = (records, remote, schema, states, supervisor)
 
 # More than the supervisor's own wait between SIGTERM and SIGKILL: systemd only steps in where the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10
@@ -261,7 +264,9 @@ def _install(directory: str, place: Place, spec: dict[str, Any]) -> None:
 
 def program() -> bytes:
     """Return the supervisor as a zip file that Python runs, with its modules under the names they have here."""
-    modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in (records, remote, schema, supervisor)}
+    modules = {
+        module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in (records, remote, schema, states, supervisor)
+    }
     for package in {str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}:
         modules[package + "/__init__.py"] = ""
     modules["__main__.py"] = f"import sys\nfrom {supervisor.__name__} import main\nsys.exit(main(sys.argv[1:]))\n"

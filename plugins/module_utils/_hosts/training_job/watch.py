@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
 
 # What an answer holds of all logs together, in bytes, and of each one at least.
 LOGS_LIMIT = 1 << 20
@@ -30,7 +31,7 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> dict[str, Any]:
         result["progress"], result["progress_offset"] = messages.read_progress(paths.progress, params["progress_offset"])
         if params["log_lines"] is not None:
             result.update(read_logs(result["processes"], params))
-        over = result["state"] not in (records.PENDING, records.RUNNING)
+        over = is_over(result["state"])
         if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
             lines = [messages.job_line(result, time.time()), *messages.process_table(result["processes"])]
             return {**result, "lines": lines}
@@ -48,9 +49,7 @@ def read_logs(processes: list[dict[str, Any]], params: dict[str, Any]) -> dict[s
     logs, offsets = [], {}
     for process in wanted:
         offset = params["log_offsets"].get(process["name"])
-        lines, offsets[process["name"]], left_out = messages.read_log(
-            process["log"], int(offset or 0), limit, process["state"] != records.RUNNING
-        )
+        lines, offsets[process["name"]], left_out = messages.read_log(process["log"], int(offset or 0), limit, is_over(process["state"]))
         if process["tag"] and asked not in (None, process["name"]):
             lines = messages.lines_of(asked, process["tag"], lines)
         if offset is None:

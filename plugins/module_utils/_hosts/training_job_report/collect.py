@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
 
 
 def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
@@ -18,7 +19,7 @@ def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
     # State before progress: what a job that is over has reported is then complete.
     job = look(paths, heartbeat_timeout)
     processes = job["processes"]
-    over = job["state"] not in (records.PENDING, records.RUNNING)
+    over = is_over(job["state"])
     start = min((process["started"] for process in processes), default=job["created"])
     end = max((process.get("finished", process["heartbeat"]) for process in processes), default=start)
     return {
