@@ -1,7 +1,7 @@
 """Writes what is said of the options of provisioning in other places than their declarations.
 
 `python tools/options.py` writes the documentation of the modules' options, the role `provision` and the table of docs/changes.md anew
-from `plugins/module_utils/_aws/provision/options/`, and names the files that it has changed.
+from what `plugins/module_utils/_aws/options/registry.py` lists, and names the files that it has changed.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
     COMPONENTS,
     FORMER_PREFIX,
     PREFIX,
     Option,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import OPTIONS, options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, options_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ROLE = ROOT / "roles" / "provision"
 CHANGES = ROOT / "docs" / "changes.md"
 TABLE_START, TABLE_END = "<!-- Written by tools/options.py -->\n", "<!-- End of what tools/options.py writes -->\n"
-GENERATED = "Written by tools/options.py from plugins/module_utils/_aws/provision/options."
+GENERATED = "Written by tools/options.py from what plugins/module_utils/_aws/options/registry.py lists."
 WIDTH = 110  # after which a line ends with the next word
 WIDTH_OF_TASKS = 140
 BY_NAME = {option.name: option for option in OPTIONS}

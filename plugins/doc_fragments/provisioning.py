@@ -3,7 +3,7 @@
 
 """Documentation of the options that modules share when they provision.
 
-Written by tools/options.py from plugins/module_utils/_aws/provision/options.
+Written by tools/options.py from what plugins/module_utils/_aws/options/registry.py lists.
 """
 
 from __future__ import annotations

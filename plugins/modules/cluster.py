@@ -109,8 +109,8 @@ leftovers:
   elements: str
 """
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
 
 
 def main() -> None:

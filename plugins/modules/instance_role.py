@@ -74,8 +74,8 @@ kept:
   elements: str
 """
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import argument_spec
 
 
 def main() -> None:

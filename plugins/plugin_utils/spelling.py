@@ -15,8 +15,8 @@ from typing import Any, Iterable, Mapping
 
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import FORMER_PREFIX, PREFIX
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import FORMER_PREFIX, PREFIX
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
 
 COLLECTION = Path(__file__).parents[2]

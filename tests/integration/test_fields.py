@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import Policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import Policy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import OPTIONS
 
 from . import test_networks
 from .conftest import IMAGE_PARAMETER, KEY_NAME, MODULES, ModuleFailed

@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
     COMPONENTS,
     EFS,
     NODE_GROUP,
@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
     forbidden,
     in_place,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import OPTIONS, argument_spec, options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, argument_spec, options_of
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = [option.name for option in OPTIONS]

@@ -7,7 +7,7 @@ import re
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import InventoryModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.registry import options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import (
     COLLECTION,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
     DELETE_AND_CREATE,
     EFS,
     IN_PLACE,

@@ -1,23 +1,17 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All options, and what the modules take of them. A new option is an entry in one of the files beside this one."""
+"""All options, and what the modules take of them. Options of a kind of storage are declared in its package, the others beside this file."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options import (
-    bucket_mount,
-    common,
-    efs,
-    instance_role,
-    lustre,
-    network,
-    node_group,
-    storage,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import Option
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import Option
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options import common, instance_role, network, node_group, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket import options as bucket
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import options as efs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import options as lustre
 
 #: In the order of the documentation.
 OPTIONS: tuple[Option, ...] = (
@@ -26,7 +20,7 @@ OPTIONS: tuple[Option, ...] = (
     *storage.OPTIONS,
     *efs.OPTIONS,
     *lustre.OPTIONS,
-    *bucket_mount.OPTIONS,
+    *bucket.OPTIONS,
     *instance_role.OPTIONS,
     *node_group.OPTIONS,
 )

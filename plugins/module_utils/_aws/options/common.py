@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.options.option import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
     COMPONENTS,
+    DEFAULT_WAIT_TIMEOUT,
     NOT_STORED,
     SUBJECT,
     Option,
     in_place,
 )
-
-DEFAULT_WAIT_TIMEOUT = 900  # seconds
 
 OPTIONS = (
     Option(

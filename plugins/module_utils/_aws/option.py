@@ -18,6 +18,9 @@ INSTANCE_ROLE = "instance_role"
 NODE_GROUP = "node_group"
 COMPONENTS = (NETWORK, EFS, LUSTRE, INSTANCE_ROLE, NODE_GROUP)
 
+#: Seconds for which modules wait for one resource.
+DEFAULT_WAIT_TIMEOUT = 900
+
 #: The variable of an option is this and its name.
 PREFIX = "deeplearning_"
 #: What variables of the role `provision` began with before.
