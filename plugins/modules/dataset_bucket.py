@@ -81,7 +81,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket import bucket
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import ApplyError, apply_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import ForbiddenChange, make_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import ForbiddenChange, make_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.provisioning import difference
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 

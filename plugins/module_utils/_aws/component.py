@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Found, Wanted
 
 

@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_dict,
     tag_list,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 

@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import mounts
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:

@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     together,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE, PATH, ROLE, name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
 NAME = "instance_role"

@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network 
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, KEY_TAG, AwsClient, tag_dict, tag_list
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 
 NAME = "network"

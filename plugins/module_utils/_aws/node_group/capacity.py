@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import auto_scaling_group, in_one_zone, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import activities
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 
 SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"

@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.settings import node_settings
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Policy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 
 

@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_ADDRESS, NAME, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import in_group, live_instances
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 
 Properties = Mapping[str, Any]

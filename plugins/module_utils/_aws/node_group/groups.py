@@ -36,7 +36,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     live_instances,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
 NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds; a new instance profile takes some to get known

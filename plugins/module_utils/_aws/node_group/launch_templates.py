@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import BLOCK, RESERVATION, SPOT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME, PLAIN, Interface
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change, Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Address, Found
 
 ON_DEMAND = "on-demand"

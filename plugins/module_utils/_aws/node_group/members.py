@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     numbers,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
 ALIVE = ("pending", "running")

@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME, PLACEMENT_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 
 STRATEGY = "cluster"

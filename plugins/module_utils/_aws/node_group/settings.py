@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NodeSettings, RootVolume, clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import mounts
 
 
 def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:

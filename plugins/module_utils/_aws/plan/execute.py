@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change, Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change, Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, resolve
 
 CONCURRENCY = 16

@@ -41,7 +41,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.launch_templates import foresee_versions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import Shortage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import ApplyError, apply_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import (
     Action,
     Change,
     ForbiddenChange,
@@ -56,9 +56,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
     printable,
     references,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level, find_all
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Finding, Level, find_all
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
 
 ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP)

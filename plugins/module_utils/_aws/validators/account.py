@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
 try:
     from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError

@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 

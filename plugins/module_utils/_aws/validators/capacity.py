@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
 COMING = ("assessing", "delayed", "payment-pending", "pending", "scheduled")
 NOTICE, ULTRASERVER_NOTICE = timedelta(minutes=30), timedelta(minutes=60)

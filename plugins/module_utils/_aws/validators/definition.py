@@ -14,9 +14,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE_NAMES, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE_NAMES, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Validator
 
 EVERY_UNIT = STORAGE_NAMES | {NETWORK, INSTANCE_ROLE, NODES}
 

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
 DENIED = ("AccessDenied", "AccessDeniedException")
 SERVICE_KEY = "alias/aws/ssm"

@@ -26,8 +26,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import instance_types
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE_NAMES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE_NAMES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
 EVERY_NETWORK_USER = STORAGE_NAMES | {NETWORK, NODES}
 ALL_TCP = ("tcp", 1, 65535)

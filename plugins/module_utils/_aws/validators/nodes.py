@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.placement import STRATEGY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
 
 class KeyPair(Validator):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import (
     account,
     bucket_mount,
@@ -15,7 +16,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
     nodes,
     storage,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Validator
 
 VALIDATORS: tuple[Validator, ...] = (
     account.QuotasReadable(),

@@ -20,16 +20,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Found, resolve
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import components as storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE_NAMES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import registry as storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import component as file_systems
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import POLICY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import component as lustres
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE_NAMES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.base import Level, Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import check_mount_point
 
 KMS_KEY = re.compile(r"(arn:[\w-]+:kms:[\w-]+:\d{12}:key/)?(mrk-)?[0-9a-fA-F-]{32,36}")

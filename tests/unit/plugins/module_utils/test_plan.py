@@ -9,7 +9,7 @@ import threading
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import ApplyError, apply_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, ForbiddenChange, Kind, make_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, ForbiddenChange, Kind, make_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import (
     KNOWN_AFTER_APPLY,
     UNKNOWN,

@@ -19,11 +19,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import tags as storage_tags
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket import component as bucket_component
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.components import STORAGE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import resources as file_system_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import resources as lustre_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import EVENTS, data_repository
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounting, mounts
 from botocore.stub import Stubber
 

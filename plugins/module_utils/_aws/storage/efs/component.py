@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Action, Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found, Ref, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import common

@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, VPC
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import (

@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Mount, Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found, Ref, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import common
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition, resources

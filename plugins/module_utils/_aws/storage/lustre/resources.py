@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import DEFAULT_WAIT_TIMEOUT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.plan import Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import FORMER, LUSTRE, data_repository
