@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers im
 
 
 def test_the_example_is_a_launcher_and_its_test_passes(monkeypatch):
-    page = (Path(__file__).parents[3] / "docs/launchers.md").read_text().split("# Add a launcher\n")[1]
+    page = (Path(__file__).parents[5] / "docs/launchers.md").read_text().split("# Add a launcher\n")[1]
     launcher, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     module = ModuleType(base.__name__.replace("base", "my_framework"))
     monkeypatch.setitem(sys.modules, module.__name__, module)

@@ -97,7 +97,7 @@ def test_every_launcher_gives_processes_names_that_units_can_have(name, launcher
 
 @pytest.mark.parametrize("name", sorted(LAUNCHERS))
 def test_every_launcher_is_on_the_page(name):
-    page = (Path(__file__).parents[3] / "docs/launchers.md").read_text()
+    page = (Path(__file__).parents[5] / "docs/launchers.md").read_text()
     assert f"## {name}\n" in page
     section = page.split(f"## {name}\n")[1].split("\n## ")[0]
     for option in LAUNCHERS[name].options:
