@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The rules of the layout in docs/architecture.md: what runs where, and what may import what."""
+"""The rules of the layout in docs/architecture.md: what runs where, what may import what, and where its tests are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+REPOSITORY = Path(__file__).resolve().parents[2]
+PLUGINS = REPOSITORY / "plugins"
+TESTS = sorted(path.relative_to(REPOSITORY / "tests" / "unit") for path in (REPOSITORY / "tests" / "unit").glob("*/**/test_*.py"))
 COLLECTION = "ansible_collections.deeplearning.cluster.plugins."
 HOSTS = "module_utils._hosts"
 CONTROLLER = "module_utils._aws"
@@ -20,23 +22,20 @@ PURE = ("module_utils._launchers", "module_utils._aws.plan.planning", "module_ut
 SDK = {"boto3", "botocore", "ansible_collections.amazon"}
 
 
-def imports() -> dict[str, set[str]]:
-    """Return what each file of plugins/ imports, both as dotted names; those of the collection begin below C(plugins)."""
-    found: dict[str, set[str]] = {}
-    modules = {".".join(path.relative_to(PLUGINS).with_suffix("").parts): path for path in PLUGINS.rglob("*.py")}
-    for module, path in modules.items():
-        names = found[module.removesuffix(".__init__")] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                names.update(alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                assert not node.level, f"{path} has a relative import"
-                source = str(node.module).removeprefix(COLLECTION)
-                names.update(f"{source}.{alias.name}" if f"{source}.{alias.name}" in modules else source for alias in node.names)
-    return found
+def imported_by(path: Path) -> set[str]:
+    """Return what a file imports, as dotted names; those of the collection begin below C(plugins)."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = "." * node.level + str(node.module or "").removeprefix(COLLECTION)
+            names.update(f"{source}.{alias.name}" if f"{source}.{alias.name}" in MODULES else source for alias in node.names)
+    return names
 
 
-IMPORTS = imports()
+MODULES = {".".join(path.relative_to(PLUGINS).with_suffix("").parts): path for path in PLUGINS.rglob("*.py")}
+IMPORTS = {module.removesuffix(".__init__"): imported_by(path) for module, path in MODULES.items()}
 
 
 def within(module: str, *packages: str) -> bool:
@@ -49,6 +48,10 @@ def forbidden(importers: tuple[str, ...], imported: tuple[str, ...]) -> dict[str
         for module, names in IMPORTS.items()
         if within(module, *importers) and (bad := sorted(name for name in names if within(name, *imported)))
     }
+
+
+def test_packages_are_imported_by_their_full_names():
+    assert [module for module, names in IMPORTS.items() if any(name.startswith(".") for name in names)] == []
 
 
 def test_what_runs_on_hosts_needs_neither_boto3_nor_the_controller():
@@ -91,3 +94,15 @@ def test_packages_do_not_import_each_other():
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+@pytest.mark.parametrize("test", TESTS, ids=str)
+def test_tests_are_in_the_folder_and_file_of_what_they_test(test):
+    """The tests of C(plugins/a/b.py) are in C(tests/unit/plugins/a/test_b.py), those of a role in the file of its name."""
+    subject = test.with_name(test.name.removeprefix("test_"))
+    if subject.parts[0] == "roles":
+        assert (REPOSITORY / subject.with_suffix("")).is_dir()
+        return
+    assert (REPOSITORY / subject).is_file()
+    if subject.parts[0] == "plugins":
+        assert ".".join(subject.with_suffix("").parts[1:]) in imported_by(REPOSITORY / "tests" / "unit" / test)

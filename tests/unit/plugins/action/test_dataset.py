@@ -6,6 +6,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.action import dataset
+from ansible_collections.deeplearning.cluster.plugins.action.dataset import text
 
 VARIABLES = {"inventory_hostname": "worker2", "deeplearning_answer_timeout": 100}
 
@@ -57,3 +58,17 @@ def test_a_host_at_work_is_given_its_time_although_nothing_moves(clock):
     result = action([*looks, {"finished": True, "changed": True, "path": "/efs/datasets/images"}]).run(task_vars=VARIABLES)
     assert not result.get("failed")
     assert result["path"] == "/efs/datasets/images"
+
+
+@pytest.mark.parametrize(
+    ("progress", "shown"),
+    [
+        ({"stage": "examining", "done": 0, "total": 0}, "examining"),
+        ({"stage": "fetching", "done": 1 << 30, "total": 18 << 30}, "fetching 1.0 GiB of 18.0 GiB"),
+        ({"stage": "fetching", "done": 2048, "total": 0}, "fetching 2.0 KiB"),
+        ({"stage": "unpacking", "done": 1, "total": 3}, "unpacking archive 2 of 3"),
+        ({}, ""),
+    ],
+)
+def test_progress_in_words(progress, shown):
+    assert text(progress) == shown

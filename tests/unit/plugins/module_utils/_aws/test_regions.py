@@ -29,15 +29,6 @@ def test_names_of_a_partition(region, partition, suffix):
     assert bucket._tls_only("data", region)["Resource"] == [f"arn:{partition}:s3:::data", f"arn:{partition}:s3:::data/*"]
 
 
-@pytest.mark.parametrize(
-    ("region", "services"),
-    [("us-east-1", "ec2.amazonaws.com"), ("cn-north-1", ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"])],
-)
-def test_who_may_have_the_role(region, services):
-    (statement,) = definition.trust_policy(region)["Statement"]
-    assert statement["Principal"] == {"Service": services}
-
-
 @pytest.mark.parametrize("region", ["aws-global", "aws-cn-global", "aws-us-gov-global", "us-east-9", "mars"])
 def test_what_is_no_region_is_refused(region):
     with pytest.raises(ValueError, match=f"region: '{region}' is not an AWS region. Regions that could be meant: "):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from html.parser import HTMLParser
-from xml.etree import ElementTree
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.progress import Progress
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 
-START = 1_790_000_000.0
+from .reports import process, report
+
 EVIL = "<script>alert('1')</script> & \"quoted\" $\\frac{1}{$"
 VOID = {"meta", "img"}
 
@@ -34,53 +31,6 @@ class Outline(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
-
-
-def process(rank, state="succeeded", **changes):
-    return {
-        "rank": rank,
-        "name": f"rank{rank}",
-        "part": "worker",
-        "host": f"deeplearning-worker{rank + 1}",
-        "state": state,
-        "processes": 2,
-        "started": START + rank,
-        "heartbeat": START + 90,
-        **({"finished": START + 90, "exit_code": 0} if state != "lost" else {}),
-        **changes,
-    }
-
-
-def report(entries=(), processes=None, state="succeeded", arguments=("--epochs", "2"), **job):
-    progress = Progress(START)
-    for index, entry in enumerate(entries):
-        progress.add(START + 10 + index, entry)
-    listing = {
-        "directory": "/efs/jobs/digits/code",
-        "count": 1,
-        "size": 2048,
-        "files": [{"name": "train.py", "size": 2048, "changed": START}],
-    }
-    return {
-        "job": {
-            "name": "digits",
-            "state": state,
-            "directory": "/efs/jobs/digits",
-            "created": START - 3,
-            "launcher": "torchrun",
-            "processes": [process(0), process(1)] if processes is None else processes,
-            "process_count": 2,
-            **job,
-        },
-        "description": {"script": "src/train.py", "python": "/opt/pytorch/bin/python", "arguments": list(arguments), "time_limit": 3600},
-        "start": START,
-        "end": START + 90,
-        "over": state not in ("running", "pending"),
-        "progress": progress.result(),
-        "code": {**listing, "digest": "0123456789ab"},
-        "checkpoints": {**listing, "count": 300},
-        "logs": listing,
-    }
 
 
 def test_a_page_tells_what_people_want_to_know():
@@ -154,48 +104,3 @@ def test_without_matplotlib_there_are_numbers_and_advice(monkeypatch):
     assert "img" not in Outline(text).tags
     assert "pip install matplotlib" in text
     assert "0.125" in text
-
-
-@pytest.mark.parametrize(
-    "values",
-    [[0.0], [1.0, 1000.0, 0.5], [-1.0, 5.0], [1e-30, 1e30], [3.0] * 3],
-)
-def test_charts_are_images_of_any_values(values):
-    curve = {"steps": list(range(len(values))), "times": list(range(len(values))), "means": values, "lows": values, "highs": values}
-    for axis in ("steps", "times"):
-        head, _comma, data = charts.curve(curve, axis).partition(",")
-        assert head == "data:image/svg+xml;base64"
-        assert ElementTree.fromstring(base64.b64decode(data)).tag.endswith("svg")
-
-
-def test_a_curve_that_goes_back_is_drawn_in_pieces():
-    assert [list(range(6))[piece] for piece in charts.pieces([10, 20, 30, 20, 30, 40])] == [[0, 1, 2], [3, 4, 5]]
-
-
-@pytest.mark.parametrize(
-    ("times", "shown"), [([30], ([30], "seconds")), ([60, 600], ([1, 10], "minutes")), ([7200], ([2], "hours")), ([], ([], "seconds"))]
-)
-def test_times_have_the_unit_that_fits(times, shown):
-    assert charts.scaled(times) == shown
-
-
-def test_events_are_told_in_their_order():
-    entries = [{"step": 5, "loss": 1.0}, {"step": 3, "loss": float("nan")}]
-    ended = {"reason": "was ended because rank 0 on deeplearning-worker1 was killed by signal SIGKILL"}
-    processes = [
-        process(0, "failed", signal="SIGKILL", finished=START + 40),
-        process(1, "stopped", finished=START + 42, **ended),
-        process(2, "stopped", finished=START + 43, **ended),
-        process(3, "lost", heartbeat=START + 35),
-    ]
-    found = events(report(entries, processes=processes, state="failed"))
-    assert [(event.time - START, event.text, event.bad) for event in found] == [
-        (-3, "code copied", False),
-        (3, "4 of 2 processes started, hosts: 4", False),
-        (11, "went back from step 5 to 3", False),
-        (11, "loss was not a number (NaN or infinite) at step 3", True),
-        (35, "rank 3 on deeplearning-worker4 has not been heard of since 2026-09-21 14:13:55 UTC", True),
-        (40, "rank 0 on deeplearning-worker1 was killed by signal SIGKILL", True),
-        (43, "2 processes ended because rank 0 on deeplearning-worker1 was killed by signal SIGKILL", False),
-        (90, "job failed", True),
-    ]

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted, endpoint_services
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.network import ALL_TCP
 
 LOCAL = {"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local", "State": "active"}
@@ -97,24 +96,3 @@ def test_what_rules_let_in(rule, ports, lets_in):
 def test_rules_may_share_what_they_let_in():
     several = [("tcp", 2049, 2049, "10.0.0.0/24"), ("-1", -1, -1, "10.0.1.0/24")]
     assert adopted.lets_in(several, NFS, set(), ["10.0.0.0/24", "10.0.1.0/24"])
-
-
-@pytest.mark.parametrize(
-    ("service", "region", "name"),
-    [
-        ("com.amazonaws.us-east-1.ssm", "us-east-1", "ssm"),
-        ("cn.com.amazonaws.cn-north-1.ec2", "cn-north-1", "ec2"),
-        ("com.amazonaws.us-east-1.ecr.api", "us-east-1", "ecr.api"),
-    ],
-)
-def test_names_of_services(service, region, name):
-    assert endpoint_services.short_name(service, region) == name
-
-
-def test_session_manager_is_let_in_only_when_asked_for():
-    def actions(**more):
-        return {action for statement in role.policy("us-east-1", [], [], **more)["Statement"] for action in statement["Action"]}
-
-    gained = actions(session_manager=True) - actions()
-    assert gained == set(role.SESSION_MANAGER_ACTIONS)
-    assert "ssmmessages:OpenDataChannel" in gained

@@ -1,19 +1,13 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A job on hosts with EFA uses it or fails."""
+"""Which jobs use EFA, and what a host lacks to use it."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from unittest.mock import Mock
-
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.action.training_job import ActionModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import plan, prepare, specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import fabric_environment, missing_for_efa
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError, Process
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError
 
 FABRIC = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
@@ -30,16 +24,6 @@ def test_the_environment_forbids_tcp_where_all_have_efa(efa, expected):
 def test_a_host_without_efa_among_others_is_refused():
     with pytest.raises(LaunchError, match=r"worker1, worker3 and not worker2 of the job's hosts have EFA.*replace_nodes"):
         fabric_environment(hosts(True, False, True))
-
-
-def test_the_users_environment_wins(tmp_path):
-    params = {"name": "bert", "environment": {"NCCL_NET": "Socket"}, "secrets": {}}
-    spec = plan.make_spec(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
-    assert {name: spec["environment"][name] for name in ("FI_PROVIDER", "NCCL_NET", "NCCL_DEBUG")} == {
-        "FI_PROVIDER": "efa",
-        "NCCL_NET": "Socket",
-        "NCCL_DEBUG": "INFO",
-    }
 
 
 @pytest.mark.parametrize(
@@ -61,25 +45,3 @@ def test_what_a_host_lacks_to_use_efa(tmp_path, device, installed, status, messa
     missing = missing_for_efa(lambda command: (status, "", "No data available\n" if status else ""), str(sysfs), str(fi_info))
     assert message in missing
     assert bool(missing) == bool(message)
-
-
-def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
-    worker = {"number": 2, "name": "deeplearning-worker2", "address": "127.0.0.1"}
-    monkeypatch.setattr(prepare, "read_metadata", lambda generation: {"number": 2, "workers": [worker], "gpu_count": 8})
-    monkeypatch.setattr(prepare, "missing_for_efa", lambda run: "no driver")
-    module = SimpleNamespace(params={"generation": "", "efa": True, "gpus": None}, run_command=None)
-    with pytest.raises(specification.RefusalError, match="deeplearning-worker2 has EFA and cannot use it: no driver"):
-        prepare.examine(module, records.Paths(str(tmp_path)), None)
-
-
-@pytest.mark.parametrize(
-    ("variables", "arguments", "efa"),
-    [({"deeplearning_has_efa": True}, {}, True), ({"deeplearning_has_efa": True}, {"efa": False}, False), ({}, {}, False)],
-)
-def test_the_inventory_tells_which_hosts_have_efa(monkeypatch, variables, arguments, efa):
-    task = SimpleNamespace(args={"state": "prepared", "generation": "g", **arguments}, async_val=0, check_mode=False)
-    action = ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
-    monkeypatch.setattr(action, "_execute_module", lambda *_, module_args, **__: module_args)
-    monkeypatch.setattr("ansible_collections.deeplearning.cluster.plugins.action.training_job.is_first", lambda _: False)
-    monkeypatch.setattr("ansible_collections.deeplearning.cluster.plugins.action.training_job.checked_identity", lambda answer, _: answer)
-    assert action.run(task_vars=variables)["efa"] is efa

@@ -1,4 +1,4 @@
-"""What a report reads on a host: progress as curves, times, throughput, files."""
+"""What a report reads of the progress of a job: curves, times, throughput."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import supervisor
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
 
 START = 1_790_000_000.0
@@ -124,28 +124,3 @@ def test_the_lead_notes_how_the_progress_grows(tmp_path):
     with open(paths.progress_times, "a", encoding="utf-8") as file:
         file.write("17")
     assert len(progress.read_notes(paths.progress_times)) == 1
-
-
-def test_equal_code_has_equal_digests(tmp_path):
-    for folder, content in (("one", "print(1)"), ("same", "print(1)"), ("other", "print(2)")):
-        place = tmp_path / folder / "package"
-        (place / "__pycache__").mkdir(parents=True)
-        (place / "train.py").write_text(content)
-        (place / "__pycache__" / "train.pyc").write_text(folder)
-        (place / "nowhere").symlink_to("gone")
-    one, same, other = (files.code(str(tmp_path / folder)) for folder in ("one", "same", "other"))
-    assert one["digest"] == same["digest"] != other["digest"]
-    assert (one["count"], one["size"], one["files"][0]["name"]) == (1, 8, "package/train.py")
-
-
-def test_listings_name_the_newest_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "NAMED", 2)
-    for age, name in enumerate([b"new.pt", b"r\xe9sum\xe9.pt", b"old.pt"]):
-        path = bytes(tmp_path) + b"/" + name
-        with open(path, "wb") as file:
-            file.write(b"x" * 10)
-        files.os.utime(path, (START - age, START - age))
-    found = files.newest(str(tmp_path))
-    assert (found["count"], found["size"]) == (3, 30)
-    assert [file["name"] for file in found["files"]] == ["new.pt", "r\ufffdsum\ufffd.pt"]
-    assert files.newest(str(tmp_path / "none"))["count"] == 0

@@ -1,0 +1,28 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the role of the nodes may do, and who may have it."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
+
+
+def test_session_manager_is_let_in_only_when_asked_for():
+    def actions(**more):
+        return {action for statement in role.policy("us-east-1", [], [], **more)["Statement"] for action in statement["Action"]}
+
+    gained = actions(session_manager=True) - actions()
+    assert gained == set(role.SESSION_MANAGER_ACTIONS)
+    assert "ssmmessages:OpenDataChannel" in gained
+
+
+@pytest.mark.parametrize(
+    ("region", "services"),
+    [("us-east-1", "ec2.amazonaws.com"), ("cn-north-1", ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"])],
+)
+def test_who_may_have_the_role(region, services):
+    (statement,) = definition.trust_policy(region)["Statement"]
+    assert statement["Principal"] == {"Service": services}

@@ -1,0 +1,103 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reasons of failed launches, told from the activities of a group."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
+
+from .described import NOW
+
+
+def _activity(seconds, status, message=None):
+    return {
+        "ActivityId": f"{status}-{seconds}",
+        "StartTime": NOW + timedelta(seconds=seconds),
+        "StatusCode": status,
+        "StatusMessage": message,
+        "Description": "Launching a new EC2 instance",
+    }
+
+
+def test_capacity_may_come_and_a_bad_key_does_not():
+    launches = Launches(since=NOW, wanted=3)
+    launches.observe(
+        1, [_activity(5, "Failed", "InsufficientInstanceCapacity - We currently do not have sufficient p4d.24xlarge capacity.")]
+    )
+    assert not launches.hopeless
+    assert "1 of 3 nodes of bert-workers are in service" in explain("bert-workers", launches)
+    assert "Try another zone or instance type" in explain("bert-workers", launches)
+    launches.observe(1, [_activity(6, "Failed", "InvalidKeyPair.NotFound - The key pair 'k' does not exist")])
+    assert launches.hopeless
+    assert "change key_name" in explain("bert-workers", launches)
+
+
+@pytest.mark.parametrize(
+    ("message", "hopeless", "advice"),
+    [
+        (
+            "We currently do not have sufficient p4d.24xlarge capacity in the Availability Zone you requested (us-east-1a).",
+            False,
+            "run again",
+        ),
+        ("There is no Spot capacity available that matches your request. Launching EC2 instance failed.", False, "run again"),
+        ("The requested reservation does not have sufficient compatible and available capacity for this request.", False, "no room"),
+        ("You have requested more vCPU capacity than your current vCPU limit of 0 allows.", True, "Service Quotas"),
+        ("The key pair 'k' does not exist. Launching EC2 instance failed.", True, "key_name"),
+        ("Your requested instance type (p4d.24xlarge) is not supported in your requested Availability Zone.", True, "other zones"),
+        ("Request limit exceeded. Launching EC2 instance failed.", False, "tries again"),
+        (
+            "MaxSpotInstanceCountExceeded - Max spot instance count exceeded.",
+            True,
+            "Spot Instances is used up",
+        ),
+        ("Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to your request.", False, "run again"),
+        ("SpotMaxPriceTooLow - Your Spot request price of 0.1 is lower than the minimum required Spot request", False, "Raise it"),
+        (
+            "InvalidParameterCombination - The specified instance type is not eligible for Free Tier.",
+            True,
+            "Upgrade it to the Paid plan",
+        ),
+        ("PendingVerification - Your request for accessing resources in this region is being validated.", True, "still verifies"),
+        ("OptInRequired - In order to use this AWS Marketplace product you need to accept terms and subscribe.", True, "Subscribe to it"),
+        ("Termination Reason: Client.VolumeLimitExceeded: Volume limit exceeded", True, "root_volume_size"),
+        ("Something that nobody has seen before.", False, "Something that nobody has seen before"),
+        (
+            "Instance became unhealthy. Termination Reason: Client.InternalError: Client error on launch",
+            True,
+            "AWSServiceRoleForAutoScaling",
+        ),
+    ],
+)
+def test_reasons_without_a_code_are_understood(message, hopeless, advice):
+    launches = Launches(since=NOW, wanted=1)
+    launches.observe(0, [_activity(1, "Failed", message)])
+    assert launches.hopeless == hopeless
+    assert advice in explain("bert-workers", launches)
+
+
+@pytest.mark.parametrize(
+    ("message", "leaving", "replacing", "hopeless"),
+    [
+        ("VcpuLimitExceeded", False, False, True),
+        ("VcpuLimitExceeded", True, True, False),
+        ("VcpuLimitExceeded", False, True, False),
+        ("InvalidKeyPair.NotFound", True, True, False),
+        ("InvalidKeyPair.NotFound", False, True, True),
+    ],
+)
+def test_a_quota_has_room_again_when_a_replaced_node_is_gone(message, leaving, replacing, hopeless):
+    launches = Launches(since=NOW, wanted=1)
+    launches.observe(0, [_activity(1, "Failed", message)], leaving=leaving, replacing=replacing)
+    assert launches.hopeless == hopeless
+
+
+def test_old_failures_and_successes_are_no_reason():
+    launches = Launches(since=NOW, wanted=3)
+    launches.observe(3, [_activity(1, "Successful"), _activity(-600, "Failed", "VcpuLimitExceeded")])
+    assert not launches.reasons
+    assert not launches.hopeless

@@ -1,0 +1,21 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which suspended processes of a group are the collection's own."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
+
+
+@pytest.mark.parametrize(
+    ("process", "reason", "foreign"),
+    [
+        ("Launch", "User suspended at 2026-10-01T08:00:00Z", True),
+        ("Launch", "Administrative suspension: no instance launched for 24 hours", False),
+        ("ReplaceUnhealthy", "User suspended at 2026-10-01T08:00:00Z", False),
+    ],
+)
+def test_whose_suspension_it_is(process, reason, foreign):
+    assert groups._is_foreign({"ProcessName": process, "SuspensionReason": reason}) == foreign

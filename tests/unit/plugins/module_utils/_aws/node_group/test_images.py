@@ -1,0 +1,40 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Images from public parameters, and the systems that nodes can have."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images
+
+
+def test_images_by_framework_and_system():
+    names = {
+        "base-oss-nvidia-driver-gpu-ubuntu-22.04": ("base", "ubuntu-22.04"),
+        "oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04": ("pytorch-2.7", "ubuntu-22.04"),
+        "oss-nvidia-driver-gpu-tensorflow-2.18-amazon-linux-2023": ("tensorflow-2.18", "amazon-linux-2023"),
+        "base-with-single-cuda-ubuntu-24.04": ("base-with-single-cuda", "ubuntu-24.04"),
+    }
+    of_amazon_linux_2 = "oss-nvidia-driver-gpu-pytorch-1.13-amazon-linux-2"
+    parameters = [{"Name": f"/aws/service/deeplearning/ami/x86_64/{name}/latest/ami-id", "Value": name} for name in names]
+    others = [{"Name": f"/aws/service/deeplearning/ami/x86_64/{of_amazon_linux_2}/latest/ami-id", "Value": "x"}]
+    others += [{"Name": parameters[0]["Name"].replace("ami-id", "release-notes"), "Value": "x"}]
+    assert images.catalog([*parameters, *others]) == {place: name for name, place in names.items()}
+
+
+@pytest.mark.parametrize(
+    ("image", "system"),
+    [
+        ({"Name": "amzn2-ami-hvm-2.0.20250101.0-x86_64-gp2"}, "Amazon Linux 2 or older"),
+        ({"Name": "amzn-ami-hvm-2018.03.0.20230207.0-x86_64-gp2"}, "Amazon Linux 2 or older"),
+        ({"Name": "Deep Learning AMI GPU PyTorch 1.13.1 (Amazon Linux 2) 20231103"}, "Amazon Linux 2 or older"),
+        ({"Name": "Windows_Server-2022-English-Full-Base", "Platform": "windows"}, "Windows"),
+        ({"Name": "Deep Learning Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023) 20250601"}, None),
+        ({"Name": "al2023-ami-2023.7.20250101.0-kernel-6.1-x86_64"}, None),
+        ({"Name": "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20250101"}, None),
+        ({}, None),
+    ],
+)
+def test_systems_that_nodes_cannot_have(image, system):
+    assert images.unsupported_system(image) == system

@@ -1,0 +1,46 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Instances become nodes with their numbers, or it is said why not."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
+
+from .described import instance
+
+
+def test_nodes_by_number():
+    instances = [
+        instance("i-young", "bert-workers", 9),
+        instance("i-three", "bert-workers", 5, number=3),
+        instance("i-old", "bert-workers", 4, more={"NodeType": "Master"}),
+        instance("i-master", "bert-master", 7, number=1, public_ip="203.0.113.4"),
+        instance("i-other", "bert-bastion", 1, more={"NodeType": "Worker"}),
+    ]
+    found = nodes("bert", instances)
+    assert [(node.name, node.instance_id) for node in found] == [
+        ("bert-master", "i-master"),
+        ("bert-worker2", "i-old"),
+        ("bert-worker3", "i-three"),
+        ("bert-worker4", "i-young"),
+    ]
+    assert (found[0].public_ip, found[1].public_ip, found[1].hostname) == ("203.0.113.4", None, "deeplearning-worker2")
+
+
+@pytest.mark.parametrize(
+    ("instances", "message"),
+    [
+        ([("i-a", "bert-workers", 2), ("i-b", "bert-workers", 2)], "Instances i-a and i-b: each has the number 2"),
+        ([("i-b", "bert-master", None), ("i-a", "bert-master", None)], "Instances i-a and i-b: all run in auto scaling group bert-master"),
+        ([("i-a", "bert-workers", "1")], "Instance i-a: the tag deeplearning:number is '1', and workers have numbers from 2"),
+        ([("i-a", "bert-workers", "many")], "the tag deeplearning:number is 'many'"),
+        ([("i-a", "bert-master", "2")], "the tag deeplearning:number is '2', and the master has 1"),
+    ],
+)
+def test_nodes_that_cannot_be_told_apart(instances, message):
+    described = [instance(item, group, minutes, number) for minutes, (item, group, number) in enumerate(instances)]
+    with pytest.raises(MembershipError, match=message):
+        nodes("bert", described)

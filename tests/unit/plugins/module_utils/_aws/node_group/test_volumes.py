@@ -1,0 +1,38 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Root volumes follow from the image and the options."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import volumes
+
+
+def disk(**changes):
+    options = {"root_volume_type": "gp3", "root_volume_size": 100, "root_volume_iops": None, "root_volume_throughput": None}
+    return {**options, **{f"root_volume_{name}": value for name, value in changes.items()}}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (disk(), ""),
+        (disk(type="gp2"), ""),
+        (disk(iops=6000, throughput=1000), ""),
+        (disk(type="io2", iops=64000), ""),
+        (disk(size=8, iops=3000), ""),
+        (disk(type="io1"), "root_volume_iops: missing. io1 volumes need a number, from 100 to 64000"),
+        (disk(iops=100), "root_volume_iops: 100 is not possible, gp3 volumes take 3000 to 80000"),
+        (disk(type="gp2", iops=3000), "root_volume_iops: 3000 cannot be set for gp2 volumes"),
+        (disk(type="io1", iops=6000), "root_volume_iops: 6000 are too many for 100 GiB, io1 volumes have 50 per GiB"),
+        (disk(type="io2", iops=1000, throughput=500), "root_volume_throughput: 500 cannot be set for io2 volumes"),
+        (disk(throughput=2500, iops=16000), "root_volume_throughput: 2500 is not possible"),
+        (disk(throughput=1000), "root_volume_throughput: 1000 MiB/s need at least 4000 operations"),
+        (disk(type="gp2", size=20000), "root_volume_size: 20000 GiB are too many for gp2 volumes, 16384 are possible"),
+    ],
+)
+def test_root_volumes(options, message):
+    found = " ".join(volumes.findings(options))
+    assert bool(found) == bool(message)
+    assert message in found

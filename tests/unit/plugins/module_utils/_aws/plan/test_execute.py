@@ -1,0 +1,87 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""How a plan is applied: in which order, at the same time, and what a failure tells."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import ApplyError, apply_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind, make_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+
+from .boxes import BOX, KINDS, LID, WANTED, Shelf, create, settle
+
+
+def test_apply_gives_ids_to_dependents_and_settles_in_between():
+    shelf = Shelf()
+    after = apply_plan(shelf, make_plan(WANTED, [], KINDS), [], KINDS)
+    assert shelf.done == [
+        "create box main {'colour': 'red', 'size': 3}",
+        "settle box main",
+        "create lid main {'box': 'box-1'}",
+        "settle lid main",
+    ]
+    assert after[LID].properties == {"box": "box-1"}
+
+
+def test_without_waiting_only_what_others_need_is_settled():
+    shelf = Shelf()
+    apply_plan(shelf, make_plan(WANTED, [], KINDS), [], KINDS, wait_for_all=False)
+    assert "settle box main" in shelf.done
+    assert "settle lid main" not in shelf.done
+
+
+def test_independent_changes_run_at_the_same_time():
+    barrier = threading.Barrier(3, timeout=10)
+
+    def meet(_shelf, address, properties):
+        barrier.wait()
+        return Found(address, address.key, properties)
+
+    kinds = {"box": Kind("box", meet, lambda *_: None)}
+    plan = make_plan([Wanted(Address("box", key)) for key in "abc"], [], kinds)
+    assert len(apply_plan(None, plan, [], kinds)) == 3
+
+
+def test_a_failure_tells_what_was_applied_and_starts_nothing_more():
+    def refuse(_shelf, _address, _properties):
+        raise RuntimeError("no more lids")
+
+    shelf = Shelf()
+    kinds = {**KINDS, "lid": Kind("lid", refuse, KINDS["lid"].delete)}
+    label = Wanted(Address("label", "new"), after=(LID,))
+    with pytest.raises(ApplyError, match="Could not create lid main: no more lids") as error:
+        apply_plan(shelf, make_plan([*WANTED, label], [], kinds), [], kinds)
+    assert [change.address for change in error.value.applied] == [BOX]
+    assert not any("label" in line for line in shelf.done)
+
+
+def test_what_is_created_and_not_ready_counts_as_applied():
+    def never(_shelf, _found):
+        raise RuntimeError("still pending")
+
+    kinds = {"box": Kind("box", create, lambda *_: None, settle=never)}
+    with pytest.raises(ApplyError, match="Could not create box main: it is there, and not ready: still pending") as error:
+        apply_plan(Shelf(), make_plan([Wanted(BOX, {"colour": "red"})], [], kinds), [], kinds)
+    assert [change.address for change in error.value.applied] == [BOX]
+
+
+def test_no_change_is_made_once_the_run_is_to_end():
+    shelf, to_end = Shelf(), threading.Event()
+
+    def check():
+        if to_end.is_set():
+            raise RuntimeError("interrupted")
+
+    def create_and_end(shelf, address, properties):
+        to_end.set()
+        return create(shelf, address, properties)
+
+    kinds = {**KINDS, "box": Kind("box", create_and_end, KINDS["box"].delete, settle=settle)}
+    with pytest.raises(ApplyError, match="interrupted") as error:
+        apply_plan(shelf, make_plan(WANTED, [], kinds), [], kinds, before_each=check)
+    assert [change.address for change in error.value.applied] == [BOX]
+    assert not any("create lid" in text for text in shelf.done)

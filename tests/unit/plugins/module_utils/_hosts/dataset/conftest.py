@@ -1,0 +1,34 @@
+"""Staging as the module does it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
+
+
+@pytest.fixture
+def stage(tmp_path):
+    """Stages what the options say, as the module does, and returns the end of its progress."""
+
+    def run(url, **options):
+        spec = {
+            "source": url,
+            "destination": "local",
+            "name": None,
+            "directory": str(tmp_path / "datasets"),
+            "checksum": "",
+            "unpack": False,
+            "region": None,
+            "anonymous": False,
+            "shards": [],
+            "share": None,
+            "upload": None,
+            **options,
+        }
+        progress = tmp_path / "progress.json"
+        stager.run(spec, stager.Progress(str(progress)))
+        return json.loads(progress.read_text())
+
+    return run

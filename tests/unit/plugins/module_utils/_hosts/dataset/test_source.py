@@ -1,0 +1,58 @@
+"""What the source of a data set is, and which of its objects count."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import source
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "name"),
+    [
+        ("s3://data/coco-2017.tar", source.S3, "coco-2017"),
+        ("s3://data/train/", source.S3, "train"),
+        ("s3://data", source.S3, "data"),
+        ("https://example.org/sets/cifar-10.tar.gz?token=x", source.URL, "cifar-10"),
+        ("https://example.org/my%20set.zip", source.URL, "my-set"),
+        ("/data/imagenet/", source.PATH, "imagenet"),
+    ],
+)
+def test_a_source_has_a_kind_and_a_name(given, kind, name):
+    parsed = source.parse(given)
+    assert (parsed.kind, source.name_of(parsed, None)) == (kind, name)
+    assert "token" not in parsed.shown
+
+
+@pytest.mark.parametrize("given", ["", "s3://", "data/train", "ftp://example.org/x", "https://example.org/"])
+def test_what_is_no_source_is_refused(given):
+    with pytest.raises(DataError, match=f"dataset_source is '{given}'"):
+        source.parse(given)
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "x" * 101])
+def test_names_stay_in_their_directory(name):
+    with pytest.raises(DataError, match="dataset_name is"):
+        source.name_of(source.parse("s3://data"), name)
+
+
+@pytest.mark.parametrize("given", ["sha256", "sha256:12", "crc:" + "0" * 64, "sha256:" + "x" * 64])
+def test_bad_checksums_are_refused(given):
+    with pytest.raises(DataError, match="dataset_checksum is"):
+        source.parse_checksum(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "single"),
+    [
+        ("s3://b/train", ["a", "sub/b"], False),
+        ("s3://b/train/", ["a", "sub/b"], False),
+        ("s3://b/train/a", ["a"], True),
+        ("s3://b", ["train/.dataset.json", "train/a", "train/sub/b", "train2/c"], False),
+    ],
+)
+def test_listed_objects_are_those_below_the_prefix(given, found, single):
+    lines = ["0\te\ttrain/", "1\te\ttrain/a", "2\te\ttrain/sub/b", "3\te\ttrain2/c", "9\te\ttrain/.dataset.json", "None"]
+    key = source.parse(given).key
+    objects, is_single = source.listed([line for line in lines if line.rpartition("\t")[2].startswith(key)], source.parse(given))
+    assert ([path for path, _size, _tag in objects], is_single) == (found, single)

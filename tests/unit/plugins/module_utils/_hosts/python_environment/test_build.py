@@ -1,0 +1,37 @@
+"""What the module builds, and what pip tells of an environment that is there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import build, record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import definition as environments
+
+
+def test_the_environments_of_an_image_are_found_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(environments, "IMAGE_PLACES", (f"{tmp_path}/opt/{{0}}", "~/anaconda3/envs/{0}"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for folder in ("opt/pytorch", "opt/both", "home/anaconda3/envs/both", "home/anaconda3/envs/mxnet_p37"):
+        (tmp_path / folder / "bin").mkdir(parents=True)
+        (tmp_path / folder / "bin/python").symlink_to(sys.executable)
+    (tmp_path / "opt/nvidia").mkdir()
+    assert environments.image_environment("both") == f"{tmp_path}/opt/both"
+    assert environments.image_environment("mxnet_p37") == f"{tmp_path}/home/anaconda3/envs/mxnet_p37"
+    assert environments.image_environment("nvidia") is None
+    with pytest.raises(record.RefusalError, match=r"it has both, mxnet_p37, pytorch\).*give requirements"):
+        build.from_image("nvidia")
+
+
+@pytest.mark.parametrize(
+    ("requirements", "words"), [("pytest\n", ""), ("pytest==0.1\n", "pytest==0.1"), ("no-such-package\n", "no-such-package")]
+)
+def test_pip_tells_whether_an_environment_has_what_is_listed(tmp_path, requirements, words):
+    (tmp_path / "requirements.txt").write_text(requirements)
+    argv = [sys.executable, *build.CHECK, str(tmp_path / "requirements.txt")]
+    done = subprocess.run(argv, env={**os.environ, "PIP_CONFIG_FILE": os.devnull}, capture_output=True, text=True, check=False)
+    found = environments.missing(done.returncode, record.parse(done.stdout), done.stderr)
+    assert words in found
+    assert bool(found) == bool(words)

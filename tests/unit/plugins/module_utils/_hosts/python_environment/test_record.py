@@ -1,0 +1,20 @@
+"""The record of an environment."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import record
+
+
+def test_a_record_is_locked_and_read_half_written(tmp_path):
+    path = str(tmp_path / "record.json")
+    with record.exclusive(path, 0) as held:
+        assert not held.waited
+        held.write({"error": "a long reason for a failure"})
+        held.write({"specification": "torch"})
+        with pytest.raises(record.RefusalError, match="another host still builds it"), record.exclusive(path, 0):
+            pass
+    assert record.read(path) == {"specification": "torch"}
+    (tmp_path / "record.json").write_text('{"specif')
+    assert record.read(path) == {}
+    assert record.read(str(tmp_path / "none.json")) == {}

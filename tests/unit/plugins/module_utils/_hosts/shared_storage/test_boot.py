@@ -1,0 +1,154 @@
+"""The boot script and the cloud-config of nodes: what they mount, install and try again."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+
+from .described import BUCKET, EITHER, ENTRY, LUSTRE, LUSTRE_SOURCE, PLAIN, SOURCE, TLS
+
+
+@pytest.mark.parametrize("described", [PLAIN, TLS, LUSTRE, EITHER])
+def test_the_script_of_a_host_gets_the_entry_of_today(described):
+    """A host that was launched with other options would add their entry again at each boot."""
+    script = boot.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu")
+    old = script.replace(",nosuid,nodev", "")
+    assert boot.replace_in_script(script, described, described) == script
+    for way in described.ways:
+        today = boot.boot_script([mounts.lustre(LUSTRE_SOURCE, "/other"), described], "ubuntu").splitlines()
+        today = [f"add '{way.entry}' {way.mount_point}" if way.entry in line else line for line in today]
+        assert boot.replace_in_script(old, described, way).splitlines() == [
+            line.replace(",nosuid,nodev", "") if " /other " in line else line for line in today
+        ]
+
+
+def test_what_tls_must_have_is_in_the_script_of_a_host_that_may_do_without():
+    script = boot.boot_script([EITHER], "ubuntu")
+    required = boot.replace_in_script(script, TLS, TLS)
+    assert f"\nadd '{TLS.entry}' /efs\n" in required
+    assert ENTRY not in required
+
+
+def test_cloud_config_has_the_entries_of_the_role():
+    config = boot.cloud_config([TLS, LUSTRE], "ubuntu")
+    script, unit = (file["content"] for file in config["write_files"])
+    for described in (TLS, LUSTRE):
+        assert f"add '{described.entry}' {described.mount_point}" in script
+    subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+    assert config["write_files"][0]["path"] in unit
+    assert ["systemctl", "start", "--no-block", boot.UNIT] in config["runcmd"]
+    assert boot.cloud_config([], "ubuntu") == {}
+
+
+class Host:
+    """A folder of tools that write down how they are called, in which the boot script runs."""
+
+    def __init__(self, folder):
+        self.folder, self.tools, self.log = folder, folder / "bin", folder / "log"
+        self.tools.mkdir()
+        for name in ("cat", "date", "ln", "mkdir", "test", "touch"):
+            (self.tools / name).symlink_to(shutil.which(name))
+        self.tool("grep", 'case "$3" in */fstab) while read -r line; do [ "$line" = "$2" ] && exit; done <"$3" ;; esac; exit 1')
+        self.tool("sleep", "")
+        self.tool("chown", "")
+        self.tool("timeout", '[ "$1 $2" = "--signal=INT --kill-after=5" ] && shift 3 && exec "$@"')
+        self.tool("mountpoint", f'[ -e {folder}/mounted-"${{2##*/}}" ]')
+
+    def tool(self, name, body):
+        (self.tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{self.log}\n{body}\n')
+        (self.tools / name).chmod(0o755)
+
+    def fails_first(self, name, then):
+        return f"test -e {self.folder}/{name} && {{ {then}; exit; }}; touch {self.folder}/{name}; exit 1"
+
+    def mounted(self):
+        return f'touch {self.folder}/mounted-"${{1##*/}}"'
+
+    def here(self, item):
+        preferred = self.here(item.preferred) if item.preferred else None
+        return item._replace(mount_point=f"{self.folder}{item.mount_point}", preferred=preferred)
+
+    def boot(self, *storages):
+        here = [self.here(item) for item in storages]
+        (self.folder / "fstab").touch()
+        self.log.touch()
+        script = boot.boot_script(here, "ubuntu").replace("/etc/fstab", f"{self.folder}/fstab")
+        done = subprocess.run(
+            ["/bin/sh"], input=script, text=True, check=False, capture_output=True, env={"PATH": str(self.tools)}, timeout=60
+        )
+        calls = [line.replace(str(self.folder), "") for line in self.log.read_text().splitlines()]
+        return done, [call for call in calls if call.split()[0] in ("apt-get", "dnf", "mount", "chown")]
+
+
+@pytest.fixture
+def host(tmp_path):
+    return Host(tmp_path)
+
+
+def test_boot_tries_again_until_the_client_is_there_and_the_storage_is_mounted(host):
+    """Neither the package servers nor the mount target answer the first time."""
+    install = host.fails_first("install", f"ln {host.tools}/mount {host.tools}/mount.nfs4")
+    host.tool("apt-get", f'[ "$1" = update ] || {{ {install}; }}')
+    host.tool("mount", host.fails_first("mount", host.mounted()))
+    done, calls = host.boot(PLAIN)
+    assert done.returncode == 0
+    assert [call.split()[0] for call in calls] == ["apt-get", "apt-get", "apt-get", "apt-get", "mount", "mount", "chown"]
+    assert (host.folder / "fstab").read_text().startswith(SOURCE)
+
+
+def test_boot_goes_on_without_a_client_that_the_distribution_lacks(host):
+    """The other storage is mounted, and nothing is tried for a quarter of an hour."""
+    host.tool("apt-get", "")
+    host.tool("mount", host.mounted())
+    host.tool("mount.nfs4", "")
+    done, calls = host.boot(LUSTRE, PLAIN)
+    assert calls == ["mount /efs", "chown ubuntu: /efs"]
+    assert done.returncode == 1
+    assert "nothing is mounted at" in done.stderr
+    assert "no Lustre client" in done.stderr
+
+
+def test_boot_leaves_the_owner_of_an_adopted_file_system_alone(host):
+    """It is somebody else's, and where root is squashed it could not be changed at all."""
+    host.tool("mount", host.mounted())
+    host.tool("mount.nfs4", "")
+    host.tool("mount.lustre", "")
+    done, calls = host.boot(PLAIN._replace(adopted=True), LUSTRE)
+    assert done.returncode == 0
+    assert calls == ["mount /efs", "mount /fsx", "chown ubuntu: /fsx"]
+
+
+def test_boot_mounts_a_bucket_and_changes_nothing_in_it(host):
+    host.tool("mount", host.mounted())
+    host.tool("mount.mount-s3", "")
+    done, calls = host.boot(BUCKET)
+    assert (done.returncode, calls) == (0, ["mount /data"])
+
+
+def test_boot_takes_tls_where_its_client_is(host):
+    """A host that gets the client later keeps what it was launched with: one entry for one mount point."""
+    host.tool("mount", host.mounted())
+    host.tool("mount.nfs4", "")
+    for with_client in (False, True):
+        if with_client:
+            host.tool("mount.efs", "")
+        done, calls = host.boot(EITHER)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (host.folder / "fstab").read_text() == host.here(PLAIN).entry + "\n"
+    assert calls.count("mount /efs") == 1
+    assert not [call for call in calls if call.startswith("apt-get")], "nothing is installed for what is only preferred"
+    (host.folder / "fstab").unlink()
+    for _boot in range(2):
+        assert host.boot(EITHER)[0].returncode == 0
+        assert (host.folder / "fstab").read_text() == host.here(TLS).entry + "\n"
+
+
+def test_boot_installs_what_amazon_linux_has(host):
+    host.tool("dnf", f"ln {host.tools}/mount {host.tools}/mount.lustre; ln {host.tools}/mount {host.tools}/mount.efs")
+    host.tool("mount", host.mounted())
+    done, calls = host.boot(TLS, LUSTRE)
+    assert done.returncode == 0
+    assert calls == ["dnf install -y -q amazon-efs-utils", "mount /efs", "chown ubuntu: /efs", "mount /fsx", "chown ubuntu: /fsx"]

@@ -1,0 +1,21 @@
+"""A job and what its module is told."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return records.Paths(str(tmp_path / "jobs/digits"))
+
+
+def parameters(**changes):
+    hosts = [
+        {"name": f"deeplearning-worker{n}", "address": f"10.0.0.{n}", "number": n, "gpus": [], "interface": "ens5"} for n in (12, 3, 1)
+    ]
+    defaults = {"name": "digits", "python": "/p", "script": "/home/me/train.py", "source": None, "repository": None, "arguments": ["a b"]}
+    defaults.update(launcher="torchrun", launcher_options={}, command=[], sync_directory=None, key="k", sandbox=True)
+    limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "heartbeat_timeout": 60}
+    return {**defaults, **limits, "hosts": hosts, "environment": {"OMP_NUM_THREADS": 4}, "secrets": {"TOKEN": "t"}, **changes}

@@ -1,0 +1,56 @@
+"""Where hosts copy a job's code, and what the copy replaces."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import MountTableEntry
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code
+
+from unit.files import write
+
+
+def test_the_copy_is_equal_to_the_code_and_replaces_only_what_a_job_has_left(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    user, place = pwd.getpwuid(os.getuid()), tmp_path / "scratch/code"
+    for name in ("one.py", "two.py"):
+        write(tmp_path / name[:3], **{name: name, "src/x": "x"})
+        local_code.check_directory(str(place), "/efs/jobs/digits")
+        directory = local_code.open_directory(str(place), user)
+        local_code.check_contents(str(place), directory)
+        local_code.copy(str(tmp_path / name[:3]), directory)
+        assert sorted(os.listdir(place)) == sorted([local_code.MARK, name, "src"])
+
+
+def check(directory):
+    local_code.check_directory(directory, "/proc/jobs/digits")
+    local_code.check_contents(directory, local_code.open_directory(directory, None))
+
+
+@pytest.mark.parametrize(
+    ("directory", "message"),
+    [
+        ("~/code", "'~/code' is not an absolute path"),
+        ("{}/../code", "is not an absolute path"),
+        ("{}/full", "full' has something in it that no job has put there"),
+        ("{}/full/file", "'file' in it is a link or a file"),
+        ("{}/link/code", "'link' in it is a link or a file"),
+        ("/proc/jobs/code", "is on shared storage"),
+        ("/dev/shm/code", "is on shared storage"),
+    ],
+)
+def test_a_directory_that_is_not_for_copies_is_refused(tmp_path, monkeypatch, directory, message):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "full", file="mine")
+    (tmp_path / "link").symlink_to("/etc")
+    monkeypatch.setattr(local_code, "mounted_at", lambda table, place: MountTableEntry("x", "nfs4" if place == "/dev/shm" else "ext4", "/"))
+    with pytest.raises(local_code.DirectoryError, match=message):
+        check(directory.format(tmp_path))
+    assert local_code.open_directory(f"{tmp_path}/new/code", None) is None
+    local_code.check_directory(f"{tmp_path}/new/code", "/proc/jobs/digits")
+
+
+def test_a_path_that_does_not_exist_is_on_its_parents_file_system():
+    assert local_code.mount_point("/proc/none/such") == "/proc"
