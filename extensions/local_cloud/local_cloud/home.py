@@ -41,6 +41,8 @@ class Setup:
     """Folders that hosts see as /opt/<name>, by name. A path is empty before the environment is built."""
     user_namespace: bool = False
     """Whether hosts run in a user namespace, in which root is an ordinary user of this machine."""
+    fuse: bool = False
+    """Whether programs on hosts can mount file systems, as buckets are mounted."""
 
 
 class Home:

@@ -19,7 +19,7 @@ import boto3
 from .credentials import Credentials
 from .home import REGION, Home, Setup
 from .host_interface import HostInterface, NoHosts
-from .hosts import user_namespace
+from .hosts import fuse, user_namespace
 from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
@@ -97,7 +97,9 @@ class CloudManager:
         folders = {name: str(environment(podman, image, name, self._progress)) for name in setup.environments}
         setup = replace(setup, image=image, environments=folders)
         # Existing files of hosts belong to the users of one mode, which must not change.
-        return replace(setup, user_namespace=possible and (setup.user_namespace or not self._has_hosts(setup)))
+        isolated = possible and (setup.user_namespace or not self._has_hosts(setup))
+        host_options = list(user_namespace.OPTIONS) if isolated else []
+        return replace(setup, user_namespace=isolated, fuse=fuse.works(podman, image, self.home.hosts, host_options))
 
     def _has_hosts(self, setup: Setup) -> bool:
         """Return whether the cloud has hosts or file systems."""
@@ -196,7 +198,7 @@ def podman_hosts(home: Home, setup: Setup) -> PodmanHosts:
     """Return the podman hosts of the cloud."""
     environments = {name: Path(folder) for name, folder in setup.environments.items()}
     name, folders = home.cloud_name(setup), (home.hosts, home.file_systems)
-    return PodmanHosts(Podman(home.containers_conf), name, setup.image, *folders, environments, setup.user_namespace)
+    return PodmanHosts(Podman(home.containers_conf), name, setup.image, *folders, environments, setup.user_namespace, setup.fuse)
 
 
 def _answers(endpoint: str) -> bool:

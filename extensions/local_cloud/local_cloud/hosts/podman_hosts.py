@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..host_interface import OPEN, HostSpec
-from . import user_namespace
+from . import fuse, user_namespace
 from .file_systems import FileSystems
 from .podman import LABEL, TIMEOUT, Podman, PodmanError, as_root
 
@@ -63,8 +63,10 @@ class PodmanHosts:
         file_systems: Path,
         environments: Mapping[str, Path],
         in_user_namespace: bool,
+        with_fuse: bool = False,
     ) -> None:
         self._in_user_namespace = in_user_namespace
+        self._with_fuse = with_fuse
         self._podman = podman
         self._cloud = cloud
         self._image = image
@@ -220,6 +222,7 @@ class PodmanHosts:
             *(f"--cap-add={capability}" for capability in CAPABILITIES),
             *(user_namespace.OPTIONS if self._in_user_namespace else ()),
             *_without_ipv6("default" if self._in_user_namespace else "eth0"),
+            *(fuse.options(self._folder) if self._with_fuse else ()),
             *("--security-opt=apparmor=unconfined", "--security-opt=label=disable"),
             *(f"--label={name}={value}" for name, value in labels.items()),
             *(f"--volume={volume}" for volume in volumes),

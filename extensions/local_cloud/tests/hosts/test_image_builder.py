@@ -33,7 +33,7 @@ def test_image_says_what_it_was_built_from(podman: Podman) -> None:
 
 
 def test_image_has_the_clients_of_the_file_systems(podman: Podman) -> None:
-    helpers = [f"/sbin/mount.{kind}" for kind in ("nfs", "nfs4", "efs", "lustre")]
+    helpers = [f"/sbin/mount.{kind}" for kind in ("nfs", "nfs4", "efs", "lustre", "mount-s3")]
     podman.configure(node_image(podman))
     podman("run", "--rm", "--network=none", node_image(podman), "sh", "-c", " && ".join(f"test -x {helper}" for helper in helpers))
 

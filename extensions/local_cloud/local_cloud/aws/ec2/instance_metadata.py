@@ -35,7 +35,11 @@ class InstanceMetadata:
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         status, text = self._answer(environ)
-        start(f"{status.value} {status.phrase}", [("Content-Type", "text/plain"), ("Content-Length", str(len(text.encode())))])
+        headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(text.encode())))]
+        seconds = environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN_TTL_SECONDS")
+        if seconds and status is HTTPStatus.OK:
+            headers.append(("X-aws-ec2-metadata-token-ttl-seconds", seconds))  # SDKs for Go take no token without it
+        start(f"{status.value} {status.phrase}", headers)
         return [text.encode()]
 
     def _answer(self, environ: dict[str, Any]) -> tuple[HTTPStatus, str]:

@@ -1,0 +1,150 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""A prefix of a bucket, mounted as files on a real host with the credentials of its role."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import user_data
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket.component import statements
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
+
+REGION = "us-east-1"
+BUCKET = "sets-of-images"
+SOURCE = f"s3://{BUCKET}/images"
+OBJECTS = {"images/cats/1.jpg": b"cat", "images/labels.txt": b"1 cat\n", "private/notes.txt": b"not for nodes"}
+PATH = "/data"
+
+
+class Node:
+    """One instance that mounts the prefix at boot, and plays of the role on it."""
+
+    def __init__(self, cloud, folder, host):
+        self.cloud, self.folder, self.host = cloud, folder, host
+
+    def play(self, *mounted, status=0, **variables):
+        """Run the role and return how many changes it made, or with another status its output."""
+        options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+        variables = {
+            "ansible_host": self.host.private_ip,
+            "ansible_user": "ubuntu",
+            "ansible_ssh_private_key_file": str(self.host.key_file),
+            "ansible_ssh_common_args": options,
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "deeplearning_region": REGION,
+            "deeplearning_mounts": [{"kind": "bucket", "source": source, "path": path} for source, path in mounted],
+            **variables,
+        }
+        inventory, playbook = self.folder / "inventory.yml", self.folder / "play.yml"
+        inventory.write_text(yaml.safe_dump({"all": {"hosts": {"node": variables}}}))
+        playbook.write_text(yaml.safe_dump([{"hosts": "node", "gather_facts": False, "roles": ["deeplearning.cluster.shared_storage"]}]))
+        done = subprocess.run(
+            ["ansible-playbook", "-i", str(inventory), str(playbook)],
+            env=self.cloud.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return " ".join(done.stdout.split()) if status else int(done.stdout.split("changed=")[1].split()[0])
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bucket")
+    key = folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    with unused_range() as network, LocalCloud(folder / "home") as cloud:
+        if not cloud.cloud.setup.fuse:
+            pytest.skip("This machine lets no container use /dev/fuse.")
+        s3 = cloud.client("s3")
+        for name in (BUCKET, "of-others"):
+            s3.create_bucket(Bucket=name)
+        for name, content in OBJECTS.items():
+            s3.put_object(Bucket=BUCKET, Key=name, Body=content)
+        launched = launch(cloud, key, network)
+        host = BareHost(launched["InstanceId"], launched["PrivateIpAddress"], "", key)
+        host.ssh("cloud-init status --wait")
+        yield Node(cloud, folder, host)
+
+
+def launch(cloud, key, network):
+    ec2, iam = cloud.client("ec2"), cloud.client("iam")
+    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(role.trust_policy(REGION)))
+    policy = role.policy(REGION, [], [], statements(SOURCE, partition_of(REGION)))
+    iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))
+    iam.create_instance_profile(InstanceProfileName="nodes")
+    iam.add_role_to_instance_profile(InstanceProfileName="nodes", RoleName="nodes")
+    vpc = ec2.create_vpc(CidrBlock=network)["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=network, AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
+    (launched,) = ec2.run_instances(
+        ImageId=ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
+        InstanceType="m5.large",
+        KeyName="test",
+        SubnetId=subnet,
+        IamInstanceProfile={"Name": "nodes"},
+        UserData=user_data(boot.cloud_config([mounts.bucket(SOURCE, PATH)], "ubuntu")),
+        MinCount=1,
+        MaxCount=1,
+    )["Instances"]
+    waiter = ec2.get_waiter("instance_running")
+    waiter.wait(InstanceIds=[launched["InstanceId"]], WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+    return launched
+
+
+def test_a_boot_mounts_the_prefix_for_all_users_to_read(node):
+    wait_until(lambda: node.host.ssh(f"mountpoint -q {PATH}", check=False).returncode == 0, 60)
+    assert node.host.ssh(f"cd {PATH} && find . -type f | sort").stdout.split() == ["./cats/1.jpg", "./labels.txt"]
+    assert node.host.ssh(f"sudo -u nobody cat {PATH}/cats/1.jpg").stdout == "cat"
+    assert "Read-only file system" in node.host.ssh(f"sudo touch {PATH}/new", check=False).stderr
+    (options,) = [line.split()[3] for line in node.host.ssh("cat /proc/mounts").stdout.splitlines() if f" {PATH} " in line]
+    assert {"ro", "nosuid", "nodev"} <= set(options.split(","))
+    node.cloud.client("s3").put_object(Bucket=BUCKET, Key="images/later.txt", Body=b"new")
+    assert node.host.ssh(f"cat {PATH}/later.txt").stdout == "new", "it is the bucket, and no copy"
+
+
+def test_there_are_no_keys(node):
+    found = node.host.ssh(
+        r"sudo grep -rlE 'A[KS]IA[A-Z0-9]{16}|aws_secret' /etc /root /home /usr/local /run/systemd 2>/dev/null", check=False
+    )
+    assert found.stdout == ""
+
+
+def test_the_role_finds_nothing_to_do_and_mends_what_is_damaged(node):
+    assert node.play((SOURCE, PATH)) == 0
+    node.host.ssh(f"sudo umount {PATH} && sudo sed -i '\\#{PATH}#d' /etc/fstab")
+    assert node.play((SOURCE, PATH)) == 1
+    assert node.host.ssh(f"cat {PATH}/labels.txt").stdout == "1 cat\n"
+    assert node.host.ssh(f"grep -c ' {PATH} mount-s3 ro,' /etc/fstab").stdout.strip() == "1"
+    assert node.play((SOURCE, PATH)) == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [(f"s3://{BUCKET}/private", "the role of the nodes must be allowed"), ("s3://of-others", "the role of the nodes must be allowed")],
+)
+def test_what_the_role_of_the_nodes_may_not_read_is_not_mounted(node, source, message):
+    assert message in node.play((source, "/other"), status=2, shared_storage_timeout=2)
+    assert node.host.ssh("mountpoint -q /other", check=False).returncode != 0
+
+
+def test_another_bucket_is_not_put_in_place_of_one_that_is_mounted(node):
+    assert "expected s3://of-others/ as mount-s3" in node.play(("s3://of-others", PATH), status=2)
+    assert node.host.ssh(f"cat {PATH}/labels.txt").stdout == "1 cat\n"
+
+
+def test_it_goes_away(node):
+    assert node.play((SOURCE, PATH), shared_storage_state="absent") > 0
+    assert node.play((SOURCE, PATH), shared_storage_state="absent") == 0
+    assert node.host.ssh(f"mountpoint -q {PATH} || grep {PATH} /etc/fstab", check=False).returncode != 0
