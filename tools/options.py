@@ -14,11 +14,11 @@ from typing import Any
 
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    COMPONENTS,
     FORMER_PREFIX,
     PREFIX,
     Option,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.common import COMPONENTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, options_of
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -259,8 +259,8 @@ options:
     type: bool
   mount_point:
     description:
-      - Where the nodes mount the cluster's EFS file system at boot, and where jobs are. Without EFS it is the same
-        as O(lustre_mount_point).
+      - Where the nodes mount the cluster's EFS file system at boot, and where jobs are. Without EFS, set it to
+        the mount point of the storage that jobs are on.
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: /efs
@@ -1149,8 +1149,8 @@ options:
     type: bool
   mount_point:
     description:
-      - Where the nodes mount the cluster's EFS file system at boot, and where jobs are. Without EFS it is the same
-        as O(lustre_mount_point).
+      - Where the nodes mount the cluster's EFS file system at boot, and where jobs are. Without EFS, set it to
+        the mount point of the storage that jobs are on.
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: /efs

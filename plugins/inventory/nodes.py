@@ -94,7 +94,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import filters as membership_filters
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError

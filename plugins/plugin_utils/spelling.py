@@ -17,7 +17,7 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import FORMER_PREFIX, PREFIX
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 
 COLLECTION = Path(__file__).parents[2]
 #: Compared is what follows the prefix; 0.75 still takes two letters that changed places in a name of four.

@@ -45,6 +45,8 @@ class Request:
     """The nodes that this attempt is for; none when the module is not about nodes."""
     past_activities: frozenset[str] = frozenset()
     """Ids of the scaling activities of earlier attempts."""
+    storage: tuple[Component, ...] = ()
+    """All components of storage, managed or not: the network lets their servers and the nodes reach each other."""
 
     @property
     def present(self) -> bool:
@@ -71,6 +73,16 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Server:
+    """What serves a mount: a resource with the property C(security_groups), and the option that adopts it."""
+
+    found: Found
+    option: str
+    ports: tuple[str, int, int]
+    """Protocol, first and last port."""
+
+
+@dataclass(frozen=True)
 class Mount:
     """Storage that all nodes mount, as a component of storage describes it. Nodes know no more of any kind than this."""
 
@@ -87,6 +99,8 @@ class Mount:
     """Whether jobs can be on it: all nodes can write there."""
     statements: tuple[Mapping[str, Any], ...] = ()
     """What the policy of the nodes' role says for it."""
+    servers: tuple[Server, ...] = ()
+    """Adopted servers, which have to let the nodes in."""
 
 
 def _never(_request: Request, _found: Found) -> bool:
@@ -105,6 +119,10 @@ def _no_mounts(_request: Request, _found: Sequence[Found]) -> list[Mount]:
     return []
 
 
+def _no_rules(_request: Request, _found: Sequence[Found], _subnet_cidrs: Mapping[str, str]) -> list[tuple[str, int, int, str]]:
+    return []
+
+
 @dataclass(frozen=True)
 class Component:
     """What a module manages as a whole: a network, a file system, the nodes.
@@ -114,7 +132,8 @@ class Component:
     all the same.
     C(refuse(request, plan, found)) raises ClusterError for a plan that would do harm. C(foresee(request, plan, found)) returns what was
     found with what the plan makes of it elsewhere: nodes are outdated as soon as their template changes.
-    C(mounts(request, found)) returns what nodes mount of it.
+    C(mounts(request, found)) returns what nodes mount of it. C(server_rules(request, found, subnet_cidrs)) returns what its servers need
+    besides: the protocol, the first and the last port, and the address range of servers that connect to their clients, too.
     C(iam_actions) are the permissions that all of this needs. C(data_kinds) are those of C(kinds) that hold data, which stays by default.
     C(billed) are those that AWS bills as long as they are there, used or not, in words.
     """
@@ -128,6 +147,7 @@ class Component:
     refuse: Callable[[Request, Sequence[Change], Sequence[Found]], None] = _nothing
     foresee: Callable[[Request, Sequence[Change], Sequence[Found]], list[Found]] = _as_they_are
     mounts: Callable[[Request, Sequence[Found]], list[Mount]] = _no_mounts
+    server_rules: Callable[[Request, Sequence[Found], Mapping[str, str]], Iterable[tuple[str, int, int, str]]] = _no_rules
     reads_after: tuple[str, ...] = ()
     data_kinds: frozenset[str] = frozenset()
     billed: Mapping[str, str] = field(default_factory=dict)

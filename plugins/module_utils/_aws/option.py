@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-# The modules that take an option, each of one component. `cluster` and `cluster_validation` take what any of them takes.
+# The modules that take an option, each of one component; those of storage are in its packages. `cluster` and `cluster_validation` take what
+# any of them takes.
 NETWORK = "network"
-EFS = "file_system"
-LUSTRE = "lustre_file_system"
 INSTANCE_ROLE = "instance_role"
 NODE_GROUP = "node_group"
-COMPONENTS = (NETWORK, EFS, LUSTRE, INSTANCE_ROLE, NODE_GROUP)
 
 #: Seconds for which modules wait for one resource.
 DEFAULT_WAIT_TIMEOUT = 900

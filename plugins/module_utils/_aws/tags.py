@@ -9,3 +9,8 @@ CLUSTER_TAG = "deeplearning:cluster"
 COMPONENT_TAG = "deeplearning:component"
 KEY_TAG = "deeplearning:key"
 IMAGE_TAG = "deeplearning:image"
+
+# Values of the tag `deeplearning:component`, which are the names of the components. Each kind of storage has its own in its package.
+NETWORK_COMPONENT = "network"
+INSTANCE_ROLE_COMPONENT = "instance_role"
+NODES_COMPONENT = "nodes"

@@ -15,8 +15,6 @@ import jinja2
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    COMPONENTS,
-    EFS,
     NODE_GROUP,
     Option,
     Policy,
@@ -25,6 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     forbidden,
     in_place,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.common import COMPONENTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, argument_spec, options_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,7 +32,7 @@ tool = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "options.py")))
 DIRECTORY = Option(
     "directory",
     {"type": "str", "choices": ["a", "b"], "no_log": False},
-    (EFS, NODE_GROUP),
+    ("file_system", NODE_GROUP),
     Update(Policy.REPLACES_NODES, advice="Keep O(efs)"),
     ("Not used with O(efs=false), nor with M(deeplearning.cluster.dataset).",),
     (Suboption("path", {"type": "str", "required": True}, "As in O(efs)."),),

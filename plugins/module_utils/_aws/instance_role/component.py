@@ -12,6 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import INSTANCE_ROLE_COMPONENT
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
@@ -31,7 +32,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
         [statement for mount in mounts(request, found) for statement in mount.statements],
         session_manager=options["session_manager"],
     )
-    return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(resources.NAME), options["permissions_boundary"])
+    return definition.wanted(cloud.cluster, cloud.region, policy, request.tags(INSTANCE_ROLE_COMPONENT), options["permissions_boundary"])
 
 
-INSTANCE_ROLE = Component(resources.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted)
+INSTANCE_ROLE = Component(INSTANCE_ROLE_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted)

@@ -26,7 +26,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
-NAME = "instance_role"
 POLICY_NAME = "nodes"
 Properties = Mapping[str, Any]
 

@@ -15,12 +15,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network 
     definition,
     endpoint_services,
     resources,
-    tagged,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
@@ -32,32 +32,21 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
-    options, tags, places = request.options, request.tags(tagged.NAME), zones(request, found)
+    options, tags, places = request.options, request.tags(NETWORK_COMPONENT), zones(request, found)
     ssh_cidrs = [addresses.normal_cidr(cidr) for cidr in options["ssh_cidrs"]]
     offered = endpoint_services.offered(request.cloud) if options["interface_endpoints"] else {}
     endpoints = {name: offered[name]["ServiceName"] for name in options["interface_endpoints"] if name in offered}
     if options["vpc_id"]:
         cidrs = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.properties["cidr"]}
-        return definition.access(places, _lustre_cidrs(request, found, cidrs), ssh_cidrs, endpoints, tags)
+        return definition.access(places, _server_rules(request, found, cidrs), ssh_cidrs, endpoints, tags)
     cidr, cidrs = addresses.normal_cidr(options["network_cidr"]), own_subnets(request, found)
     own = definition.own_network(cidr, cidrs, request.cloud.region, tags, nat=options["nat"], nat_subnet=_nat_subnet(found))
-    return [*own, *definition.access(places, _lustre_cidrs(request, found, cidrs), ssh_cidrs, endpoints, tags)]
+    return [*own, *definition.access(places, _server_rules(request, found, cidrs), ssh_cidrs, endpoints, tags)]
 
 
-def _lustre_cidrs(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> list[str]:
-    """The ranges in which servers of a Lustre file system are: the private subnets, and where one is adopted, that of its owner.
-
-    There are none without such a file system. One of the cluster's own that it does not use any more keeps its ports.
-    """
-    options, lustres = request.options, [item for item in found if item.address.kind == "lustre_file_system"]
-    owned = (options["lustre"] and not options["lustre_file_system_id"]) or any(not item.adopted for item in lustres)
-    ranges = [cidr for key, cidr in subnet_cidrs.items() if key.startswith("private-") and owned]
-    known = {item.id: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
-    for item in lustres:
-        subnet = item.properties["subnet"]
-        described = [] if subnet in known else adopted.subnets(request.cloud, [subnet])
-        ranges += [known[subnet]] if subnet in known else [each["CidrBlock"] for each in described] or [f"{item.attributes['address']}/32"]
-    return sorted(set(ranges))
+def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[definition.Rule]:
+    """Return the rules that let in the servers of storage."""
+    return {rule for component in request.storage for rule in component.server_rules(request, found, subnet_cidrs)}
 
 
 def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
@@ -113,4 +102,4 @@ def _inhabited(found: Sequence[Found]) -> set[str]:
     return {subnet for item in found if item.address.kind == "nodes" for subnet in item.attributes["subnets"]}
 
 
-NETWORK = Component(tagged.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, refuse=_refuse)
+NETWORK = Component(NETWORK_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, refuse=_refuse)

@@ -34,7 +34,6 @@ ALL_TRAFFIC = ("-1", -1, -1)
 SSH = ("tcp", 22, 22)
 NFS = ("tcp", 2049, 2049)
 HTTPS = ("tcp", 443, 443)
-LUSTRE = (("tcp", 988, 988), ("tcp", 1018, 1023))
 
 
 def subnet(side: str, zone: str) -> Address:
@@ -76,23 +75,22 @@ def own_network(
 
 
 def access(
-    zones: Iterable[str], lustre_cidrs: Collection[str], ssh_cidrs: Iterable[str], endpoints: Mapping[str, str], tags: Tags
+    zones: Iterable[str], server_rules: Collection[Rule], ssh_cidrs: Iterable[str], endpoints: Mapping[str, str], tags: Tags
 ) -> list[Wanted]:
     """Who may reach what: the security groups, and the interface endpoints by which the nodes reach services of AWS.
 
-    C(lustre_cidrs) are the ranges that servers of a Lustre file system are in, none without one; C(endpoints) maps short names of
-    services to their full ones.
+    C(server_rules) let in servers of storage that connect to their clients, from their address ranges; C(endpoints) maps short names
+    of services to their full ones.
     """
     item, vpc, nodes = partial(_item, tags), Ref(VPC), Ref(NODES_GROUP)
-    # Lustre servers connect to their clients, too. A reference to their group would go round in a circle.
-    from_lustre = {(*ports, cidr) for ports in LUSTRE for cidr in lustre_cidrs}
-    to_lustre = {(*ports, who) for ports in LUSTRE for who in (nodes, SELF) if lustre_cidrs}
+    # Address ranges and not the group of the servers: two groups that refer to each other cannot be created.
+    to_servers = {(*ports, who) for *ports, _cidr in server_rules for who in (nodes, SELF)}
     result = [
         item(
             NODES_GROUP,
             vpc=vpc,
             description="Nodes of the cluster among themselves, all protocols as EFA needs it",
-            ingress=frozenset({(*ALL_TRAFFIC, SELF), *from_lustre}),
+            ingress=frozenset({(*ALL_TRAFFIC, SELF), *server_rules}),
             egress=frozenset({(*ALL_TRAFFIC, SELF), (*ALL_TRAFFIC, ANYWHERE)}),
         ),
         item(
@@ -105,7 +103,7 @@ def access(
             STORAGE_GROUP,
             vpc=vpc,
             description="NFS from the nodes to the file system",
-            ingress=frozenset({(*NFS, nodes), *to_lustre}),
+            ingress=frozenset({(*NFS, nodes), *to_servers}),
         ),
     ]
     if not endpoints:

@@ -105,5 +105,5 @@ KIND = network_kind(
     _delete,
     update=_update,
     updatable=("ingress", "egress"),
-    deleted_after=("auto_scaling_group", "mount_target", "lustre_file_system", "vpc_endpoint"),
+    deleted_after=("auto_scaling_group", "vpc_endpoint"),
 )

@@ -53,5 +53,5 @@ KIND = network_kind(
     "subnet",
     _create,
     _delete,
-    deleted_after=("auto_scaling_group", "mount_target", "lustre_file_system", "nat_gateway", "vpc_endpoint"),
+    deleted_after=("auto_scaling_group", "nat_gateway", "vpc_endpoint"),
 )

@@ -11,8 +11,7 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, KEY_TAG, AwsClient, tag_dict, tag_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-
-NAME = "network"
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT
 
 Properties = Mapping[str, Any]
 
@@ -23,7 +22,7 @@ def described(
     """The items of a describe call that belong to this cluster's network, each with its key."""
     for item in cloud.retrieve("ec2", operation, key, **{filter_argument: cloud.filters(*filters)}):
         tags = tag_dict(item.get("Tags", []))
-        if tags.get(COMPONENT_TAG) == NAME and KEY_TAG in tags:
+        if tags.get(COMPONENT_TAG) == NETWORK_COMPONENT and KEY_TAG in tags:
             yield tags[KEY_TAG], item
 
 

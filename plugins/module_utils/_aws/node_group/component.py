@@ -24,6 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.settings import node_settings
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
@@ -43,7 +44,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     known, moving = {item.address: item for item in found}, capacity.is_moving(request, found)
 
     def tags(address: Address) -> dict[str, str]:
-        own = request.tags(definition.NAME)(address)
+        own = request.tags(NODES_COMPONENT)(address)
         return {**own, IMAGE_TAG: _image_source(settings.image, known.get(address), moving)} if address.kind == "launch_template" else own
 
     stays = not moving and not capacity.is_in_use(alternative, found)
@@ -125,4 +126,4 @@ def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -
         raise ClusterError("\n".join(dict.fromkeys(problems)))
 
 
-NODE_GROUP = Component(definition.NAME, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, refuse=_refuse, foresee=_foresee)
+NODE_GROUP = Component(NODES_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, refuse=_refuse, foresee=_foresee)

@@ -16,11 +16,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS, group_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SSH_GROUP, subnet
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot
 
-NAME = "nodes"
 MASTER_NUMBER = 1  # the master trains too and is worker 1
 NUMBER_TAG = "deeplearning:number"
 WANTED_TAG = "deeplearning:wanted"  # of a group: the worker count that it was last made for, also when fewer were accepted

@@ -10,10 +10,11 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, AwsClient, tag_dict, tag_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_ADDRESS, NAME, nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_ADDRESS, nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import in_group, live_instances
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
 Properties = Mapping[str, Any]
 
@@ -27,7 +28,7 @@ def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
 def read(cloud: AwsClient) -> Iterator[Found]:
     """The address by its tags; whether the master has it, or another one, is told by the instances."""
     for address in cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters()):
-        if tag_dict(address["Tags"]).get(COMPONENT_TAG) == NAME:
+        if tag_dict(address["Tags"]).get(COMPONENT_TAG) == NODES_COMPONENT:
             tags = cloud.comparable_tags(address["Tags"])
             yield Found(MASTER_ADDRESS, address["AllocationId"], {"tags": tags}, {"address": address["PublicIp"]})
 

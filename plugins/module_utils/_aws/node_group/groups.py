@@ -21,7 +21,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import group_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    NAME,
     NODE_TYPE_TAG,
     STORAGE_TAGS,
     SUSPENDED,
@@ -38,6 +37,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
 NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds; a new instance profile takes some to get known
 Properties = Mapping[str, Any]
@@ -47,7 +47,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
     """The cluster's groups, without those that are being deleted."""
     for group in cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters()):
         tags = tag_dict(group["Tags"])
-        if tags.get(COMPONENT_TAG) != NAME or group.get("Status"):
+        if tags.get(COMPONENT_TAG) != NODES_COMPONENT or group.get("Status"):
             continue  # a status means that the group is being deleted
         if group["AutoScalingGroupName"] != group_name(cloud.cluster, tags.get(KEY_TAG, "")):
             continue  # somebody else's, whatever its tags say

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS, group_of, tags_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import EFA, EFA_ONLY, assign_numbers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import check, number_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS, told
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS, told
 
 
 @dataclass(frozen=True)

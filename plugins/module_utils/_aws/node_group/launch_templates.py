@@ -20,9 +20,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import BLOCK, RESERVATION, SPOT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME, PLAIN, Interface
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLAIN, Interface
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
 ON_DEMAND = "on-demand"
 RESERVATIONS_ONLY = "capacity-reservations-only"
@@ -41,7 +42,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
         )
         for template, version in zip(templates, versions):
             tags = tag_dict(template.get("Tags", []))
-            if tags.get(COMPONENT_TAG) == NAME:
+            if tags.get(COMPONENT_TAG) == NODES_COMPONENT:
                 yield Found(
                     Address("launch_template", tags[KEY_TAG]),
                     template["LaunchTemplateId"],

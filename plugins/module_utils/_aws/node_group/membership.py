@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
     tags_of,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_NUMBER, NUMBER_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG
 
 NUMBER = re.compile(r"[1-9][0-9]{0,4}")

@@ -18,9 +18,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_dict,
     tag_list,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME, PLACEMENT_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
 STRATEGY = "cluster"
 Properties = Mapping[str, Any]
@@ -35,7 +36,7 @@ def read(cloud: AwsClient, named: str | None) -> Iterator[Found]:
     main = False
     for group in _described(cloud, *cloud.filters()):
         tags = tag_dict(group.get("Tags", []))
-        if tags.get(COMPONENT_TAG) != NAME:
+        if tags.get(COMPONENT_TAG) != NODES_COMPONENT:
             continue
         name = group["GroupName"]
         # The cluster's own gives way to the one that is named

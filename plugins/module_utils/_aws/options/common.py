@@ -6,13 +6,19 @@
 from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    COMPONENTS,
     DEFAULT_WAIT_TIMEOUT,
+    INSTANCE_ROLE,
+    NETWORK,
+    NODE_GROUP,
     NOT_STORED,
     SUBJECT,
     Option,
     in_place,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
+
+#: All modules of one component, in the order of the documentation.
+COMPONENTS = (NETWORK, *kinds.MODULES, INSTANCE_ROLE, NODE_GROUP)
 
 OPTIONS = (
     Option(

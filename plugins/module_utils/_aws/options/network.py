@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
     DELETE_AND_CREATE,
-    EFS,
     IN_PLACE,
-    LUSTRE,
     NETWORK,
     NODE_GROUP,
     NOT_STORED,
@@ -20,9 +18,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     forbidden,
     in_place,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
 
-IN_THE_NETWORK = (NETWORK, EFS, LUSTRE, NODE_GROUP)
-MOVING = forbidden(f"{DELETE_AND_CREATE}. A Lustre file system keeps its network, so copy its data and delete it as well")
+IN_THE_NETWORK = (NETWORK, *kinds.MODULES, NODE_GROUP)
+MOVING = forbidden(". ".join((DELETE_AND_CREATE, *kinds.BOUND_TO_NETWORK)))
 
 OPTIONS = (
     Option(

@@ -9,18 +9,12 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import Option
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options import common, instance_role, network, node_group, storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket import options as bucket
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import options as efs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import options as lustre
 
 #: In the order of the documentation.
 OPTIONS: tuple[Option, ...] = (
     *common.OPTIONS,
     *network.OPTIONS,
     *storage.OPTIONS,
-    *efs.OPTIONS,
-    *lustre.OPTIONS,
-    *bucket.OPTIONS,
     *instance_role.OPTIONS,
     *node_group.OPTIONS,
 )

@@ -1,24 +1,24 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options that all kinds of shared storage have in common."""
+"""Options of shared storage: those that all kinds have in common, and those that each kind declares."""
 
 from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
     COPY_DATA,
-    EFS,
-    LUSTRE,
     NOT_STORED,
     Option,
     forbidden,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import MODULES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import OPTIONS as OPTIONS_OF_KINDS
 
-OPTIONS = (
+OPTIONS: tuple[Option, ...] = (
     Option(
         "kms_key_id",
         {"type": "str"},
-        (EFS, LUSTRE),
+        MODULES,
         forbidden(COPY_DATA),
         (
             "Id or ARN of the KMS key that encrypts new file systems; those of SCRATCH_2 have a key of Amazon's.",
@@ -28,11 +28,12 @@ OPTIONS = (
     Option(
         "delete_data",
         {"type": "bool", "default": False},
-        (EFS, LUSTRE),
+        MODULES,
         NOT_STORED,
         (
             "Whether O(state=absent) deletes the cluster's file systems and all data on them.",
             "A file system that nodes of other clusters use is not deleted.",
         ),
     ),
+    *OPTIONS_OF_KINDS,
 )

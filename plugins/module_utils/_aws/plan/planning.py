@@ -62,12 +62,19 @@ class Kind:
     """Properties that nodes have to be replaced for; a change of any property that is in neither set is forbidden."""
     deleted_after: tuple[str, ...] = ()
     """Kinds whose resources use this one, so that they have to go first."""
+    deleted_before: tuple[str, ...] = ()
+    """Kinds whose resources this one uses: the same relation, declared by the user."""
     advice: str = "Put the old value back, or delete the cluster, which keeps the data, and create it again."
 
     def policy(self, name: str) -> Policy:
         if name in self.replacing:
             return Policy.REPLACE
         return Policy.IN_PLACE if name in self.updatable else Policy.FORBIDDEN
+
+
+def users_of(kind: str, kinds: Mapping[str, Kind]) -> set[str]:
+    """Return the kinds whose resources use those of a kind, so that they have to go first."""
+    return {*kinds[kind].deleted_after, *(name for name, other in kinds.items() if kind in other.deleted_before)}
 
 
 @dataclass(frozen=True)
@@ -184,7 +191,8 @@ def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], 
         needed = {*references(change.wanted.properties), *change.wanted.after} & changes.keys()
         result.append(replace(change, prerequisites=frozenset(needed)))
     for item in deletes:
-        users = {other.address for other in deletes if other.address.kind in kinds[item.address.kind].deleted_after}
+        kinds_of_users = users_of(item.address.kind, kinds)
+        users = {other.address for other in deletes if other.address.kind in kinds_of_users}
         delete = Change(item.address, Action.DELETE, Wanted(item.address), before=item.properties, found=item)
         result.append(replace(delete, prerequisites=frozenset(users | changes.keys())))
     return result

@@ -47,6 +47,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
     ForbiddenChange,
     make_plan,
     split_replacing,
+    users_of,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import (
     KNOWN_AFTER_APPLY,
@@ -148,7 +149,7 @@ class Provisioning:
         if findings:
             raise ClusterError(" ".join(findings))
         cloud = AwsClient(module, options["cluster"], wait_timeout=options["wait_timeout"], tags=options["tags"])
-        self.request = Request(cloud, options, frozenset(component.name for component in components))
+        self.request = Request(cloud, options, frozenset(component.name for component in components), storage=STORAGE)
         self._before, self._applied = list[Found](), list[Change]()
 
     def run(self) -> None:
@@ -404,7 +405,7 @@ class Provisioning:
             str(item.address)
             for change in plan
             for item in found
-            if item.address.kind in set(KINDS[change.address.kind].deleted_after) - managed and not item.adopted
+            if item.address.kind in users_of(change.address.kind, KINDS) - managed and not item.adopted
         }
         if users:
             raise ClusterError(f"Still in use by {', '.join(sorted(users))} of cluster {self.request.cloud.cluster}. Delete those first.")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What all kinds of file systems have in common: whose they are, and waiting until they come or go."""
+"""What all kinds of file systems have in common: finding the cluster's own, waiting for changes, and the component."""
 
 from __future__ import annotations
 
@@ -19,25 +19,61 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     is_missing,
     tag_dict,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT
 
 Description = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class FileSystems:
-    """The file systems of one AWS service. C(is_usable) tells of a description whether it is one, and there to stay."""
+    """The file systems of one AWS service.
+
+    `is_usable` tells of a description whether it is a file system of this kind that is not being deleted. `address` is that of the one
+    that the cluster uses.
+    """
 
     service: str
     component: str
+    address: Address
     name: str
-    """What messages call one."""
+    """The word of messages for one."""
     option: str
     """The option that names one to adopt."""
     is_usable: Callable[[Description], bool]
 
+    @property
+    def former(self) -> Address:
+        """The address of the cluster's own file system after the cluster has left it for an adopted one."""
+        return Address(self.address.kind, "former")
+
+    def find(self, found: Iterable[Found]) -> Found | None:
+        """Return the file system of the cluster, if there is one."""
+        return find(found, self.address)
+
+    def is_adopted(self, found: Iterable[Found]) -> bool:
+        """Return whether the file system belongs to somebody else."""
+        file_system = self.find(found)
+        return file_system is not None and file_system.adopted
+
+    def component_of(self, kinds: tuple[Kind, ...], iam_actions: IamActions, **hooks: Any) -> Component:
+        """Return the component that provisions these file systems: they lie in a network, hold data and cost money."""
+        kind = self.address.kind
+        return Component(
+            self.component,
+            kinds,
+            iam_actions,
+            **hooks,
+            reads_after=(NETWORK_COMPONENT,),
+            data_kinds=frozenset({kind}),
+            billed={kind: self.name},
+        )
+
     def describe(self, cloud: AwsClient, **ids: Any) -> dict[str, Any] | None:
-        """Return a file system as AWS describes it; none if there is no such one."""
+        """Return a file system as AWS describes it, or None if it does not exist."""
         try:
             found = cloud.retrieve(self.service, "describe_file_systems", "FileSystems", **ids)
         except ClientError as error:
@@ -47,26 +83,26 @@ class FileSystems:
         return next((dict(item) for item in found if self.is_usable(item)), None)
 
     def owned(self, cloud: AwsClient) -> dict[str, Any] | None:
-        """Return the cluster's own. Raises ClusterError where its tags are on more than one."""
+        """Return the cluster's own file system, if there is one. Raises ClusterError when more than one carries its tags."""
         described = cloud.retrieve(self.service, "describe_file_systems", "FileSystems")
         matches = [dict(item) for item in described if self.is_own(cloud, item) and self.is_usable(item)]
         if len(matches) > 1:
             ids = " and ".join(item["FileSystemId"] for item in matches)
             raise ClusterError(
-                f"{ids} are all tagged as the {self.name} of {cloud.cluster}. "
-                f"Name the right one in {self.option}, or take the tags off the other."
+                f"{self.option}: {ids} are all tagged as the {self.name} of {cloud.cluster}. "
+                "Name the right one, or remove the tags of the others."
             )
         return matches[0] if matches else None
 
     def is_own(self, cloud: AwsClient, description: Description) -> bool:
-        """Return whether tags say that it is the cluster's."""
+        """Return whether the tags name this cluster."""
         tags = tag_dict(description.get("Tags", []))
         return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == self.component
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """How AWS is asked for one resource. C(name) is what messages call it, C(arguments) makes those of the call from its id."""
+    """How one resource is described. `name` is the word of messages for it, `arguments` makes the arguments of the call from its id."""
 
     name: str
     service: str
@@ -76,7 +112,7 @@ class Lookup:
     not_found: tuple[str, ...] = ()
 
     def settle(self, cloud: AwsClient, found: Found, is_available: Callable[[Description], bool], *, timeout: float | None = None) -> Found:
-        """Wait until it can be used, and return it."""
+        """Wait until the resource is available, and return it."""
         call, arguments = self._call(cloud), self.arguments(found.id)
 
         def available() -> Found | None:
@@ -86,7 +122,7 @@ class Lookup:
         return cloud.wait_until(f"{name} {found.id}", available, timeout=timeout)
 
     def wait_until_gone(self, cloud: AwsClient, found: Found, *, timeout: float | None = None) -> None:
-        """Wait until AWS does not show it any more, or only as deleted."""
+        """Wait until AWS describes the resource no more, or as deleted."""
         call, arguments = self._call(cloud), self.arguments(found.id)
 
         def gone() -> bool:
@@ -111,6 +147,6 @@ def find(found: Iterable[Found], address: Address) -> Found | None:
 
 
 def comparable_key(wanted: str | None, arn: str | None) -> str | None:
-    """Return the KMS key of an ARN as the definition names it, by its id or its ARN."""
+    """Return the KMS key of an ARN in the form of the definition: its id or its ARN."""
     same = bool(wanted and arn) and str(arn).endswith(str(wanted).rpartition("/")[2])
     return wanted if same else arn

@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, group_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK as NETWORK_UNIT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP as NODES_UNIT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_ADDRESS, numbers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT, NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
 try:
@@ -139,7 +138,7 @@ class VcpuQuota(QuotaValidator):
     """One of the alternatives that fits is enough."""
 
     name = "vcpu_quota"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def _needed(self, request: Request, found: Sequence[Found]) -> int:
         options = request.options
@@ -161,12 +160,12 @@ class VcpuQuota(QuotaValidator):
 
 class AddressQuota(QuotaValidator):
     name = "address_quota"
-    components = frozenset({NETWORK, NODES})
+    components = frozenset({NETWORK_COMPONENT, NODES_COMPONENT})
 
     def _needed(self, request: Request, found: Sequence[Found]) -> int:
-        wanted = list(NETWORK_UNIT.wanted(request, found)) if request.manages(NETWORK) else []
-        if request.manages(NODES):
-            wanted += NODES_UNIT.wanted(replace(request, chosen=capacity.choices(request, found)[0]), found)
+        wanted = list(NETWORK.wanted(request, found)) if request.manages(NETWORK_COMPONENT) else []
+        if request.manages(NODES_COMPONENT):
+            wanted += NODE_GROUP.wanted(replace(request, chosen=capacity.choices(request, found)[0]), found)
         known = {item.address for item in found}
         return len([item for item in wanted if item.address.kind in ("elastic_ip", MASTER_ADDRESS.kind) and item.address not in known])
 
@@ -188,7 +187,7 @@ class AddressQuota(QuotaValidator):
 
 class VpcQuota(QuotaValidator):
     name = "vpc_quota"
-    components = frozenset({NETWORK})
+    components = frozenset({NETWORK_COMPONENT})
     service = "vpc"
 
     def _needed(self, request: Request, found: Sequence[Found]) -> int:
@@ -215,7 +214,7 @@ QUOTA_VALIDATORS = (VcpuQuota(), AddressQuota(), VpcQuota())
 class QuotasReadable(Validator):
     name = "quotas_readable"
     level = Level.WARNING
-    components = frozenset({NETWORK, NODES})
+    components = frozenset({NETWORK_COMPONENT, NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         asked = [item for item in QUOTA_VALIDATORS if item.components & request.components and item.needed(request, found)]

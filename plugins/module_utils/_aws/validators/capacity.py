@@ -17,9 +17,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
     zones,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import BLOCK, RESERVATION, SPOT, alternatives
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
 COMING = ("assessing", "delayed", "payment-pending", "pending", "scheduled")
@@ -29,7 +29,7 @@ ULTRASERVERS = "p6e-"
 
 class WorkerMinimum(Validator):
     name = "worker_minimum"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         least, count = request.options["worker_minimum"], request.options["worker_count"]
@@ -41,7 +41,7 @@ class AlternativesOffered(Validator):
     """The first choice and its zones are questions of their own."""
 
     name = "alternatives"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         cloud, options = request.cloud, request.options
@@ -63,7 +63,7 @@ class Market(Validator):
     """What each way of paying needs."""
 
     name = "market"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         first = {name: request.options[name] for name in ("market", "spot_max_price", "capacity_reservation_id")}
@@ -87,7 +87,7 @@ class Reservation(Validator):
     """A type or a zone that there is not is a question of its own."""
 
     name = "capacity_reservation"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if not request.options["instance_type"]:
@@ -121,7 +121,7 @@ class BlockEnd(Validator):
 
     name = "capacity_block_end"
     level = Level.WARNING
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         blocks = {way.capacity_reservation for way in alternatives(request, found) if way.market == BLOCK and way.capacity_reservation}

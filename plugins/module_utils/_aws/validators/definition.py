@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.resources import NAME as INSTANCE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SSH_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE_NAMES, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import (
+    INSTANCE_ROLE_COMPONENT,
+    NETWORK_COMPONENT,
+    NODES_COMPONENT,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 
-EVERY_UNIT = STORAGE_NAMES | {NETWORK, INSTANCE_ROLE, NODES}
+EVERY_UNIT = STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMPONENT, NODES_COMPONENT}
 
 
 class Tags(Validator):
@@ -31,7 +33,7 @@ class Tags(Validator):
 
 class NetworkCidr(Validator):
     name = "network_cidr"
-    components = frozenset({NETWORK})
+    components = frozenset({NETWORK_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         return rules.network_cidr(request.options["network_cidr"])
@@ -39,7 +41,7 @@ class NetworkCidr(Validator):
 
 class SshCidrs(Validator):
     name = "ssh_cidrs"
-    components = frozenset({NETWORK})
+    components = frozenset({NETWORK_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
@@ -49,7 +51,7 @@ class SshCidrs(Validator):
 
 class Buckets(Validator):
     name = "buckets"
-    components = frozenset({INSTANCE_ROLE})
+    components = frozenset({INSTANCE_ROLE_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         for option in ("read_buckets", "write_buckets"):
@@ -58,7 +60,7 @@ class Buckets(Validator):
 
 class Nodes(Validator):
     name = "nodes"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         return rules.nodes(request.options)

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.resources import NAME as INSTANCE_ROLE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
 DENIED = ("AccessDenied", "AccessDeniedException")
@@ -30,7 +29,7 @@ READING_POLICIES = (
 
 class InstanceProfile(Validator):
     name = "instance_profile"
-    components = frozenset({INSTANCE_ROLE, NODES})
+    components = frozenset({INSTANCE_ROLE_COMPONENT, NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         name = request.options["instance_profile"]
@@ -46,7 +45,7 @@ class InstanceProfile(Validator):
 class IgnoredRights(Validator):
     name = "ignored_rights"
     level = Level.WARNING
-    components = frozenset({INSTANCE_ROLE})
+    components = frozenset({INSTANCE_ROLE_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
@@ -67,7 +66,7 @@ class AuthorityReadable(Validator):
 
     name = "authority_readable"
     level = Level.WARNING
-    components = frozenset({INSTANCE_ROLE, NODES})
+    components = frozenset({INSTANCE_ROLE_COMPONENT, NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         cloud, name = request.cloud, request.options["instance_profile"]

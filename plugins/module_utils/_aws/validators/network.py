@@ -21,15 +21,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
     STORAGE_GROUP,
     VPC,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import instance_types
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE_NAMES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT, NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
-EVERY_NETWORK_USER = STORAGE_NAMES | {NETWORK, NODES}
+EVERY_NETWORK_USER = STORAGE_NAMES | {NETWORK_COMPONENT, NODES_COMPONENT}
 ALL_TCP = ("tcp", 1, 65535)
 NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # what the nodes' role lets them use in any case
 SESSION_SERVICES = ("ssm", "ssmmessages")
@@ -51,7 +50,7 @@ def _adopted_subnets(request: Request, found: Sequence[Found], side: str) -> lis
 
 class Zones(Validator):
     name = "zones"
-    components = frozenset({NETWORK})
+    components = frozenset({NETWORK_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         cloud, named = request.cloud, request.options["zones"]
@@ -159,7 +158,7 @@ class AdoptedDns(Validator):
 
 class PublicRoutes(Validator):
     name = "public_routes"
-    components = frozenset({NETWORK, NODES})
+    components = frozenset({NETWORK_COMPONENT, NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if not request.options["master_public_address"]:
@@ -178,7 +177,7 @@ class PrivateRoutes(Validator):
 
     name = "private_routes"
     level = Level.WARNING
-    components = frozenset({NETWORK})
+    components = frozenset({NETWORK_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         for item in _adopted_subnets(request, found, "private"):
@@ -207,7 +206,7 @@ class SessionManagerReach(Validator):
     """Nodes without a way out need endpoints for Session Manager."""
 
     name = "session_manager_reach"
-    components = frozenset({NETWORK})
+    components = frozenset({NETWORK_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
@@ -307,7 +306,7 @@ def _groups_of_nodes(found: Sequence[Found]) -> list[Found]:
 
 class InterfaceEndpoints(Validator):
     name = "interface_endpoints"
-    components = frozenset({NETWORK})
+    components = frozenset({NETWORK_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         cloud, names = request.cloud, request.options["interface_endpoints"]
@@ -343,7 +342,7 @@ class EnoughAddresses(Validator):
     """The subnets hold the nodes, and what else takes an address there."""
 
     name = "enough_addresses"
-    components = frozenset({NETWORK})
+    components = frozenset({NETWORK_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if request.options["vpc_id"]:

@@ -12,17 +12,17 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, offering, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, volumes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP, clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.placement import STRATEGY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
 
 class KeyPair(Validator):
     name = "key_pair"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         cloud, name = request.cloud, request.options["key_name"]
@@ -40,7 +40,7 @@ class InstanceTypeOffered(Validator):
     """Zones are a question of their own: only those that there are are asked."""
 
     name = "instance_type_offered"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         cloud, instance_type = request.cloud, request.options["instance_type"]
@@ -59,7 +59,7 @@ class ImageFits(Validator):
     """An instance type that does not exist is a question of its own."""
 
     name = "image"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if not any(request.options[name] for name in ("image_id", "image_parameter", "image_framework")):
@@ -101,7 +101,7 @@ def _image_option(options: Mapping[str, Any]) -> str:
 
 class RootVolume(Validator):
     name = "root_volume"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         return volumes.findings(request.options)
@@ -109,7 +109,7 @@ class RootVolume(Validator):
 
 class RootVolumeKey(Validator):
     name = "root_volume_key"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         cloud, key = request.cloud, request.options["root_volume_kms_key"]
@@ -130,7 +130,7 @@ class RootVolumeKey(Validator):
 
 class Efa(Validator):
     name = "efa"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if not request.options["efa"]:
@@ -152,7 +152,7 @@ class EfaUnused(Validator):
 
     name = "efa_unused"
     level = Level.WARNING
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if request.options["efa"] or (request.options["worker_count"] or 0) < 1:
@@ -168,7 +168,7 @@ class EfaUnused(Validator):
 class SuspendedProcesses(Validator):
     name = "suspended_processes"
     level = Level.WARNING
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         for group in found:
@@ -183,7 +183,7 @@ class SuspendedProcesses(Validator):
 
 class Placement(Validator):
     name = "placement"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
@@ -202,7 +202,7 @@ class Placement(Validator):
 
 class PlacementGroup(Validator):
     name = "placement_group"
-    components = frozenset({NODES})
+    components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         name = request.options["placement_group"]

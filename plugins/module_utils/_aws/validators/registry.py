@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import VALIDATORS as STORAGE_VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import (
     account,
-    bucket_mount,
     capacity,
     definition,
     iam,
@@ -55,5 +55,5 @@ VALIDATORS: tuple[Validator, ...] = (
     capacity.Reservation(),
     capacity.BlockEnd(),
     *storage.VALIDATORS,
-    *bucket_mount.VALIDATORS,
+    *STORAGE_VALIDATORS,
 )

@@ -15,7 +15,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
-BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # what IAM, EFS and SSM take, EC2 takes more
 RESERVED_TAGS = ("aws:", "deeplearning:")
 MOST_TAGS = 50  # that AWS takes on an instance
@@ -57,7 +56,7 @@ def tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> Iterator
 def buckets(option: str, names: Sequence[str]) -> Iterator[str]:
     """Names, which become ARNs, and not URLs or paths."""
     for name in names:
-        if not BUCKET_NAME.fullmatch(name):
+        if not re.fullmatch(mounts.BUCKET_NAME, name):
             yield f"{option}: '{name}' is not the name of a bucket. Give it without s3:// and without a path."
 
 

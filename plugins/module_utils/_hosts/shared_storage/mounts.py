@@ -33,8 +33,9 @@ ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 #: Servers as names or addresses with their networks, then the file system and perhaps a directory of it
 LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)*:(/[A-Za-z0-9._-]+)+")
 
+BUCKET_NAME = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 #: A bucket, and perhaps a prefix of characters that neither tags nor /etc/fstab give a meaning
-BUCKET_SOURCE = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/((?:[A-Za-z0-9._=+@-]+/)*[A-Za-z0-9._=+@-]*))?")
+BUCKET_SOURCE = re.compile(rf"s3://({BUCKET_NAME})(?:/((?:[A-Za-z0-9._=+@-]+/)*[A-Za-z0-9._=+@-]*))?")
 #: What Mountpoint for Amazon S3 calls all that it mounts.
 MOUNTPOINT = "mountpoint-s3"
 

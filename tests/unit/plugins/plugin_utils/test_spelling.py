@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import InventoryModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import TAGS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import (
     COLLECTION,
     INVENTORY,

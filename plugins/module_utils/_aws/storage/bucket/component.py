@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import Partition, partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import BUCKET_MOUNT_POINT_TAG, BUCKET_MOUNT_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket.tags import BUCKET_MOUNT_POINT_TAG, BUCKET_MOUNT_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 NAME = "bucket_mount"

@@ -1,41 +1,36 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shared storage on EFS as one component."""
+"""Shared storage on EFS as one component, which the module `file_system` provisions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Mount, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request, Server
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NFS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found, Ref, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import common
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.tags import (
     ACCESS_POINT_TAG,
     FILE_SYSTEM_ADDRESS_TAG,
     FILE_SYSTEM_TAG,
     FILE_SYSTEM_TLS_TAG,
     tls_tag,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import others, refuse_in_use, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
-
-
-def _read(request: Request, network: Sequence[Found]) -> list[Found]:
-    return resources.read(request, network)
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     if not request.options["efs"]:
         return []
-    file_system, vpc = find(found), next((item.id for item in found if item.address == VPC), None)
+    file_system, vpc = resources.FILE_SYSTEMS.find(found), vpc_id(found)
     options, tags = request.options, request.tags(resources.NAME)
     own = [] if options["file_system_id"] else _own(request, found)
     own += [definition.wanted_access_point(options["file_system_directory"], tags)] if options["file_system_directory"] else []
@@ -55,12 +50,12 @@ def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
     """Whether the policy refuses plain NFS. It counts for what is mounted, so it does once no node is, or will be, without TLS."""
     if not request.options["encrypt_in_transit"]:
         return False
-    file_system, required = find(found), definition.file_system_policy(tls_required=True).properties["policy"]
+    file_system, required = resources.FILE_SYSTEMS.find(found), definition.file_system_policy(tls_required=True).properties["policy"]
     if any(item.address == definition.POLICY and item.properties["policy"] == required for item in found):
         return True
     groups = [item.properties["tags"] for item in found if item.address.kind == "auto_scaling_group"]
     said = [tags.get(FILE_SYSTEM_TLS_TAG) for tags in groups if FILE_SYSTEM_TAG in tags]
-    said += [user.tls for user in users(request.cloud, FILE_SYSTEM_TAG, file_system.id)] if file_system else []
+    said += [user.tags.get(FILE_SYSTEM_TLS_TAG) for user in users(request.cloud, FILE_SYSTEM_TAG, file_system.id)] if file_system else []
     return set(said) <= {tls_tag(True)}
 
 
@@ -102,12 +97,20 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
             address=address,
             encrypted=through_tls,
             dns_suffix=partition_of(request.cloud.region).dns_suffix,
-            adopted=is_adopted(found),
+            adopted=resources.FILE_SYSTEMS.is_adopted(found),
             access_point=access_point,
         )
 
     tags = {**refs, FILE_SYSTEM_TLS_TAG: tls_tag(through_tls), **({FILE_SYSTEM_ADDRESS_TAG: address} if address else {})}
-    return [Mount("efs", options.get("mount_point", ""), "mount_point", tags, Computed(entry, tuple(refs.values())))]
+    entries = Computed(entry, tuple(refs.values()))
+    return [Mount("efs", options.get("mount_point", ""), "mount_point", tags, entries, servers=_adopted_targets(request, found))]
+
+
+def _adopted_targets(request: Request, found: Sequence[Found]) -> tuple[Server, ...]:
+    """Return the mount targets in the cluster's zones that belong to somebody else."""
+    targets = [item for item in found if item.address.kind == "mount_target" and item.adopted]
+    places = zones(request, found) if targets else []
+    return tuple(Server(item, "file_system_id", NFS) for item in targets if item.attributes["zone"] in places)
 
 
 def _through_tls(option: bool | None, found: Sequence[Found]) -> bool | None:
@@ -117,41 +120,20 @@ def _through_tls(option: bool | None, found: Sequence[Found]) -> bool | None:
     return False if option is None and launching == {tls_tag(False)} and has_nodes else option
 
 
-EFS = Component(
-    resources.NAME,
-    resources.KINDS,
-    IAM_ACTIONS,
-    _read,
-    _wanted,
-    _keeps,
-    _refuse,
-    mounts=_mounts,
-    reads_after=(NETWORK,),
-    data_kinds=frozenset({definition.FILE_SYSTEM.kind}),
-    billed={definition.FILE_SYSTEM.kind: "EFS file system"},
-)
-
-
-def find(found: Iterable[Found]) -> Found | None:
-    """The file system of the cluster, if there is one."""
-    return common.find(found, definition.FILE_SYSTEM)
-
-
-def is_adopted(found: Iterable[Found]) -> bool:
-    """Whether the file system belongs to somebody else."""
-    file_system = find(found)
-    return file_system is not None and file_system.adopted
-
-
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
     """Whether the nodes mount a file system: the definition says so, or, where it is not at hand, there are mount targets."""
     if request.manages(resources.NAME):
         return bool(request.options["efs"])
     adopted = bool(request.options.get("file_system_id"))
-    return find(found) is not None and (adopted or any(item.address.kind == "mount_target" for item in found))
+    return resources.FILE_SYSTEMS.find(found) is not None and (adopted or any(item.address.kind == "mount_target" for item in found))
 
 
 def _host_address(found: Sequence[Found]) -> str:
     """What the nodes mount in place of the file system's name; empty for the name."""
-    file_system = find(found)
+    file_system = resources.FILE_SYSTEMS.find(found)
     return file_system.attributes["address"] if file_system else ""
+
+
+EFS = resources.FILE_SYSTEMS.component_of(
+    resources.KINDS, IAM_ACTIONS, read=resources.read, wanted=_wanted, keeps=_keeps, refuse=_refuse, mounts=_mounts
+)

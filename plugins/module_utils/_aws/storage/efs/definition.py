@@ -13,8 +13,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
 
 FILE_SYSTEM = Address("file_system", "main")
-FORMER = Address("file_system", "former")
-"""One of the cluster's own that it has left for an adopted one."""
 POLICY = Address("file_system_policy", "main")
 POLICY_ID = "deeplearning.cluster"
 """What the policies that clusters put are known by."""

@@ -1,14 +1,13 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the EFS file system."""
+"""Options of the EFS file system. Its module is called `file_system`."""
 
 from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
     COPY_DATA,
     DELETE_AND_CREATE,
-    EFS,
     NODE_GROUP,
     REPLACES_NODES,
     Option,
@@ -18,18 +17,22 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     in_place,
 )
 
+MODULE = "file_system"
+SWITCH = "efs"
+"""The option that gives a cluster a file system of its own."""
+
 OPTIONS = (
     Option(
-        "efs",
+        SWITCH,
         {"type": "bool", "default": True},
-        (EFS,),
+        (MODULE,),
         forbidden(DELETE_AND_CREATE, details="while nodes run that mount it"),
         ("Whether the nodes share an EFS file system.",),
     ),
     Option(
         "file_system_id",
         {"type": "str"},
-        (EFS, NODE_GROUP),
+        (MODULE, NODE_GROUP),
         forbidden(DELETE_AND_CREATE, details="while nodes run that mount another one"),
         (
             "An existing EFS file system to use. It is never changed or deleted. Mount targets that it lacks in the cluster's zones are"
@@ -43,21 +46,21 @@ OPTIONS = (
     Option(
         "encrypted",
         {"type": "bool", "default": True},
-        (EFS,),
+        (MODULE,),
         forbidden(COPY_DATA),
         ("Whether a new EFS file system is encrypted at rest.",),
     ),
     Option(
         "performance_mode",
         {"type": "str", "choices": ["generalPurpose", "maxIO"], "default": "generalPurpose"},
-        (EFS,),
+        (MODULE,),
         forbidden(COPY_DATA),
         ("Performance mode of a new EFS file system.",),
     ),
     Option(
         "throughput_mode",
         {"type": "str", "choices": ["bursting", "elastic", "provisioned"], "default": "bursting"},
-        (EFS,),
+        (MODULE,),
         in_place("and AWS lets a day pass before it is lowered again"),
         (
             "Throughput of the EFS file system. V(bursting) grows with the amount of data, V(elastic) follows the load and costs by the"
@@ -67,14 +70,14 @@ OPTIONS = (
     Option(
         "provisioned_throughput",
         {"type": "float"},
-        (EFS,),
+        (MODULE,),
         in_place("and AWS lets a day pass before it is lowered again"),
         ("Throughput in MiB/s. Required with O(throughput_mode=provisioned), and only possible with it.",),
     ),
     Option(
         "file_system_directory",
         {"type": "str"},
-        (EFS, NODE_GROUP),
+        (MODULE, NODE_GROUP),
         Update(Policy.REPLACES_NODES, advice="The old access point goes once no node uses it"),
         (
             "Directory of the file system O(file_system_id) that the nodes see in place of the whole, such as V(/teams/bert). It has up"
@@ -85,7 +88,7 @@ OPTIONS = (
     Option(
         "encrypt_in_transit",
         {"type": "bool"},
-        (EFS, NODE_GROUP),
+        (MODULE, NODE_GROUP),
         REPLACES_NODES,
         (
             "Whether the nodes mount EFS through TLS. They need C(amazon-efs-utils), which is installed where the distribution has it.",
@@ -101,8 +104,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Where the nodes mount the cluster's EFS file system at boot, and where jobs are. Without EFS it is the same as"
-            " O(lustre_mount_point).",
+            "Where the nodes mount the cluster's EFS file system at boot, and where jobs are. Without EFS, set it to the mount"
+            " point of the storage that jobs are on.",
         ),
     ),
 )

@@ -24,14 +24,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, VPC
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key, find
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import (
     ACCESS_POINT_KIND,
     FILE_SYSTEM,
-    FORMER,
     OWNER,
     POLICY,
     POLICY_ID,
@@ -42,12 +41,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
     policy_document,
     stale_mount_target,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import FILE_SYSTEM_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.tags import ACCESS_POINT_TAG, FILE_SYSTEM_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import users
 
 NAME = "file_system"
 GONE = ("deleting", "deleted")
-FILE_SYSTEMS = FileSystems("efs", NAME, "file system", "file_system_id", lambda item: item["LifeCycleState"] not in GONE)
+FILE_SYSTEMS = FileSystems("efs", NAME, FILE_SYSTEM, "EFS file system", "file_system_id", lambda item: item["LifeCycleState"] not in GONE)
 FILE_SYSTEM_LOOKUP = Lookup("file system", "efs", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemId": id_})
 ACCESS_POINT_LOOKUP = Lookup(
     "access point", "efs", "describe_access_points", "AccessPoints", lambda id_: {"AccessPointId": id_}, ("AccessPointNotFound",)
@@ -66,20 +66,31 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
     behind a group that it adopts. The file system's attributes tell what hosts mount in place of its name (C(address)), in which VPC its
     mount targets are (C(vpc), None without any), their C(addresses), and the zone of one that is only in that (C(one_zone)).
     """
-    cloud, options, network = request.cloud, request.options, list(network)
-    group = next((item for item in network if item.address == STORAGE_GROUP), None)
+    cloud, network = request.cloud, list(network)
+    group = find(network, STORAGE_GROUP)
     behind = _behind(cloud, group) if group and not group.adopted else []
-    own, adopted_id = FILE_SYSTEMS.owned(cloud), options.get("file_system_id")
-    description = FILE_SYSTEMS.describe(cloud, FileSystemId=adopted_id) if adopted_id else own
-    if behind and not adopted_id and not _defines(request) and not _is_main(description, behind, present=request.present):
-        description = FILE_SYSTEMS.describe(cloud, FileSystemId=behind[0])
-    found = _used(request, description, network, group) if description else []
+    own = FILE_SYSTEMS.owned(cloud)
+    description = _choose(request, own, behind)
     main = description["FileSystemId"] if description else None
+    found = _used(request, description, network, group) if description else []
     found += _read_access_points(request, main)
     if own and own["FileSystemId"] != main:
-        found.append(replace(_found(request, own), address=FORMER))
-    left_over = [_left_over(cloud, group, file_system_id) for file_system_id in behind if group and file_system_id != main]
-    return [*found, *(target for targets in left_over for target in targets)]
+        found.append(replace(_found(request, own), address=FILE_SYSTEMS.former))
+    left_over = [file_system_id for file_system_id in behind if file_system_id != main]
+    return [*found, *(target for file_system_id in left_over if group for target in _left_over(cloud, group, file_system_id))]
+
+
+def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str]) -> dict[str, Any] | None:
+    """Return the description of the file system that the cluster uses.
+
+    That is the adopted one or its own. Without a definition, the mount targets `behind` the cluster's security group tell.
+    """
+    adopted_id = request.options.get("file_system_id")
+    if adopted_id:
+        return FILE_SYSTEMS.describe(request.cloud, FileSystemId=adopted_id)
+    if behind and not _defines(request) and not _is_main(own, behind, present=request.present):
+        return FILE_SYSTEMS.describe(request.cloud, FileSystemId=behind[0])
+    return own
 
 
 def _read_access_points(request: Request, file_system_id: str | None) -> list[Found]:
@@ -89,7 +100,7 @@ def _read_access_points(request: Request, file_system_id: str | None) -> list[Fo
         return []
     which = {"FileSystemId": file_system_id} if present else {}
     points = [item for item in cloud.retrieve("efs", "describe_access_points", "AccessPoints", **which) if FILE_SYSTEMS.is_own(cloud, item)]
-    used = {user.access_point for user in users(cloud, FILE_SYSTEM_TAG, str(file_system_id))} if present and points else set()
+    used = {user.tags.get(ACCESS_POINT_TAG) for user in users(cloud, FILE_SYSTEM_TAG, str(file_system_id))} if present and points else set()
     return [
         Found(
             access_point(item["RootDirectory"]["Path"], "" if item["FileSystemId"] == file_system_id else item["FileSystemId"]),
@@ -132,29 +143,37 @@ def _left_over(cloud: AwsClient, group: Found, file_system_id: str) -> list[Foun
 
 
 def _used(request: Request, description: Mapping[str, Any], network: Sequence[Found], group: Found | None) -> list[Found]:
-    """The file system, and its mount targets in the cluster's VPC."""
-    cloud = request.cloud
+    """Return the file system, its policy, and its mount targets in the cluster's VPC."""
+    cloud, vpc = request.cloud, vpc_id(network)
     targets = _targets(cloud, description["FileSystemId"])
-    vpc = next((item.id for item in network if item.address == VPC), None)
-    same_vpc = all(target["VpcId"] == vpc for target in targets)
-    zones = request.options.get("zones") or sorted(
-        item.properties["zone"] for item in network if item.address.kind == "subnet" and item.address.key.startswith("private-")
-    )
-    addresses = {target["AvailabilityZoneName"]: target["IpAddress"] for target in targets if target.get("IpAddress")}
-    one_zone = description.get("AvailabilityZoneName")
-    file_system = _found(request, description)
-    attributes = {
-        "address": host_address(addresses, zones, same_vpc=same_vpc, one_zone=one_zone),
-        "addresses": addresses,
-        "vpc": targets[0]["VpcId"] if targets else None,
-        "one_zone": one_zone,
-    }
+    attributes = _attributes(description, targets, vpc, request.options.get("zones") or _private_zones(network))
+    file_system = replace(_found(request, description), attributes=attributes)
     own = {group.id} if group and not (group.adopted and file_system.adopted) else set()
     with ThreadPoolExecutor(8) as pool:
         here = pool.map(partial(_mount_target, cloud), [target for target in targets if target["VpcId"] == vpc])
         mount_targets = [replace(item, adopted=not own & item.properties["security_groups"]) for item in here]
     policies = [] if file_system.adopted else _read_policy(cloud, file_system.id)
-    return [replace(file_system, attributes=attributes), *policies, *mount_targets]
+    return [file_system, *policies, *mount_targets]
+
+
+def _private_zones(network: Iterable[Found]) -> list[str]:
+    """Return the zones in which the cluster has a private subnet."""
+    subnets = [item for item in network if item.address.kind == "subnet" and item.address.key.startswith("private-")]
+    return sorted(item.properties["zone"] for item in subnets)
+
+
+def _attributes(
+    description: Mapping[str, Any], targets: Sequence[Mapping[str, Any]], vpc: str | None, zones: Sequence[str]
+) -> dict[str, Any]:
+    """Return how hosts in a VPC reach the file system by its mount targets, in the form that `read` documents."""
+    addresses = {target["AvailabilityZoneName"]: target["IpAddress"] for target in targets if target.get("IpAddress")}
+    one_zone, same_vpc = description.get("AvailabilityZoneName"), all(target["VpcId"] == vpc for target in targets)
+    return {
+        "address": host_address(addresses, zones, same_vpc=same_vpc, one_zone=one_zone),
+        "addresses": addresses,
+        "vpc": targets[0]["VpcId"] if targets else None,
+        "one_zone": one_zone,
+    }
 
 
 def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
@@ -384,5 +403,6 @@ KINDS = (
         settle=_settle(MOUNT_TARGET_LOOKUP),
         updatable=frozenset({"security_groups"}),
         deleted_after=("auto_scaling_group",),
+        deleted_before=("security_group", "subnet"),
     ),
 )

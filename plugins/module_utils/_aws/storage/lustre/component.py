@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Mount, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import NAME as NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request, Server
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import Rule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import common
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import LUSTRE_SOURCE_TAG, LUSTRE_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.tags import LUSTRE_SOURCE_TAG, LUSTRE_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import others, refuse_in_use
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
@@ -35,9 +36,13 @@ def _is_wished(request: Request) -> bool:
     return bool(request.options.get("lustre") or request.options.get("lustre_file_system_id"))
 
 
+def _is_own_described(request: Request) -> bool:
+    return bool(request.options["lustre"] and not request.options["lustre_file_system_id"])
+
+
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
-    options, file_system = request.options, find(found)
-    if not options["lustre"] or options["lustre_file_system_id"]:
+    options, file_system = request.options, resources.FILE_SYSTEMS.find(found)
+    if not _is_own_described(request):
         return []
     subnet = file_system.properties["subnet"] if file_system else None
     existing = next((item.properties["zone"] for item in found if item.address.kind == "subnet" and item.id == subnet), None)
@@ -48,8 +53,7 @@ def _keeps(request: Request, item: Found) -> bool:
     """Data stays, and what it is linked to unless the definition has other links."""
     if not request.present:
         return not request.options["delete_data"]
-    described = request.options["lustre"] and not request.options["lustre_file_system_id"]
-    return item.address.kind == definition.LUSTRE.kind or not described
+    return item.address.kind == definition.LUSTRE.kind or not _is_own_described(request)
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
@@ -67,40 +71,54 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
     options, source = request.options, Ref(definition.LUSTRE, "source")
 
     def entry(source: str) -> mounts.Mount:
-        return mounts.lustre(source, options["lustre_mount_point"])._replace(adopted=is_adopted(found))
+        return mounts.lustre(source, options["lustre_mount_point"])._replace(adopted=resources.FILE_SYSTEMS.is_adopted(found))
 
     tags = {LUSTRE_TAG: Ref(definition.LUSTRE), LUSTRE_SOURCE_TAG: source}
-    return [Mount("lustre", options.get("lustre_mount_point", ""), "lustre_mount_point", tags, Computed(entry, (source,)))]
+    servers, mount_point = _adopted_servers(found), options.get("lustre_mount_point", "")
+    return [Mount("lustre", mount_point, "lustre_mount_point", tags, Computed(entry, (source,)), servers=servers)]
 
 
-LUSTRE = Component(
-    resources.NAME,
-    resources.KINDS,
-    IAM_ACTIONS,
-    _read,
-    _wanted,
-    _keeps,
-    _refuse,
-    mounts=_mounts,
-    reads_after=(NETWORK,),
-    data_kinds=frozenset({definition.LUSTRE.kind}),
-    billed={definition.LUSTRE.kind: "Lustre file system"},
-)
+def _adopted_servers(found: Sequence[Found]) -> tuple[Server, ...]:
+    """Return the adopted file system if it is in the cluster's VPC. The port on which servers listen stands for all."""
+    item = resources.FILE_SYSTEMS.find(found)
+    here = item is not None and item.adopted and item.attributes["vpc"] == vpc_id(found)
+    return (Server(item, "lustre_file_system_id", definition.PORTS[0]),) if item and here else ()
 
 
-def find(found: Iterable[Found]) -> Found | None:
-    """The file system of the cluster, if there is one."""
-    return common.find(found, definition.LUSTRE)
+def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[Rule]:
+    """Return the rules that let the servers reach the nodes.
+
+    Servers of the cluster's own file system are in the private subnets. A file system that the cluster has left keeps its ports.
+    """
+    file_systems = [item for item in found if item.address.kind == definition.LUSTRE.kind]
+    cidrs = {cidr for item in file_systems for cidr in _cidrs_of_servers(request, found, item)}
+    if _is_own_described(request) or any(not item.adopted for item in file_systems):
+        cidrs |= {cidr for key, cidr in subnet_cidrs.items() if key.startswith("private-")}
+    return {(*ports, cidr) for ports in definition.PORTS for cidr in cidrs}
 
 
-def is_adopted(found: Iterable[Found]) -> bool:
-    """Whether the file system belongs to somebody else."""
-    file_system = find(found)
-    return file_system is not None and file_system.adopted
+def _cidrs_of_servers(request: Request, found: Sequence[Found], file_system: Found) -> list[str]:
+    """Return the address range of the file system's subnet, or its address alone if this account does not see the subnet."""
+    subnet = file_system.properties["subnet"]
+    known = [item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.id == subnet]
+    described = known or [item["CidrBlock"] for item in adopted.subnets(request.cloud, [subnet])]
+    return described or [f"{file_system.attributes['address']}/32"]
 
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
     """Whether the nodes mount a Lustre file system."""
     if request.manages(resources.NAME):
         return _is_wished(request)
-    return find(found) is not None
+    return resources.FILE_SYSTEMS.find(found) is not None
+
+
+LUSTRE = resources.FILE_SYSTEMS.component_of(
+    resources.KINDS,
+    IAM_ACTIONS,
+    read=_read,
+    wanted=_wanted,
+    keeps=_keeps,
+    refuse=_refuse,
+    mounts=_mounts,
+    server_rules=_server_rules,
+)

@@ -12,8 +12,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
 
 LUSTRE = Address("lustre_file_system", "main")
-FORMER = Address("lustre_file_system", "former")
-"""One of the cluster's own that it has left for an adopted one."""
+PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
+"""Protocol, first and last port by which servers and clients connect to each other."""
 SCRATCH, PERSISTENT = "SCRATCH_2", "PERSISTENT_2"
 EVENTS = frozenset({"NEW", "CHANGED", "DELETED"})
 """What a link to S3 carries over."""

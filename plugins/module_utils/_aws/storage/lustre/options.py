@@ -9,7 +9,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     COPY_DATA,
     DELETE_AND_CREATE,
     IN_PLACE,
-    LUSTRE,
     NETWORK,
     NODE_GROUP,
     REPLACES_NODES,
@@ -21,11 +20,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     in_place,
 )
 
+MODULE = "lustre_file_system"
+SWITCH = "lustre"
+"""The option that gives a cluster a file system of its own."""
+BOUND_TO_NETWORK = "A Lustre file system keeps its network, so copy its data and delete it as well"
+
 OPTIONS = (
     Option(
-        "lustre",
+        SWITCH,
         {"type": "bool", "default": False},
-        (NETWORK, LUSTRE),
+        (NETWORK, MODULE),
         Update(Policy.REPLACES_NODES, advice=f"{DELETE_AND_CREATE} to switch it off while nodes run that mount it"),
         (
             "Whether the nodes share a file system of FSx for Lustre. Security groups let its ports in only then, or with"
@@ -36,7 +40,7 @@ OPTIONS = (
     Option(
         "lustre_file_system_id",
         {"type": "str"},
-        (NETWORK, LUSTRE, NODE_GROUP),
+        (NETWORK, MODULE, NODE_GROUP),
         forbidden(DELETE_AND_CREATE, details="while nodes run that mount another one"),
         (
             "An existing file system of FSx for Lustre to use, which is never changed or deleted. It is mounted by address if it is in"
@@ -46,35 +50,35 @@ OPTIONS = (
     Option(
         "lustre_capacity",
         {"type": "int", "default": 1200},
-        (LUSTRE,),
+        (MODULE,),
         in_place("at most once in six hours, and only upwards", "Copy the data to a smaller file system and adopt that"),
         ("Size of a new Lustre file system in GiB, 1200 or a multiple of 2400.",),
     ),
     Option(
         "lustre_deployment",
         {"type": "str", "choices": ["SCRATCH_2", "PERSISTENT_2"], "default": "PERSISTENT_2"},
-        (LUSTRE,),
+        (MODULE,),
         forbidden(COPY_DATA),
         ("V(PERSISTENT_2) keeps several copies of the data, V(SCRATCH_2) one that is lost with a disk.",),
     ),
     Option(
         "lustre_throughput",
         {"type": "int", "choices": [125, 250, 500, 1000], "default": 250},
-        (LUSTRE,),
+        (MODULE,),
         IN_PLACE,
         ("Throughput in MB/s for every TiB of a PERSISTENT_2 file system. One of SCRATCH_2 has 200.",),
     ),
     Option(
         "lustre_compression",
         {"type": "str", "choices": ["NONE", "LZ4"], "default": "LZ4"},
-        (LUSTRE,),
+        (MODULE,),
         in_place("for what is written from then on"),
         ("How data on the Lustre file system is compressed.",),
     ),
     Option(
         "lustre_data_repositories",
         {"type": "list", "elements": "dict", "default": []},
-        (LUSTRE,),
+        (MODULE,),
         in_place(
             "and what was imported stays on the file system",
             "Take a path away first, and give it another prefix in the next run",

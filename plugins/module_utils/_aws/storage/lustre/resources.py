@@ -19,12 +19,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import DEFAULT_WAIT_TIMEOUT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import FORMER, LUSTRE, data_repository
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import LUSTRE, data_repository
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
 
 NAME = "lustre"
@@ -48,7 +48,7 @@ def _is_usable(description: Mapping[str, Any]) -> bool:
     return description["FileSystemType"] == "LUSTRE" and description["Lifecycle"] != "DELETING"
 
 
-FILE_SYSTEMS = FileSystems("fsx", NAME, "Lustre file system", "lustre_file_system_id", _is_usable)
+FILE_SYSTEMS = FileSystems("fsx", NAME, LUSTRE, "Lustre file system", "lustre_file_system_id", _is_usable)
 
 
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
@@ -59,12 +59,12 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
     cloud = request.cloud
     own, adopted_id = FILE_SYSTEMS.owned(cloud), request.options.get("lustre_file_system_id")
     main = FILE_SYSTEMS.describe(cloud, FileSystemIds=[adopted_id]) if adopted_id else own
-    vpc = next((item.id for item in network if item.address == VPC), None)
+    vpc = vpc_id(list(network))
     found = []
     if main:
         found.append(_found(request, main, vpc))
     if own and (main is None or own["FileSystemId"] != main["FileSystemId"]):
-        found.append(replace(_found(request, own, vpc), address=FORMER))
+        found.append(replace(_found(request, own, vpc), address=FILE_SYSTEMS.former))
     return [*found, *(_links(cloud, own["FileSystemId"]) if own else [])]
 
 
@@ -283,6 +283,7 @@ KINDS = (
         settle=_settle_file_system,
         updatable=frozenset({"capacity", "throughput", "compression", "security_groups", "tags"}),
         deleted_after=("data_repository_association", "auto_scaling_group"),
+        deleted_before=("security_group", "subnet"),
         advice="A Lustre file system keeps this setting for life. Put the old value back, or copy the data to a new one and adopt that.",
     ),
     Kind(

@@ -14,6 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 SUBNETS = {"private-a": "10.0.0.0/19", "public-a": "10.0.128.0/19", "private-b": "10.0.32.0/19", "public-b": "10.0.160.0/19"}
 PRIVATE_SUBNETS = {key: cidr for key, cidr in SUBNETS.items() if key.startswith("private")}
 ENDPOINTS = {"ssm": "com.amazonaws.us-east-1.ssm", "logs": "com.amazonaws.us-east-1.logs"}
+SERVER_RULES = {("tcp", 988, 988, "10.0.0.0/19"), ("tcp", 1018, 1023, "10.0.0.0/19")}
 
 
 def tags(address):
@@ -24,8 +25,8 @@ def own_network(subnets=None, **more):
     return {item.address: item for item in definition.own_network("10.0.0.0/16", subnets or SUBNETS, "us-east-1", tags, **more)}
 
 
-def access(endpoints=None, lustre_cidrs=()):
-    items = definition.access(["a", "b"], lustre_cidrs, ["203.0.113.0/24"], endpoints or {}, tags)
+def access(endpoints=None, server_rules=()):
+    items = definition.access(["a", "b"], server_rules, ["203.0.113.0/24"], endpoints or {}, tags)
     return {item.address: item.properties for item in items}
 
 
@@ -49,7 +50,7 @@ def test_only_named_ranges_reach_the_master_and_only_nodes_the_storage():
     nodes = Ref(definition.NODES_GROUP)
     assert access()[definition.SSH_GROUP]["ingress"] == {("tcp", 22, 22, "203.0.113.0/24")}
     assert access()[definition.STORAGE_GROUP]["ingress"] == {("tcp", 2049, 2049, nodes)}
-    assert access(lustre_cidrs=["10.0.0.0/19"])[definition.STORAGE_GROUP]["ingress"] == {
+    assert access(server_rules=SERVER_RULES)[definition.STORAGE_GROUP]["ingress"] == {
         ("tcp", 2049, 2049, nodes),
         ("tcp", 988, 988, nodes),
         ("tcp", 988, 988, "self"),
@@ -58,8 +59,8 @@ def test_only_named_ranges_reach_the_master_and_only_nodes_the_storage():
     }
 
 
-def test_lustre_servers_reach_the_nodes_where_there_are_any():
-    nodes = access(lustre_cidrs=["10.0.0.0/19"])[definition.NODES_GROUP]["ingress"]
+def test_servers_of_storage_reach_the_nodes_where_there_are_any():
+    nodes = access(server_rules=SERVER_RULES)[definition.NODES_GROUP]["ingress"]
     assert nodes == {("-1", -1, -1, "self"), ("tcp", 988, 988, "10.0.0.0/19"), ("tcp", 1018, 1023, "10.0.0.0/19")}
     assert access()[definition.NODES_GROUP]["ingress"] == {("-1", -1, -1, "self")}
 

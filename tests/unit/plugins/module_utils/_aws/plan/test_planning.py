@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, ForbiddenChange, make_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, ForbiddenChange, make_plan, users_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY, Address, Found, Ref, Wanted
 
 from .boxes import BOX, KINDS, LID, WANTED
@@ -63,3 +65,11 @@ def test_deletes_come_last():
 def test_a_circle_is_an_error_and_not_a_hang():
     with pytest.raises(ValueError, match="wait for each other"):
         make_plan([Wanted(BOX, {"x": Ref(LID)}), Wanted(LID, {"x": Ref(BOX)})], [], KINDS)
+
+
+def test_the_user_of_a_resource_may_declare_the_order_of_deletion():
+    label = Found(Address("label", "main"), "label-1")
+    kinds = {**KINDS, "label": replace(KINDS["label"], deleted_before=("lid",))}
+    plan = make_plan([], [Found(LID, "lid-1"), label], kinds)
+    assert [change.address for change in plan] == [label.address, LID]
+    assert users_of("lid", kinds) == {"label"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import tags as storage_tags
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounting
 
 
 def test_every_kind_of_storage_is_known_everywhere():
     """Its component mounts it, its tags tell of it, and the module describes it."""
-    assert set(storage_tags.KINDS) == set(mounting.KINDS)
-    assert len(STORAGE) == len(storage_tags.KINDS)
+    assert set(kinds.KINDS) == set(mounting.KINDS)
+    assert len(STORAGE) == len(kinds.KINDS)

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.resources import NAME as INSTANCE_ROLE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NAME as NODES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
@@ -21,7 +20,7 @@ class BucketMount(Validator):
     """Buckets of one partition are not there for another one. Whether somebody may read one, its owner decides."""
 
     name = "bucket_mount"
-    components = frozenset({INSTANCE_ROLE, NODES})
+    components = frozenset({INSTANCE_ROLE_COMPONENT, NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         cloud, source = request.cloud, request.options["bucket_mount"]

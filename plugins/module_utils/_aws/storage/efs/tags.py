@@ -1,0 +1,28 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The tags by which nodes and their groups tell which EFS file system they mount, and how. Pure."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+
+FILE_SYSTEM_TAG = "deeplearning:file-system"
+FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # for nodes that cannot resolve its name
+FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it through TLS, a key of TLS
+ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # through which nodes mount it, if they do not see the whole
+TLS = {"true": True, "false": False, "preferred": None}
+"""The option `encrypt_in_transit` by the text of the tag. With `preferred`, hosts that have the client use TLS."""
+
+TAGS = (
+    StorageTag(FILE_SYSTEM_TAG, "source", "file_system_id", mounts.check_file_system_id, kept=True),
+    StorageTag(FILE_SYSTEM_ADDRESS_TAG, "address", "file_system_address", mounts.check_address),
+    StorageTag(FILE_SYSTEM_TLS_TAG, "encrypt_in_transit", "file_system_tls", values=TLS),
+    StorageTag(ACCESS_POINT_TAG, "access_point", "file_system_access_point", mounts.check_access_point_id),
+)
+
+
+def tls_tag(encrypt_in_transit: bool | None) -> str:
+    """Return the text of the tag for a value of the option."""
+    return next(text for text, option in TLS.items() if option is encrypt_in_transit)

@@ -1,0 +1,126 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether the options of the EFS file system fit together, and whether nodes can mount it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import find
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import POLICY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import FILE_SYSTEMS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import is_routed, vpc_id
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+
+#: Of an access point: https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html
+DIRECTORY = re.compile(r"(?=.{1,100}$)(/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,4}")
+
+
+class FileSystemOptions(Validator):
+    name = "file_system_options"
+    components = frozenset({FILE_SYSTEM})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        options = request.options
+        yield from _check_directory(options)
+        if options["file_system_id"] and not options["efs"]:
+            yield f"file_system_id: {options['file_system_id']} is not used with efs: false. Leave one of them out."
+        yield from _check_throughput(options)
+        if options["kms_key_id"] and not options["encrypted"] and options["efs"]:
+            yield "kms_key_id: not possible with encrypted: false. Leave one of them out."
+
+
+def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
+    directory = options["file_system_directory"]
+    if not directory:
+        return
+    if not DIRECTORY.fullmatch(directory):
+        yield f"file_system_directory: '{directory}' is not a directory that an access point can have. Give one such as /teams/bert."
+    if not options["file_system_id"]:
+        yield "file_system_directory: only possible with an adopted file system. Give file_system_id, or leave this out."
+    if options["encrypt_in_transit"] is False:
+        yield "encrypt_in_transit: false is not possible with file_system_directory, because access points need TLS. Leave one of them out."
+
+
+def _check_throughput(options: Mapping[str, Any]) -> Iterator[str]:
+    mode, throughput = options["throughput_mode"], options["provisioned_throughput"]
+    if mode == "provisioned" and (throughput is None or throughput < 1):
+        yield "provisioned_throughput: missing or too small. Give at least 1 MiB/s with throughput_mode: provisioned."
+    if mode != "provisioned" and throughput is not None:
+        yield f"provisioned_throughput: not possible with throughput_mode: {mode}. Leave it out, or set throughput_mode: provisioned."
+    if mode == "elastic" and options["performance_mode"] == "maxIO":
+        yield "throughput_mode: elastic is not possible with performance_mode: maxIO. Leave one of them out."
+
+
+class AdoptedFileSystem(Validator):
+    """The EFS file system exists, and the nodes reach it from their network."""
+
+    name = "file_system"
+    components = frozenset({FILE_SYSTEM})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if not request.options["efs"]:
+            return
+        adopted_id, file_system = request.options["file_system_id"], FILE_SYSTEMS.find(found)
+        if file_system:
+            yield from _check_reach(request, found, file_system)
+        elif adopted_id:
+            yield (
+                f"file_system_id: {adopted_id} does not exist in {request.cloud.region}. "
+                "Give the id of a file system there, or leave the option out for a new one."
+            )
+
+
+def _check_reach(request: Request, found: Sequence[Found], file_system: Found) -> Iterator[str]:
+    """Check that the nodes find mount targets."""
+    attributes = file_system.attributes
+    if attributes["vpc"] in (None, vpc_id(found)):
+        yield from _check_zones(request, found, file_system)
+    elif not is_routed(request.cloud, found, attributes["address"]):
+        yield (
+            f"file_system_id: {file_system.id} has its mount targets in {attributes['vpc']}, and EFS allows them in one VPC only. "
+            f"Peer that VPC with the cluster's and route to {attributes['address']}, delete the mount targets, or give another file system."
+        )
+
+
+def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -> Iterator[str]:
+    """Check that the file system has, or can get, a mount target in each zone of the cluster."""
+    name, one_zone, places = f"file_system_id: {file_system.id}", file_system.attributes["one_zone"], zones(request, found)
+    addresses, group = file_system.attributes["addresses"], find(found, STORAGE_GROUP)
+    if one_zone and not addresses and places != [one_zone]:
+        yield f"{name} is only in {one_zone}, and has no mount target. Set zones: [{one_zone}], or add a mount target."
+    lacking = [zone for zone in places if zone not in addresses and one_zone in (None, zone)]
+    if group and group.adopted and file_system.adopted and lacking:
+        yield (
+            f"{name} has no mount target in {', '.join(lacking)}, and behind an adopted security group the cluster adds none, "
+            "because it could not recognize its own. Add them, or leave security_group_ids.storage out."
+        )
+
+
+class FileSystemPolicy(Validator):
+    """A policy that somebody else has put on the cluster's file system stays."""
+
+    name = "file_system_policy"
+    components = frozenset({FILE_SYSTEM})
+    level = Level.WARNING
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        policy = find(found, POLICY)
+        if policy and policy.adopted and not request.options["file_system_id"]:
+            file_system = policy.properties["file_system"]
+            yield (
+                f"file_system: {file_system} has a policy that is not the cluster's (its Id is {policy.attributes['policy_id']!r}), "
+                "and keeps it. For the cluster's own, delete it with "
+                f"aws efs delete-file-system-policy --file-system-id {file_system}, and provision again."
+            )
+
+
+VALIDATORS = (FileSystemOptions(), AdoptedFileSystem(), FileSystemPolicy())

@@ -1,0 +1,41 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""All kinds of storage that nodes can mount, with their tags and options, in the order in which nodes mount them. Pure.
+
+What provisions them is in `registry.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import Option
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket import options as bucket_options
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket import tags as bucket_tags
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import options as efs_options
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import tags as efs_tags
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import options as lustre_options
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import tags as lustre_tags
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
+
+KINDS: dict[str, tuple[StorageTag, ...]] = {"efs": efs_tags.TAGS, "lustre": lustre_tags.TAGS, "bucket": bucket_tags.TAGS}
+"""The tags of each kind. A node mounts a kind if it has the first of its tags."""
+TAGS = tuple(tag for tags in KINDS.values() for tag in tags)
+OPTIONS: tuple[Option, ...] = (*efs_options.OPTIONS, *lustre_options.OPTIONS, *bucket_options.OPTIONS)
+MODULES = (efs_options.MODULE, lustre_options.MODULE)
+"""The modules of the kinds that clusters can have of their own."""
+SWITCHES = (efs_options.SWITCH, lustre_options.SWITCH)
+"""The options that give a cluster storage of its own on which jobs can be."""
+BOUND_TO_NETWORK = (lustre_options.BOUND_TO_NETWORK,)
+"""What to do with a file system that cannot follow its cluster to another network."""
+
+
+def told(tags: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return what a node with these tags mounts: for each kind the arguments of the module `shared_storage` that the tags hold."""
+    return [
+        {"kind": kind, **{tag.argument: tag.value(tags) for tag in own if tag.is_told(tags)}}
+        for kind, own in KINDS.items()
+        if own[0].is_told(tags)
+    ]

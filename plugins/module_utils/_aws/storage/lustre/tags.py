@@ -1,0 +1,17 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The tags by which nodes and their groups tell which Lustre file system they mount. Pure."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+
+LUSTRE_TAG = "deeplearning:lustre-file-system"
+LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # as mount(8) names it
+
+TAGS = (
+    StorageTag(LUSTRE_SOURCE_TAG, "source", "lustre_source", mounts.check_lustre_source),
+    StorageTag(LUSTRE_TAG, "file_system_id", "lustre_file_system_id", mounts.check_file_system_id, kept=True),
+)

@@ -1,0 +1,88 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether the options of the Lustre file system fit together, and whether nodes can mount it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import is_mounted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import FILE_SYSTEMS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import is_routed, vpc_id
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import BUCKET_NAME
+
+S3_PREFIX = re.compile(rf"s3://{BUCKET_NAME}(/[^\r\n]*)?")
+DIRECTORY = re.compile(r"/|(/[^/\r\n]+)+")
+MOST_LINKS = 8  # of one file system
+
+
+class LustreOptions(Validator):
+    name = "lustre_options"
+    components = frozenset({LUSTRE})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        options = request.options
+        if options["lustre_file_system_id"] and options["lustre_data_repositories"]:
+            yield "lustre_data_repositories: an adopted file system is not changed. Link it yourself, and leave this out."
+        if not options["lustre"] or options["lustre_file_system_id"]:
+            return
+        yield from _check_capacity(options["lustre_capacity"], FILE_SYSTEMS.find(found))
+        yield from _check_links(options["lustre_data_repositories"])
+
+
+def _check_capacity(capacity: int, own: Found | None) -> Iterator[str]:
+    if capacity <= 0 or (capacity != 1200 and capacity % 2400):
+        yield f"lustre_capacity: {capacity} GiB is not possible. Give 1200 or a multiple of 2400."
+    elif own and capacity < own.properties["capacity"]:
+        size = own.properties["capacity"]
+        yield f"lustre_capacity: {own.id} has {size} GiB and cannot shrink to {capacity}. Give {size}, or adopt a smaller one."
+
+
+def _check_links(repositories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    option = "lustre_data_repositories"
+    if len(repositories) > MOST_LINKS:
+        yield f"{option}: {len(repositories)} are too many. Give at most {MOST_LINKS}."
+    for item in repositories:
+        if not S3_PREFIX.fullmatch(item["s3"]):
+            yield f"{option}: '{item['s3']}' is not a bucket or prefix. Give one such as s3://bucket/prefix."
+        if not DIRECTORY.fullmatch(item["path"]):
+            yield f"{option}: '{item['path']}' is not a directory of the file system. Give one such as /dataset."
+    paths = sorted(item["path"].rstrip("/") + "/" for item in repositories)
+    for first, second in zip(paths, paths[1:]):
+        if second.startswith(first):
+            yield f"{option}: {second} lies in {first}, and linked directories must not. Choose another directory."
+
+
+class AdoptedLustre(Validator):
+    """The Lustre file system works, and the nodes reach it from their network."""
+
+    name = "lustre"
+    components = frozenset({LUSTRE})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, adopted_id, file_system = request.cloud, request.options["lustre_file_system_id"], FILE_SYSTEMS.find(found)
+        if adopted_id and file_system is None:
+            yield (
+                f"lustre_file_system_id: {adopted_id} is not a file system of FSx for Lustre in {cloud.region}. "
+                "Give the id of one, or leave the option out."
+            )
+        if file_system is None or not is_mounted(request, found):
+            return
+        if file_system.attributes["state"] == "FAILED":
+            yield f"lustre: {file_system.id} is in the state FAILED. Delete it, or adopt another one with lustre_file_system_id."
+        vpc, address = file_system.attributes["vpc"], file_system.attributes["address"]
+        if vpc != vpc_id(found) and not is_routed(cloud, found, address):
+            yield (
+                f"lustre_file_system_id: {file_system.id} is in {vpc}. Peer that VPC with the cluster's and route to {address}, "
+                "or give another file system."
+            )
+
+
+VALIDATORS = (LustreOptions(), AdoptedLustre())

@@ -1,0 +1,26 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whether the nodes reach file systems in other VPCs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+
+
+def vpc_id(found: Sequence[Found]) -> str | None:
+    """Return the id of the cluster's VPC, None before there is one."""
+    return next((item.id for item in found if item.address == VPC), None)
+
+
+def is_routed(cloud: AwsClient, found: Sequence[Found], address: str | None) -> bool:
+    """Return whether all private subnets have a route to an address. Nothing leads to an address that is not known yet."""
+    vpc = vpc_id(found)
+    subnets = [item.id for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
+    tables = [adopted.route_table(cloud, vpc, subnet) for subnet in subnets] if vpc else []
+    return bool(tables and address) and all(adopted.leads_to(table, str(address)) for table in tables)
