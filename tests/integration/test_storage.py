@@ -153,7 +153,7 @@ def test_components_one_by_one(run, definition, name):
 def test_without_efs(cloud, run, definition, name):
     with pytest.raises(ModuleFailed, match=r"efs: false leaves the cluster without shared storage"):
         run("cluster", **definition, efs=False)
-    with pytest.raises(ModuleFailed, match=r"mount_point: /efs is where jobs are, and nothing is mounted there. Make it /fsx"):
+    with pytest.raises(ModuleFailed, match=r"mount_point: /efs is where jobs are, and nothing is mounted there. Set it to /fsx"):
         run("cluster", **definition, efs=False, lustre=True)
     options = {**definition, "efs": False, "lustre": True, "mount_point": "/fsx", "lustre_deployment": "SCRATCH_2"}
     made = run("cluster", **options)
@@ -419,7 +419,7 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
         ({"bucket_mount": "s3://there-is-no-such"}, "bucket_mount: the bucket there-is-no-such does not exist in the partition aws"),
         ({"bucket_mount": "my-bucket"}, "bucket_mount: 'my-bucket' is not a bucket or prefix"),
         ({"bucket_mount": "s3://there-is-no-such", "bucket_mount_point": "/efs/data"}, "must not lie in each other"),
-        ({"file_system_directory": "/a"}, "file_system_directory: a file system of the cluster's own is used as a whole"),
+        ({"file_system_directory": "/a"}, "file_system_directory: only possible with an adopted file system"),
         *(
             (
                 {"file_system_id": "fs-01234567", "file_system_directory": directory},
@@ -429,9 +429,9 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
         ),
         (
             {"file_system_id": "fs-01234567", "file_system_directory": "/a", "encrypt_in_transit": False},
-            "encrypt_in_transit: false is not possible with file_system_directory, for which EFS needs TLS",
+            "encrypt_in_transit: false is not possible with file_system_directory, because access points need TLS",
         ),
-        ({"throughput_mode": "provisioned"}, "provisioned_throughput: give at least 1 MiB/s"),
+        ({"throughput_mode": "provisioned"}, "provisioned_throughput: missing or too small. Give at least 1 MiB/s"),
         ({"provisioned_throughput": 64}, "provisioned_throughput: not possible with throughput_mode: bursting"),
         ({"throughput_mode": "elastic", "performance_mode": "maxIO"}, "throughput_mode: elastic is not possible with performance_mode"),
         ({"encrypted": False, "kms_key_id": "0" * 36}, "kms_key_id: not possible with encrypted: false"),
@@ -439,7 +439,10 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
         ({"efs": False, "file_system_id": "fs-01234567"}, "file_system_id: fs-01234567 is not used with efs: false"),
         ({"file_system_id": "fs-01234567"}, "file_system_id: fs-01234567 does not exist in us-east-1"),
         ({"lustre": True, "lustre_capacity": 3600}, "lustre_capacity: 3600 GiB is not possible. Give 1200 or a multiple of 2400"),
-        ({"lustre_file_system_id": "fs-01234567"}, "lustre_file_system_id: fs-01234567 is no file system of FSx for Lustre in us-east-1"),
+        (
+            {"lustre_file_system_id": "fs-01234567"},
+            "lustre_file_system_id: fs-01234567 is not a file system of FSx for Lustre in us-east-1",
+        ),
         (
             {"lustre": True, "lustre_mount_point": "/efs/fast"},
             "lustre_mount_point: /efs/fast and mount_point /efs must not lie in each other",
@@ -453,7 +456,7 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
         ),
         (
             {"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": f"/{number}"} for number in range(9)]},
-            "lustre_data_repositories: 9 are too many, 8 are possible",
+            "lustre_data_repositories: 9 are too many. Give at most 8.",
         ),
         (
             {"lustre_file_system_id": "fs-01234567", "lustre_data_repositories": [{"s3": "s3://data"}]},
@@ -537,7 +540,7 @@ def test_two_clusters_on_the_same_file_systems(cloud, run, definition, name, own
     with pytest.raises(ModuleFailed) as failure:
         run("cluster", **options)
     message = str(failure.value)
-    assert f"file_system_id: {efs} has its mount targets in {owner['resources']['vpc']['main']}, and a file system can" in message
+    assert f"file_system_id: {efs} has its mount targets in {owner['resources']['vpc']['main']}, and EFS allows them in one" in message
     assert f"lustre_file_system_id: {lustre} is in {owner['resources']['vpc']['main']}. Peer that VPC" in message
 
     peer(cloud, network, owner["resources"], "10.9.0.0/16")
@@ -628,7 +631,7 @@ def test_another_file_system_is_not_put_under_running_nodes(cloud, run, definiti
     theirs = foreign_file_system(cloud, name)
     cloud.control.forget_calls()
     for change, now in (({"file_system_id": theirs}, theirs), ({"efs": False, "lustre": True, "mount_point": "/fsx"}, "none")):
-        with pytest.raises(ModuleFailed, match=rf"file_system_id: nodes run that mount {own}, so it cannot be changed to {now}"):
+        with pytest.raises(ModuleFailed, match=rf"file_system_id: nodes run that mount {own}, so it cannot change to {now}"):
             run("cluster", **{**definition, **change})
     assert writes(cloud) == []
 
@@ -668,7 +671,7 @@ def test_a_one_zone_file_system(cloud, run, definition, name):
     network = made_network(run, definition, zones=["us-east-1a", "us-east-1b"])
     theirs = foreign_file_system(cloud, name, AvailabilityZoneName="us-east-1b")
     options = {**definition, "file_system_id": theirs, "zones": ["us-east-1a", "us-east-1b"]}
-    with pytest.raises(ModuleFailed, match=rf"file_system_id: {theirs} is only in us-east-1b, without a mount target"):
+    with pytest.raises(ModuleFailed, match=rf"file_system_id: {theirs} is only in us-east-1b, and has no mount target"):
         run("cluster", **options)
     address = foreign_target(cloud, theirs, network["vpc"]["main"], network["subnet"]["private-us-east-1b"], "10.0.0.0/16")[1]
     assert not {resource for _action, resource in steps(run("cluster", **options)) if "mount_target" in resource}

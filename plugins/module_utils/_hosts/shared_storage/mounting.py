@@ -8,21 +8,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, Host, HostFile, agree, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.boot import SCRIPT_PATH, UNIT, replace_in_script
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
     DNS_SUFFIX,
+    KINDS,
     SAFE_OPTIONS,
+    SOURCE_OPTIONS,
     TUNNELS,
     Mount,
     MountTableEntry,
-    bucket,
-    efs,
     explain,
     is_shared,
-    lustre,
     mounted_at,
     mounted_way,
     replace_entry,
@@ -42,41 +41,16 @@ ATTEMPT = 20
 LONGEST_PAUSE = 15.0
 
 
-def _efs(source: str, params: dict[str, Any]) -> Mount:
-    return efs(
-        source,
-        params["region"],
-        params["path"],
-        address=params["address"],
-        encrypted=params["encrypt_in_transit"],
-        dns_suffix=params["dns_suffix"],
-        adopted=params["adopted"],
-        access_point=params["access_point"],
-    )
-
-
-def _lustre(source: str, params: dict[str, Any]) -> Mount:
-    return lustre(source, params["path"])._replace(adopted=params["adopted"])
-
-
-def _bucket(source: str, params: dict[str, Any]) -> Mount:
-    return bucket(source, params["path"])
-
-
-#: What makes a mount of a source and the module's parameters, by the kind of storage.
-KINDS: dict[str, Callable[[str, dict[str, Any]], Mount]] = {"efs": _efs, "lustre": _lustre, "bucket": _bucket}
-
 SPECIFICATION: dict[str, Any] = {
     "argument_spec": {
         "kind": {"type": "str", "choices": list(KINDS)},
         "source": {"type": "str"},
-        "file_system_id": {"type": "str"},
+        **{option: {"type": "str"} for option in SOURCE_OPTIONS},
         "region": {"type": "str"},
         "dns_suffix": {"type": "str", "default": DNS_SUFFIX},
         "address": {"type": "str"},
         "access_point": {"type": "str"},
         "encrypt_in_transit": {"type": "bool"},
-        "lustre_source": {"type": "str"},
         "path": {"type": "path", "default": "/efs"},
         "owner": {"type": "str"},
         "adopted": {"type": "bool", "default": False},
@@ -85,21 +59,18 @@ SPECIFICATION: dict[str, Any] = {
     },
     "required_if": [
         ("state", "present", ["owner"]),
-        ("state", "present", ["source", "file_system_id", "lustre_source"], True),
+        ("state", "present", ["source", *SOURCE_OPTIONS], True),
         ("kind", "efs", ["region"]),
     ],
     "required_by": {"source": ["kind"], "file_system_id": ["region"]},
-    "mutually_exclusive": [("source", "file_system_id", "lustre_source")],
+    "mutually_exclusive": [("source", *SOURCE_OPTIONS)],
 }
 
 
 def described(params: dict[str, Any]) -> Mount:
     """Return the shared storage that the parameters describe."""
-    kind, source = params["kind"], params["source"]
-    if params["file_system_id"]:
-        kind, source = "efs", params["file_system_id"]
-    elif params["lustre_source"]:
-        kind, source = "lustre", params["lustre_source"]
+    named = [(kind, params[option]) for option, kind in SOURCE_OPTIONS.items() if params[option]]
+    kind, source = next(iter(named), (params["kind"], params["source"]))
     return KINDS[kind](source, params)
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 #: Whoever is root on one host can write anything to shared storage: no other host takes privileges or devices from there.
 SAFE = ("nosuid", "nodev")
@@ -252,6 +252,33 @@ def bucket(source: str, mount_point: str) -> Mount:
 def lustre_source(server: str, mount_name: str) -> str:
     """Return what mount(8) calls a Lustre file system."""
     return f"{server}@tcp:/{mount_name}"
+
+
+def _efs(source: str, params: Mapping[str, Any]) -> Mount:
+    return efs(
+        source,
+        params["region"],
+        params["path"],
+        address=params["address"],
+        encrypted=params["encrypt_in_transit"],
+        dns_suffix=params["dns_suffix"],
+        adopted=params["adopted"],
+        access_point=params["access_point"],
+    )
+
+
+def _lustre(source: str, params: Mapping[str, Any]) -> Mount:
+    return lustre(source, params["path"])._replace(adopted=params["adopted"])
+
+
+def _bucket(source: str, params: Mapping[str, Any]) -> Mount:
+    return bucket(source, params["path"])
+
+
+#: What makes a mount of a source and the parameters of the module `shared_storage`, by the kind of storage.
+KINDS: dict[str, Callable[[str, Mapping[str, Any]], Mount]] = {"efs": _efs, "lustre": _lustre, "bucket": _bucket}
+#: Options of the module that give kind and source in one.
+SOURCE_OPTIONS = {"file_system_id": "efs", "lustre_source": "lustre"}
 
 
 def is_shared(type_: str) -> bool:

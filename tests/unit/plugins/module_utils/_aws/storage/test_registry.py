@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 
 def test_every_kind_of_storage_is_known_everywhere():
     """Its component mounts it, its tags tell of it, and the module describes it."""
-    assert set(kinds.KINDS) == set(mounting.KINDS)
+    assert set(kinds.KINDS) == set(mounts.KINDS)
     assert len(STORAGE) == len(kinds.KINDS)
