@@ -22,6 +22,8 @@ from ansible.module_utils.testing import patch_module_args
 from botocore.loaders import JSONFileLoader
 from local_cloud.testing import LocalCloud
 
+from .landlord import Landlord, make_landlord
+
 REGION = "us-east-1"
 KEY_NAME = "tests"
 IMAGE_PARAMETER = "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id"
@@ -112,6 +114,12 @@ def definition(name: str) -> dict[str, Any]:
         "wait_timeout": 30,
         "capacity_timeout": 30,
     }
+
+
+@pytest.fixture
+def landlord(cloud: LocalCloud) -> Callable[..., Landlord]:
+    """Makes the VPC of somebody else."""
+    return functools.partial(make_landlord, cloud.client("ec2"))
 
 
 @pytest.fixture

@@ -9,9 +9,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, members
 from local_cloud.testing import wait_until
 
-from .test_capacity import P4D, ZONES
-from .test_cluster import instances, numbers, steps
-from .test_launch import MANY_CARDS, described
+from .clusters import P4D, ZONES, described, instances, numbers, steps
 
 
 @pytest.fixture
@@ -67,7 +65,7 @@ def test_the_next_alternative_waits_until_the_nodes_of_the_last_are_gone(cloud, 
 
 
 def test_the_address_goes_to_the_new_master_when_nodes_are_replaced(cloud, run, definition, name):
-    options = {**definition, "instance_type": MANY_CARDS, "efa": True, "worker_count": 1, "capacity_timeout": 30}
+    options = {**definition, "instance_type": P4D, "efa": True, "worker_count": 1, "capacity_timeout": 30}
     run("cluster", **options)
     (old,) = described(cloud, name, "Master")
     options["root_volume_size"] = 200

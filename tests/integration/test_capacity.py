@@ -11,11 +11,8 @@ import time
 
 import pytest
 
+from .clusters import P4D, ZONES, instances, numbers, steps
 from .conftest import ModuleFailed
-from .test_cluster import instances, numbers, steps
-
-P4D = "p4d.24xlarge"
-ZONES = ["us-east-1a", "us-east-1b"]
 
 
 @pytest.fixture

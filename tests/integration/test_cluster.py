@@ -10,51 +10,8 @@ import json
 import pytest
 from local_cloud.testing import wait_until
 
+from .clusters import EXPECTED, instances, numbers, steps
 from .conftest import ModuleFailed
-
-EXPECTED = {
-    "vpc main",
-    "internet_gateway main",
-    "subnet private-us-east-1a",
-    "subnet public-us-east-1a",
-    "elastic_ip nat",
-    "nat_gateway main",
-    "route_table public",
-    "route_table private",
-    "vpc_endpoint s3",
-    "security_group nodes",
-    "security_group ssh",
-    "security_group storage",
-    "file_system main",
-    "file_system_policy main",
-    "mount_target us-east-1a",
-    "role nodes",
-    "instance_profile nodes",
-    "launch_template master",
-    "launch_template workers",
-    "auto_scaling_group master",
-    "auto_scaling_group workers",
-    "nodes master",
-    "nodes workers",
-}
-
-
-def steps(result):
-    return {(change["action"], f"{change['kind']} {change['key']}") for change in result["changes"]}
-
-
-def instances(cloud, name, *states):
-    filters = [
-        {"Name": "tag:deeplearning:cluster", "Values": [name]},
-        {"Name": "instance-state-name", "Values": list(states or ("pending", "running"))},
-    ]
-    pages = cloud.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
-    found = [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
-    return {instance["InstanceId"]: {tag["Key"]: tag["Value"] for tag in instance["Tags"]} for instance in found}
-
-
-def numbers(cloud, name):
-    return {instance_id: int(tags["deeplearning:number"]) for instance_id, tags in instances(cloud, name).items()}
 
 
 def test_life_of_a_cluster(cloud, run, definition, name):

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 
 import pytest
 from local_cloud.testing import wait_until
 
+from .clusters import EXPECTED, instances, inventory, numbers, steps
 from .conftest import REGION, ModuleFailed
-from .test_cluster import EXPECTED, instances, numbers, steps
 
 ANY_POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}]}
 LAMBDA_TRUST = {
@@ -318,14 +316,6 @@ def test_a_console_that_shows_no_keys(cloud, run, definition, name):
     run("cluster", **definition)
     with pytest.raises(ModuleFailed, match=r"has not printed its SSH host keys to the console within 1 s"):
         run("host_keys_info", instance_ids=list(instances(cloud, name))[:1], wait_timeout=1)
-
-
-def inventory(cloud, tmp_path, name, **more):
-    path = tmp_path / "nodes.yml"
-    path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, **more}))
-    command = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
-    finished = subprocess.run(command, env=cloud.environment, capture_output=True, text=True, check=False, cwd=tmp_path)
-    return json.loads(finished.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item)), finished.stderr
 
 
 def test_inventory_of_live_nodes(cloud, run, definition, name, tmp_path):

@@ -17,11 +17,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 
-from . import test_networks
+from .clusters import numbers
 from .conftest import IMAGE_PARAMETER, KEY_NAME, MODULES, ModuleFailed
-from .test_cluster import numbers
-
-landlord = test_networks.landlord
 
 POLICIES = {option.name: option.update.policy for option in OPTIONS}
 COMPONENTS = ("network", "file_system", "lustre_file_system", "instance_role", "node_group")

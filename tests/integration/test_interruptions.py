@@ -14,8 +14,8 @@ from collections import Counter
 
 import pytest
 
+from .clusters import numbers
 from .conftest import FAST, MODULES, REGION
-from .test_cluster import numbers
 
 NOT_COUNTED = ("ec2:instance", "ec2:natgateway", "ec2:volume")  # what has ended keeps its tags for a while
 SAMPLE = 20  # of the calls, in the usual run

@@ -8,29 +8,16 @@ from __future__ import annotations
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 
-from . import test_networks
+from .clusters import EXPECTED, P4D, described, inventory, steps
 from .conftest import IMAGE_PARAMETER, ModuleFailed
-from .test_cluster import EXPECTED, steps
-from .test_components import inventory
 
-landlord = test_networks.landlord
-
-MANY_CARDS = "p4d.24xlarge"  # four network cards
 ONE_CARD = "c5n.18xlarge"
 
 
 @pytest.fixture
 def fast(definition):
     """A cluster of instances with four EFA network cards."""
-    return {**definition, "instance_type": MANY_CARDS, "worker_count": 1, "efa": True}
-
-
-def described(cloud, name, node_type=None):
-    """The cluster's live instances as EC2 describes them, the master first."""
-    filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}, {"Name": "instance-state-name", "Values": ["running"]}]
-    filters += [{"Name": "tag:NodeType", "Values": [node_type]}] if node_type else []
-    reservations = cloud.client("ec2").describe_instances(Filters=filters)["Reservations"]
-    return [instance for reservation in reservations for instance in reservation["Instances"]]
+    return {**definition, "instance_type": P4D, "worker_count": 1, "efa": True}
 
 
 def left(cloud, name):

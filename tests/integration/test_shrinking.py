@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
+from .clusters import numbers
 from .conftest import REGION
-from .test_cluster import numbers
 
 
 @pytest.fixture

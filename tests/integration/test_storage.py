@@ -11,8 +11,8 @@ import json
 import pytest
 from local_cloud.testing import wait_until
 
+from .clusters import instances, steps
 from .conftest import ModuleFailed
-from .test_cluster import instances, steps
 
 LUSTRE_PARTS = {"lustre_file_system main"}
 HELD = {"vpc main", "subnet private-us-east-1a", "security_group nodes", "security_group storage"}

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import random
-import shlex
-import stat
 import string
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,22 +17,10 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
 
+from .nodes import ON_NODES, Nodes
+
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / "plugins" / "modules"
-#: Modules that run on nodes, with arguments that each of them takes.
-ON_NODES = {
-    "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
-    "python_environment": {"name": "bert", "directory": "/efs/environments"},
-    "shared_storage": {"file_system_id": "fs-0123456789abcdef0", "region": "us-east-1", "path": "/efs", "owner": "ubuntu"},
-    "ssh_trust": {"cluster": "bert", "user": "ubuntu", "authority": "ssh-ed25519 AAAA", "principals": ["i-0bbb"]},
-    "training_job": {"name": "digits-1", "state": "stopped"},
-    "training_job_info": {"directory": "/efs/jobs"},
-    "training_job_report": {"name": "digits-1", "directory": "/efs/jobs", "dest": "report.html"},
-    "training_job_status": {"directory": "/efs/jobs"},
-    "training_job_logs": {"name": "digits-1", "directory": "/efs/jobs"},
-    "training_job_wait": {"name": "digits-1", "directory": "/efs/jobs"},
-    "worker_metadata": {"cluster": "bert", "number": 2, "workers": [], "user": "ubuntu"},
-}
 #: Modules that run on the controller.
 ON_CONTROLLER = {
     "cluster",
@@ -66,49 +50,6 @@ FACTS = {
     "dataset_source": "/etc",
     "harmless": "value",
 }
-
-
-class Nodes:
-    """Plays against nodes whose Python prints an answer of the test's, whatever it is asked to run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "ansible.cfg").write_text("[defaults]\nlocalhost_warning = false\n")
-
-    def run(self, tasks: list[dict], *answers: object, inject: bool = False, is_honest: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run the tasks on as many nodes as there are answers: worker 2, worker 3 and so on. Honest ones answer themselves."""
-        hosts = {f"bert-worker{number}": self.node(number, answer) for number, answer in enumerate(answers, 2)}
-        for host in hosts.values() if is_honest else ():
-            del host["ansible_python_interpreter"]
-        inventory, book = self.folder / "inventory.yml", self.folder / "play.yml"
-        inventory.write_text(yaml.safe_dump({"trainers": {"hosts": hosts}}))
-        book.write_text(yaml.safe_dump([{"hosts": "trainers", "gather_facts": False, "tasks": tasks}]))
-        environment = {
-            **os.environ,
-            "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
-            "ANSIBLE_NOCOLOR": "true",
-            "ANSIBLE_INJECT_FACT_VARS": str(inject),
-            "ANSIBLE_PIPELINING": "true",
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        }
-        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)]
-        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
-
-    def node(self, number: int, answer: object) -> dict[str, object]:
-        """The variables of a node. Its interpreter does not look at what it is asked to run."""
-        text, python = self.folder / f"answer{number}", self.folder / f"python{number}"
-        text.write_text(answer if isinstance(answer, str) else json.dumps(answer))
-        python.write_text(f"#!/bin/sh\ncat {shlex.quote(str(text))}\n")
-        python.chmod(python.stat().st_mode | stat.S_IEXEC)
-        return {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": str(python),
-            "deeplearning_cluster": "bert",
-            "deeplearning_number": number,
-            "deeplearning_hostname": f"deeplearning-worker{number}",
-            "deeplearning_private_ip": f"10.0.0.{number}",
-            "deeplearning_instance_id": f"i-0bb{number}",
-        }
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
-from .test_job_records import DESCRIPTION, RECORD, Jobs
+from .jobs import DESCRIPTION, RECORD, Jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNING = {key: value for key, value in RECORD.items() if key not in ("finished", "exit_code")} | {"state": "running"}

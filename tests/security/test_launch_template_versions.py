@@ -10,12 +10,11 @@ import json
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from integration.clusters import steps
 from integration.conftest import FAST
-from integration.test_cluster import steps
-from integration.test_permissions import tool
 from permissions import operators
 
-__all__ = ["operators", "tool"]
+__all__ = ["operators"]
 TRUST = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],

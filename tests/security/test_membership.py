@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from integration.clusters import instances, steps
 from integration.conftest import FAST, REGION, ModuleFailed
-from integration.test_cluster import instances, steps
 from local_cloud.testing import wait_until
 
 NUMBER = "deeplearning:number"

@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import RECORDS_LIMIT
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 
-from .test_answers import ON_NODES, Nodes
+from .nodes import ON_NODES, Nodes
 
 START = 1_790_000_000.0
 FILES = {"directory": "/efs/jobs/digits-1/code", "count": 0, "size": 0, "files": []}

@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_auth
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.trust import check
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_files
-from hosts.test_host_roles import CLUSTER, Project, changes
+from hosts.project import CLUSTER, Project, changes
 from local_cloud.testing import LocalCloud, bare_hosts
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
 
-from .test_answers import Nodes
+from .nodes import Nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,7 +13,7 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
-from .test_answers import Nodes
+from .nodes import Nodes
 
 BIDIRECTIONAL = {"LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 

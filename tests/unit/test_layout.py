@@ -106,3 +106,16 @@ def test_tests_are_in_the_folder_and_file_of_what_they_test(test):
     assert (REPOSITORY / subject).is_file()
     if subject.parts[0] == "plugins":
         assert ".".join(subject.with_suffix("").parts[1:]) in imported_by(REPOSITORY / "tests" / "unit" / test)
+
+
+def test_no_test_imports_from_a_test():
+    importers = [
+        str(path.relative_to(REPOSITORY))
+        for folder in ("tests", "extensions/local_cloud/tests")
+        for path in (REPOSITORY / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for name in [*str(node.module).split("."), *(alias.name for alias in node.names if not node.module)]
+        if name.startswith("test_")
+    ]
+    assert importers == []

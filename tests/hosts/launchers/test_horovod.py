@@ -10,7 +10,7 @@ from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
 from .conftest import Endless
-from .test_mpi import CONSIDERATE, is_training
+from .ranks import CONSIDERATE, is_training
 
 pytestmark = pytest.mark.frameworks
 

@@ -9,11 +9,10 @@ from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
 from .conftest import Endless
+from .ranks import CONSIDERATE, is_training
 
 pytestmark = pytest.mark.frameworks
 
-# Ranks that wait for others look for messages all the time: here they share their cores with other hosts.
-CONSIDERATE = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 MPI = {"launcher": "mpi", "python": "/opt/horovod/bin/python", "processes_per_host": 2, "environment": CONSIDERATE}
 
 
@@ -141,17 +140,6 @@ def test_stop_asks_the_ranks_of_all_hosts_to_end(cluster):
     cluster.stop("asked")
     assert cluster.hosts[0].ssh("ls /efs/jobs/asked/checkpoints").stdout.split() == ["0", "1", "2", "3"]
     assert cluster.members("asked") == []
-
-
-def is_training(cluster, name):
-    """Whether the sums of all ranks go on."""
-
-    def size():
-        return int(cluster.hosts[0].ssh(f"stat -c %s /efs/jobs/{name}/logs/mpirun.log", check=False).stdout or 0)
-
-    before = size()
-    wait_until(lambda: size() > before)
-    return "[1,0]<stdout>:sum 6" in cluster.read(f"/efs/jobs/{name}/logs/mpirun.log")
 
 
 def test_an_endless_job_survives_or_ends(cluster, survive):

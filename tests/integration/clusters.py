@@ -1,0 +1,71 @@
+"""What clusters consist of, and what AWS and the inventory say of their nodes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from .conftest import REGION
+
+P4D = "p4d.24xlarge"  # has four network cards
+ZONES = ["us-east-1a", "us-east-1b"]
+EXPECTED = {
+    "vpc main",
+    "internet_gateway main",
+    "subnet private-us-east-1a",
+    "subnet public-us-east-1a",
+    "elastic_ip nat",
+    "nat_gateway main",
+    "route_table public",
+    "route_table private",
+    "vpc_endpoint s3",
+    "security_group nodes",
+    "security_group ssh",
+    "security_group storage",
+    "file_system main",
+    "file_system_policy main",
+    "mount_target us-east-1a",
+    "role nodes",
+    "instance_profile nodes",
+    "launch_template master",
+    "launch_template workers",
+    "auto_scaling_group master",
+    "auto_scaling_group workers",
+    "nodes master",
+    "nodes workers",
+}
+
+
+def steps(result):
+    return {(change["action"], f"{change['kind']} {change['key']}") for change in result["changes"]}
+
+
+def instances(cloud, name, *states):
+    filters = [
+        {"Name": "tag:deeplearning:cluster", "Values": [name]},
+        {"Name": "instance-state-name", "Values": list(states or ("pending", "running"))},
+    ]
+    pages = cloud.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
+    found = [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
+    return {instance["InstanceId"]: {tag["Key"]: tag["Value"] for tag in instance["Tags"]} for instance in found}
+
+
+def numbers(cloud, name):
+    return {instance_id: int(tags["deeplearning:number"]) for instance_id, tags in instances(cloud, name).items()}
+
+
+def described(cloud, name, node_type=None):
+    """The cluster's live instances as EC2 describes them, the master first."""
+    filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}, {"Name": "instance-state-name", "Values": ["running"]}]
+    filters += [{"Name": "tag:NodeType", "Values": [node_type]}] if node_type else []
+    reservations = cloud.client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return [instance for reservation in reservations for instance in reservation["Instances"]]
+
+
+def inventory(cloud, tmp_path, name, **more):
+    path = tmp_path / "nodes.yml"
+    path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, **more}))
+    command = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
+    finished = subprocess.run(command, env=cloud.environment, capture_output=True, text=True, check=False, cwd=tmp_path)
+    return json.loads(finished.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item)), finished.stderr
