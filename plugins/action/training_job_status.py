@@ -9,6 +9,7 @@ from typing import Any, Mapping
 
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
 
@@ -31,7 +32,7 @@ class ActionModule(NodeAction, module="training_job_info"):
         return result
 
 
-def shown(jobs: list[dict[str, Any]], arguments: Mapping[str, Any]) -> list[str]:
+def shown(jobs: list[JobStatus], arguments: Mapping[str, Any]) -> list[str]:
     """Return the lines that tell about the jobs."""
     if not jobs:
         return [f"there are no jobs in {arguments['directory']}"]

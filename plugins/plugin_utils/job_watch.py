@@ -13,6 +13,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 
@@ -69,7 +70,7 @@ class JobWatch:
         self._seen: dict[str, Any] = {}
         self._problems: set[str] = set()
 
-    def follow(self, left: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+    def follow(self, left: Callable[[], bool] = lambda: False) -> JobStatus:
         """Return the job when it is over, or as it is when it is C(left).
 
         Raises AnsibleActionFail when it never began or cannot be seen any more.
@@ -101,7 +102,7 @@ class JobWatch:
                 raise AnsibleActionFail(f"job {found['name']}: {missing} of its processes started but never recorded anything")
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))
 
-    def look(self, wait: int = 0) -> dict[str, Any]:
+    def look(self, wait: int = 0) -> JobStatus:
         """Return the job as its host sees it now, and show its progress and its logs since the last look."""
         answer = self._ask({**self._arguments, **self._seen, "wait": wait})
         if answer.get("failed"):
@@ -110,7 +111,7 @@ class JobWatch:
             if problem not in self._problems:
                 self._problems.add(problem)
                 display.warning(problem)
-        found: dict[str, Any] = answer["jobs"][0]
+        found: JobStatus = answer["jobs"][0]
         progress = found.pop("progress")
         self._seen["progress_offset"] = found.pop("progress_offset")
         if "log_offsets" in found:
@@ -126,7 +127,7 @@ class JobWatch:
             display.display(f"{found['name']}: {messages.progress_line(progress[-1])}")
         return found
 
-    def _settle(self, found: dict[str, Any]) -> dict[str, Any]:
+    def _settle(self, found: JobStatus) -> JobStatus:
         """Look once more at a job that failed: an earlier failure may have been recorded a moment later."""
         if found["state"] == states.SUCCEEDED:
             return found
@@ -134,6 +135,6 @@ class JobWatch:
         return self.look()
 
 
-def missing_ranks(found: Mapping[str, Any]) -> int:
+def missing_ranks(found: JobStatus) -> int:
     """Return how many processes of the job have not recorded anything yet."""
     return max(1, found["process_count"]) - len(found["processes"])

@@ -16,10 +16,11 @@ import signal
 import socket
 import subprocess
 import time
-from typing import NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Record, SchemaError, optional
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Description, Outcome, Record, Verdict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, SchemaError, optional
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import (
     FAILED,
     FINAL,
@@ -213,7 +214,7 @@ class Paths(NamedTuple):
         return os.path.join(self.status, process + ".json")
 
 
-def write_json(path: str, document: Record) -> None:
+def write_json(path: str, document: Mapping[str, Any]) -> None:
     """Replace a file in one step: readers on other hosts see the old one or the new one."""
     temporary = f"{path}.{socket.gethostname()}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8") as file:
@@ -221,7 +222,7 @@ def write_json(path: str, document: Record) -> None:
     os.replace(temporary, path)
 
 
-def read_json(path: str) -> Record | None:
+def read_json(path: str) -> Document | None:
     """Return what is in the file; nothing when it is not there or not complete."""
     try:
         return schema.read_document(path)
@@ -229,11 +230,11 @@ def read_json(path: str) -> Record | None:
         return None
 
 
-def read_description(paths: Paths) -> Record:
+def read_description(paths: Paths) -> Description:
     """Return the description of a job. Raises FileNotFoundError where there is none, OSError, and ValueError where it is not valid."""
     if os.path.islink(paths.directory):
         raise SchemaError("the job's directory is a link")
-    return schema.conform(schema.read_document(paths.description), DESCRIPTION)
+    return cast(Description, schema.conform(schema.read_document(paths.description), DESCRIPTION))
 
 
 class Budget:
@@ -295,21 +296,21 @@ def _parse_record(path: str, content: bytes) -> Record:
     return record
 
 
-def check_record(document: Record) -> Record:
+def check_record(document: Mapping[str, Any]) -> Record:
     """Return a process's record without what does not belong to one. Raises ValueError when it is none."""
-    record = schema.conform(document, RECORD)
+    record = cast(Record, schema.conform(document, RECORD))
     if record["state"] in (SUCCEEDED, FAILED, STOPPED) and "finished" not in record:
         raise SchemaError("it has no finished")
     return record
 
 
-def read_verdict(paths: Paths, problems: list[str] | None = None) -> Record | None:
+def read_verdict(paths: Paths, problems: list[str] | None = None) -> Verdict | None:
     """Return how the job ended, nothing as long as it has not. A verdict that is not valid is named in C(problems)."""
     try:
         verdict = schema.conform(schema.read_document(paths.verdict), VERDICT)
         if verdict["state"] == SUCCEEDED:
             return {"state": SUCCEEDED, "failure": None}
-        return {**verdict, "failure": check_record(verdict.get("failure") or {})}
+        return {"state": verdict["state"], "failure": check_record(verdict.get("failure") or {})}
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -330,12 +331,17 @@ def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
 
     Silent is also one whose heartbeat is in the future.
     """
-    state: str = record["state"]
+    state = record["state"]
     return LOST if state == RUNNING and not -CLOCK_LIMIT <= now - record["heartbeat"] <= heartbeat_timeout else state
 
 
+def with_state(record: Record, now: float, heartbeat_timeout: float) -> Record:
+    """Return a record with its present state, see process_state()."""
+    return {**record, "state": process_state(record, now, heartbeat_timeout)}
+
+
 def job_state(processes: Sequence[Record]) -> str:
-    """Return the state of a job from the records that its processes have written so far, with their C(state) as process_state gives it."""
+    """Return the state of a job from the records that its processes have written so far, with their states as with_state() gives them."""
     states = {process["state"] for process in processes if process["part"] != SPARE}
     # A spare that is lost is not the job's loss; one that somebody has stopped is.
     states |= {STOPPED} & {process["state"] for process in processes}
@@ -358,13 +364,18 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
     for process in processes:
         if process["part"] != SPARE or process["state"] == STOPPED:
             by_state.setdefault(process["state"], []).append(process)
-    for state, moment in ((FAILED, "finished"), (LOST, "heartbeat"), (STOPPED, "finished")):
+    for state in (FAILED, LOST, STOPPED):
         if state in by_state:
-            return min(by_state[state], key=lambda process: (process[moment], process["rank"]))
+            return min(by_state[state], key=lambda process: (last_moment(process), process["rank"]))
     return None
 
 
-def outcome(code: int) -> Record:
+def last_moment(process: Record) -> float:
+    """Return when a process ended, or was last heard of."""
+    return process["heartbeat"] if process["state"] == LOST else process["finished"]
+
+
+def outcome(code: int) -> Outcome:
     """Return what a record keeps of a return code as subprocess has it (negative: the signal that ended the process)."""
     if code >= 0:
         return {"exit_code": code}
@@ -381,8 +392,13 @@ def describe_end(process: Record) -> str:
         if process["heartbeat"] > time.time() + CLOCK_LIMIT:
             return f"has a heartbeat in the future, {heard}"
         return f"has not been heard of since {heard}"
-    if process.get("reason"):
-        return str(process["reason"])
-    if process.get("signal"):
-        return "was killed by signal {}".format(process["signal"])
-    return "ended with exit status {}".format(process.get("exit_code"))
+    return describe_outcome(process)
+
+
+def describe_outcome(found: Outcome) -> str:
+    """Return in words how a process ended that is not lost."""
+    if found.get("reason"):
+        return found["reason"]
+    if found.get("signal"):
+        return "was killed by signal {}".format(found["signal"])
+    return "ended with exit status {}".format(found.get("exit_code"))

@@ -15,7 +15,7 @@ import re
 import stat
 from typing import Any, BinaryIO, Callable, Dict, Mapping, NamedTuple
 
-Record = Dict[str, Any]
+Document = Dict[str, Any]
 
 # Bytes of a file, characters of a value, elements of a list.
 FILE_LIMIT, TEXT_LIMIT, LIST_LIMIT = 1 << 20, 1 << 14, 1 << 17
@@ -68,7 +68,7 @@ def _number(digits: str) -> int | float:
     return int(digits) if len(digits) <= DIGITS else float(digits)
 
 
-def read_document(path: str) -> Record:
+def read_document(path: str) -> Document:
     """Return the JSON object in a file. Raises OSError, and ValueError where the file holds anything else."""
     return parse_document(read_content(path))
 
@@ -79,7 +79,7 @@ def read_content(path: str) -> bytes:
         return file.read(FILE_LIMIT + 1)
 
 
-def parse_document(content: bytes) -> Record:
+def parse_document(content: bytes) -> Document:
     """Return the JSON object that a file holds. Raises ValueError where it is anything else."""
     if len(content) > FILE_LIMIT:
         raise SchemaError(f"it has more than {FILE_LIMIT} bytes")
@@ -89,7 +89,7 @@ def parse_document(content: bytes) -> Record:
     return document
 
 
-def conform(document: Mapping[str, Any], schema: Schema) -> Record:
+def conform(document: Mapping[str, Any], schema: Schema) -> Document:
     """Return what a schema knows of a document; optional values that are missing or null are left out. Raises SchemaError."""
     found = {}
     for name, field in schema.items():

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessStatus
 
 
 class Event(NamedTuple):
@@ -31,7 +32,7 @@ def _job(report: Mapping[str, Any]) -> Iterator[Event]:
         yield Event(report["end"], f"job {job['state']}", job["state"] != states.SUCCEEDED)
 
 
-def _processes(processes: list[dict[str, Any]]) -> Iterator[Event]:
+def _processes(processes: Sequence[ProcessStatus]) -> Iterator[Event]:
     if processes:
         last = max(process["started"] for process in processes)
         hosts = len({process["host"] for process in processes})
@@ -42,8 +43,7 @@ def _processes(processes: list[dict[str, Any]]) -> Iterator[Event]:
         if process["state"] == states.STOPPED:
             ended.setdefault(how, []).append(process["finished"])
         elif process["state"] in (states.FAILED, states.LOST):
-            time = process["finished"] if process["state"] == states.FAILED else process["heartbeat"]
-            yield Event(time, f"{records.title(process['name'])} on {process['host']} {how}", True)
+            yield Event(records.last_moment(process), f"{records.title(process['name'])} on {process['host']} {how}", True)
     for how, times in ended.items():
         yield Event(max(times), f"{len(times)} {'process' if len(times) == 1 else 'processes'} {how.replace('was ', '', 1)}")
 

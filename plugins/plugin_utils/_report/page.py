@@ -15,6 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress as reported
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Description, JobStatus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 from jinja2 import Environment, StrictUndefined, Template
@@ -270,14 +271,14 @@ def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def setup(description: Mapping[str, Any], job: Mapping[str, Any], code: Mapping[str, Any]) -> list[tuple[str, str]]:
+def setup(description: Description, job: JobStatus, code: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return how the job was started."""
     command = description.get("command") or [description.get("python", "python"), os.path.basename(description.get("script") or "")]
     rows = [
         ("launcher", str(job["launcher"])),
         *((name, str(value)) for name, value in (description.get("launcher_options") or {}).items()),
         ("command", shlex.join([*command, *(description.get("arguments") or [])])),
-        ("code", ", ".join(part for part in (messages.code(dict(job)), f"digest {code['digest']}") if part)),
+        ("code", ", ".join(part for part in (messages.code(job), f"digest {code['digest']}") if part)),
     ]
     if description.get("time_limit"):
         rows.append(("time limit", messages.duration(description["time_limit"])))

@@ -17,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.prepare import open_sync_directory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec
 
 
 def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
@@ -44,7 +45,9 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             systemd.start(module.run_command, name, place, specs)
     processes = [
         {
-            **{key: spec[key] for key in ("rank", "name", "argv")},
+            "rank": spec["rank"],
+            "name": spec["name"],
+            "argv": spec["argv"],
             "unit": records.unit_name(name, spec["name"]),
             "log": paths.log(spec["name"]),
         }
@@ -53,7 +56,7 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     return {"changed": not active, "processes": processes, "job_directory": paths.directory}
 
 
-def occupy(params: dict[str, Any], paths: records.Paths, specs: list[dict[str, Any]], code: int | None) -> None:
+def occupy(params: dict[str, Any], paths: records.Paths, specs: list[Spec], code: int | None) -> None:
     """Take the job's directories for its processes on this host, as the user who runs them. Raises RefusalError, DirectoryError."""
     status = os.stat(paths.status)
     if status.st_uid != os.geteuid():
@@ -78,7 +81,7 @@ def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct
     )
 
 
-def check_place(name: str, specs: list[dict[str, Any]]) -> None:
+def check_place(name: str, specs: list[Spec]) -> None:
     """Raises RefusalError when another job uses the GPUs of one of the processes or runs where its code would be."""
     for spec in specs:
         for other in systemd.other_jobs(name):

@@ -23,7 +23,9 @@ PROBLEMS_LIMIT = 20
 
 def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return all jobs below the directory, the newest first, and what is skipped of it, with the reasons."""
-    jobs, problems, left = [], [], LISTING_LIMIT
+    jobs: list[dict[str, Any]] = []
+    problems: list[str] = []
+    left = LISTING_LIMIT
     for name in newest_first(params["directory"]):
         paths = records.Paths(os.path.join(params["directory"], name))
         budget = records.Budget(min(left, records.JOB_LIMIT))
@@ -37,9 +39,8 @@ def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
                 problems.append(f"job {name!r} in {params['directory']} is skipped: {error}")
             continue
         problems += found.pop("problems")
-        for process in found["processes"]:
-            del process["ranks"]
-        job = {**found, "lines": [messages.job_line(found, time.time())]}
+        processes = [{key: value for key, value in process.items() if key != "ranks"} for process in found["processes"]]
+        job = {**found, "processes": processes, "lines": [messages.job_line(found, time.time())]}
         size = max(len(json.dumps(job)), budget.size - budget.left)
         if size > left:
             problems.append(

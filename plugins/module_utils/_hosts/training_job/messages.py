@@ -10,8 +10,9 @@ import re
 import time
 from typing import Any, Iterable, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, Record, title
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular, parse_json
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, title
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, open_regular, parse_json
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
@@ -33,7 +34,7 @@ class LogPart(NamedTuple):
     left_out: int
 
 
-def read_progress(path: str, offset: int) -> tuple[list[Record], int]:
+def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
     """Return the complete progress lines from C(offset) (bytes) on, and the offset to read from next.
 
     A line that is not a JSON object is the script's mistake and is skipped, and so is a file that is not a regular one.
@@ -54,7 +55,7 @@ def read_progress(path: str, offset: int) -> tuple[list[Record], int]:
     return entries, start + len(complete)
 
 
-def progress_entry(line: bytes) -> Record | None:
+def progress_entry(line: bytes) -> Document | None:
     """Return what a line of the progress file says, if it is a JSON object."""
     try:
         entry = parse_json(line)
@@ -63,7 +64,7 @@ def progress_entry(line: bytes) -> Record | None:
     return entry if isinstance(entry, dict) else None
 
 
-def last_progress(path: str) -> Record:
+def last_progress(path: str) -> Document:
     """Return the last progress entry, empty when there is none."""
     try:
         start = max(0, os.path.getsize(path) - PROGRESS_TAIL)
@@ -103,7 +104,7 @@ def log_line(line: str) -> str:
     return clean(line).replace("\n", " ")
 
 
-def log_lines(logs: Iterable[Record], processes: Sequence[Record]) -> list[str]:
+def log_lines(logs: Iterable[Log], processes: Sequence[Record]) -> list[str]:
     """Return lines of logs as people read them, each with its process (C(rank 3 | loss 0.2)), from what training_job_info returned."""
     width = max((len(title(process["name"])) for process in processes), default=0)
     shown = []
@@ -135,7 +136,7 @@ def tail(path: str, limit: int) -> list[str]:
         return []
 
 
-def progress_line(entry: Record) -> str:
+def progress_line(entry: Document) -> str:
     """Return a progress entry as people read it: C(step 20/100, loss 0.31)."""
     rest = dict(entry)
     rest.pop("time", None)  # for reports; people see that it is now
@@ -169,7 +170,7 @@ def moment(seconds: float | None) -> str:
     return "-" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
 
 
-def code(found: Record) -> str:
+def code(found: JobStatus) -> str:
     """Return which code a job runs: C(commit 3f2a1bc4d5e6 with changes), nothing when it did not come from git."""
     origin = found.get("code") or {}
     if not origin.get("commit"):
@@ -182,7 +183,7 @@ def code(found: Record) -> str:
     return clean_line(" ".join(parts))
 
 
-def job_line(found: Record, now: float) -> str:
+def job_line(found: JobStatus, now: float) -> str:
     """Return a job in one line, from what training_job_info found; the time C(now) is that of its host."""
     processes = found["processes"]
     head = "{name} {state}".format(**found)
@@ -222,7 +223,7 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def summary(found: Record, metrics: Record) -> list[str]:
+def summary(found: JobStatus, metrics: Document) -> list[str]:
     """Return the lines that tell how a job went, from what training_job_info found and the last values it reported."""
     processes = found["processes"]
     paths = Paths(found["directory"])
@@ -240,12 +241,12 @@ def summary(found: Record, metrics: Record) -> list[str]:
     return [clean_line(line) for line in [head] + [f"  {label:<12} {text}" for label, text in rows]]
 
 
-def failure_message(found: Record) -> str:
+def failure_message(found: JobStatus) -> str:
     """Return why a job did not succeed, in a sentence and with what the process that was first said last."""
     return "\n".join([failure_sentence(found), *map(log_line, found["failure"]["lines"])])
 
 
-def failure_sentence(found: Record) -> str:
+def failure_sentence(found: JobStatus) -> str:
     """Return which process was first to end a job that did not succeed, where it ran, how it ended, and where to read on."""
     failure = found["failure"]
     head = "job {} {}: {} on {} {}".format(found["name"], found["state"], title(failure["name"]), failure["host"], failure["how"])

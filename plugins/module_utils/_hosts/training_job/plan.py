@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import fabric_environment
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import RefusalError, find_launcher
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Endpoint, JobSpec, Spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
     Host,
     Process,
@@ -21,27 +22,17 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 )
 
 
-def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[dict[str, Any]]:
+def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[Spec]:
     """Return the supervisor's specs for the processes of the host with that number. Raises LaunchError, RefusalError."""
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
     own = [host.name for host in hosts if host.number == own_number]
     if not own:
         raise RefusalError(f"this host is number {own_number}, which is not among the job's hosts")
-    script = (params["script"] or "") if params["source"] or params["repository"] else os.path.basename(params["script"] or "")
     code = params["sync_directory"] or paths.code
     launcher = find_launcher(params)
-    program = Program(
-        job=params["name"],
-        python=params["python"],
-        script=os.path.join(code, script),
-        arguments=params["arguments"],
-        processes_per_host=params["processes_per_host"],
-        options=params["launcher_options"],
-        command=params["command"],
-    )
+    program = make_program(params, code)
     processes = [complete(process) for process in launcher.plan(program, hosts)]
-    fabric = fabric_environment(hosts)
-    shared = {
+    shared: JobSpec = {
         "job": params["name"],
         "directory": paths.directory,
         "cwd": code,
@@ -49,21 +40,40 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
         "processes": len(processes),
         "lead": processes[0].name,
         "daemons": daemons(params, processes, hosts),
-        "key": params["key"],
+        "key": params["key"] or "",
         "hostfile": hostfile(program, hosts),
         "own_profile": not params["sandbox"],
-        **{key: params[key] for key in ("time_limit", "stop_timeout", "heartbeat_timeout")},
+        "time_limit": params["time_limit"],
+        "stop_timeout": params["stop_timeout"],
+        "heartbeat_timeout": params["heartbeat_timeout"],
     }
+    fabric = fabric_environment(hosts)
     gpus = {host.name: list(host.gpus) for host in hosts}
     return [
-        {**shared, **make_spec(params, paths, process, fabric), "gpus": gpus[process.host]} for process in processes if process.host in own
+        make_spec(shared, process, environment(params, paths, process, fabric), gpus[process.host])
+        for process in processes
+        if process.host in own
     ]
 
 
-def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host]) -> dict[str, dict[str, Any]]:
+def make_program(params: dict[str, Any], code: str) -> Program:
+    """Return what the job runs. Without a source or repository the script lies in the code's own directory."""
+    script = params["script"] or ""
+    return Program(
+        job=params["name"],
+        python=params["python"],
+        script=os.path.join(code, script if params["source"] or params["repository"] else os.path.basename(script)),
+        arguments=params["arguments"],
+        processes_per_host=params["processes_per_host"],
+        options=params["launcher_options"],
+        command=params["command"],
+    )
+
+
+def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host]) -> dict[str, Endpoint]:
     """Return where the processes listen that run what other hosts ask for, by the names of their hosts. Raises RefusalError."""
     addresses = {host.name: host.address for host in hosts}
-    found = {
+    found: dict[str, Endpoint] = {
         process.host: {"address": addresses[process.host], "port": port(params["name"], process.name)}
         for process in processes
         if not process.argv
@@ -79,9 +89,8 @@ def complete(process: Process) -> Process:
     return process._replace(name=process.name or f"rank{process.rank}", ranks=ranks)
 
 
-def make_spec(params: dict[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, Any]:
-    """Return what the supervisor needs to know about one process beside what is the same for all of the job."""
-    own = {name: str(value) for name, value in {**params["environment"], **params["secrets"]}.items()}
+def environment(params: dict[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, str]:
+    """Return the environment of a process: the user's overrides the launcher's, which overrides that of the fabric."""
     general = {
         "DEEPLEARNING_JOB": params["name"],
         "DEEPLEARNING_JOB_DIRECTORY": paths.directory,
@@ -91,7 +100,21 @@ def make_spec(params: dict[str, Any], paths: records.Paths, process: Process, fa
         "DEEPLEARNING_HOSTFILE": hostfile_path(params["name"], process.name),
         "PYTHONUNBUFFERED": "1",
     }
+    own = {name: str(value) for name, value in {**params["environment"], **params["secrets"]}.items()}
+    return {**general, **fabric, **process.environment, **own}
+
+
+def make_spec(job: JobSpec, process: Process, environment: dict[str, str], gpus: list[int]) -> Spec:
+    """Return what the supervisor of a process needs to know."""
     return {
-        **process._asdict(),
-        "environment": {**general, **fabric, **process.environment, **own},
+        **job,
+        "name": process.name,
+        "rank": process.rank,
+        "ranks": list(process.ranks or []),
+        "tagged": process.tagged,
+        "part": process.part,
+        "host": process.host,
+        "argv": process.argv,
+        "environment": environment,
+        "gpus": gpus,
     }

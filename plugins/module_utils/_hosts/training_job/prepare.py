@@ -72,7 +72,7 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     if not found:
         return "new"
     now = time.time()
-    processes = [{**record, "state": records.process_state(record, now, heartbeat_timeout)} for record in found]
+    processes = [records.with_state(record, now, heartbeat_timeout) for record in found]
     states = {process["state"] for process in processes}
     # Where one process has failed and others go on, waiting for the job finds that out and the rest can be stopped.
     if len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:

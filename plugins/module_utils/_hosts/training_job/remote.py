@@ -23,9 +23,8 @@ import sys
 import threading
 import time
 from multiprocessing.connection import Connection
-from typing import Any, Dict
 
-Spec = Dict[str, Any]
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec
 
 # Seconds that the other host's unit may take to come up: all are started at the same time.
 PATIENCE = 60.0

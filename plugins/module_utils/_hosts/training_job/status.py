@@ -10,7 +10,14 @@ import time
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
+    Failure,
+    JobStatus,
+    LastWords,
+    ProcessStatus,
+    Record,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
@@ -19,7 +26,7 @@ LOG_LINES = 40
 TAIL_SIZE = 1 << 18
 
 
-def look(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None) -> Record:
+def look(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None) -> JobStatus:
     """Return the state of one job. Raises OSError or ValueError when the directory is not a job's.
 
     Records that are not valid, and those beyond the budget, are left out and named in C(problems).
@@ -29,27 +36,32 @@ def look(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = N
     launcher = LAUNCHERS.get(description["launcher"])
     now = time.time()
     # Before the records: those of a job that is over are then complete.
-    verdict = records.read_verdict(paths, problems) or {}
+    verdict = records.read_verdict(paths, problems)
     found = records.read_records(paths, problems, budget)
-    processes = [describe(record, paths, now, heartbeat_timeout, launcher) for record in found]
-    result = {
+    processes = [describe(records.with_state(record, now, heartbeat_timeout), paths, launcher) for record in found]
+    result: JobStatus = {
         "name": os.path.basename(paths.directory),
-        **{key: description[key] for key in ("launcher", "created")},
+        "launcher": description["launcher"],
+        "created": description["created"],
         "script": description.get("script"),
         "command": description.get("command") or [],
         "code": description.get("code") or {},
         "metrics": messages.last_progress(paths.progress),
         "directory": paths.directory,
-        "state": verdict.get("state") or records.job_state(processes),
+        "state": verdict["state"] if verdict else records.job_state(processes),
         "process_count": processes[0]["processes"] if processes else 0,
         "processes": processes,
         "problems": problems,
     }
-    first = verdict.get("failure") or (records.first_failure(processes) if not verdict else None)
+    first = verdict["failure"] if verdict else records.first_failure(processes)
     if first:
-        first = {**first, "tag": tag(first, launcher)}
-        result["failure"] = {**first, **last_words(first, paths.log(first["name"]), launcher)}
+        result["failure"] = describe_failure(describe(first, paths, launcher), launcher)
     return result
+
+
+def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failure:
+    """Return the process that made the job fail, with its last words."""
+    return {**process, **last_words(process, process["log"], launcher)}
 
 
 def tag(record: Record, launcher: Launcher | None) -> str:
@@ -57,7 +69,7 @@ def tag(record: Record, launcher: Launcher | None) -> str:
     return launcher.tag if launcher and record.get("tagged") else ""
 
 
-def last_words(process: Record, log: str, launcher: Launcher | None) -> Record:
+def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
     """Return C(how) a process ended and the last C(lines) of its C(log): those of the rank that failed first, where the log tells which.
 
     A process that was stopped has made no mistake that its lines could tell: there are none.
@@ -68,7 +80,7 @@ def last_words(process: Record, log: str, launcher: Launcher | None) -> Record:
     asked = launcher and launcher.culprit and process["ranks"] and not process.get("reason")
     found = launcher.culprit(lines) if asked and launcher and launcher.culprit else None
     if found:
-        cause = records.describe_end({"state": states.FAILED, **records.outcome(found.status)})
+        cause = records.describe_outcome(records.outcome(found.status))
         if process["tag"]:
             how += f", because rank {found.rank} {cause}"
             said = messages.lines_of(found.rank, process["tag"], lines)
@@ -79,7 +91,6 @@ def last_words(process: Record, log: str, launcher: Launcher | None) -> Record:
     return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
 
 
-def describe(record: Record, paths: Paths, now: float, heartbeat_timeout: int, launcher: Launcher | None) -> Record:
-    """Return a process as its record tells, with its state by now."""
-    state = records.process_state(record, now, heartbeat_timeout)
-    return {**record, "state": state, "log": paths.log(record["name"]), "tag": tag(record, launcher)}
+def describe(record: Record, paths: Paths, launcher: Launcher | None) -> ProcessStatus:
+    """Return a process as its record tells, with its log."""
+    return {**record, "log": paths.log(record["name"]), "tag": tag(record, launcher)}

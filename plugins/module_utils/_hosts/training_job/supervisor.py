@@ -21,12 +21,12 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, Dict, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import remote
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record, Spec, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     Paths,
-    Record,
     delete,
     describe_end,
     first_failure,
@@ -55,8 +55,6 @@ ENDED = "ended"
 
 PROFILE = "/etc/profile"
 
-Spec = Dict[str, Any]
-
 
 class End(NamedTuple):
     """How a process that was made to end is recorded."""
@@ -76,7 +74,7 @@ class Watch:
 
     def __init__(self, spec: Spec, record: Record) -> None:
         self.record = record
-        self.verdict: Record | None = None
+        self.verdict: Verdict | None = None
         self._paths = Paths(spec["directory"])
         self._lead = spec["lead"]
         self._timeout = spec["heartbeat_timeout"]
@@ -97,7 +95,7 @@ class Watch:
     def write(self, **changes: Any) -> None:
         """Write the record with the present time. A full storage must not end the training: the next beat tries again."""
         with self._lock:
-            self.record.update(changes, heartbeat=time.time())
+            self.record = cast(Record, {**self.record, **changes, "heartbeat": time.time()})
             path = self._paths.record(self.record["name"])
             try:
                 write_json(path, self.record)
@@ -107,7 +105,7 @@ class Watch:
             if self.record["name"] == self._lead:
                 self._note_progress()
 
-    def look(self) -> Record | None:
+    def look(self) -> Verdict | None:
         """Return the verdict, if there is one by now."""
         now = time.monotonic()
         # While storage hung nobody could be heard of, and the first to be served again must not take the others for lost.
@@ -137,7 +135,7 @@ class Watch:
         except OSError:
             pass  # none yet, or no space left: reports can do without
 
-    def _decide(self) -> Record | None:
+    def _decide(self) -> Verdict | None:
         processes = read_records(self._paths)
         for process in processes:
             if process["state"] == RUNNING and process["name"] != self._lead and self._is_silent(process):
@@ -148,11 +146,11 @@ class Watch:
         self._failures_seen += 1
         if state != SUCCEEDED and self._failures_seen < LOOKS_AT_FAILURE:
             return None
-        verdict = {"state": state, "failure": first_failure(processes)}
+        verdict: Verdict = {"state": state, "failure": first_failure(processes)}
         write_json(self._paths.verdict, verdict)
         return verdict
 
-    def _obey(self) -> Record | None:
+    def _obey(self) -> Verdict | None:
         verdict = read_verdict(self._paths)
         lead = read_record(self._paths.record(self._lead))
         if not verdict and lead and self._is_silent(lead):
@@ -171,11 +169,7 @@ class Watch:
 class Supervisor:
     """One process, from its start to its final record.
 
-    A spec holds what a launcher says of the process, C(name), C(rank), C(ranks), C(tagged), C(part), C(host) and C(argv) (without
-    argv it serves the commands that remote.py brings),
-    C(environment), C(cwd), the directory with the C(programs) of its Python's environment, the C(directory) of the job, its number of
-    C(processes) and the name of the C(lead) among them, whether the user's C(own_profile) is read,
-    C(time_limit) (seconds or null), C(stop_timeout) (seconds between SIGTERM and SIGKILL) and C(heartbeat_timeout) (seconds).
+    Without C(argv) it serves the commands that remote.py brings.
     """
 
     def __init__(self, spec: Spec, path: str) -> None:
@@ -184,7 +178,7 @@ class Supervisor:
         self.child: subprocess.Popen[bytes] | None = None
         self.ended: End | None = None
         self.kill_at: float | None = None
-        self.watch = Watch(spec, {**first_record(spec), "pid": os.getpid(), "state": RUNNING, "started": time.time()})
+        self.watch = Watch(spec, {**first_record(spec), "pid": os.getpid()})
 
     def run(self) -> int:
         """Run the process to its end, and the lead to the job's, and return the exit status for the unit."""
@@ -290,15 +284,27 @@ def _touch(path: str) -> None:
 
 
 def first_record(spec: Spec) -> Record:
-    """Return what is known of a process before it starts."""
-    return {key: spec[key] for key in ("name", "rank", "ranks", "tagged", "part", "host", "processes")}
+    """Return the record of a process that starts now."""
+    now = time.time()
+    return {
+        "name": spec["name"],
+        "rank": spec["rank"],
+        "ranks": spec["ranks"],
+        "tagged": spec["tagged"],
+        "part": spec["part"],
+        "host": spec["host"],
+        "processes": spec["processes"],
+        "state": RUNNING,
+        "started": now,
+        "heartbeat": now,
+    }
 
 
-def end_for(verdict: Record) -> End:
+def end_for(verdict: Verdict) -> End:
     """Return how a process ends that was running when the job was over."""
-    if verdict["state"] == SUCCEEDED:
-        return End(SUCCEEDED, "ended with the job")
     failure = verdict["failure"]
+    if failure is None:
+        return End(SUCCEEDED, "ended with the job")
     return End(STOPPED, "was ended because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
 
 
@@ -325,13 +331,11 @@ def login_environment(own_profile: bool) -> dict[str, str]:
 def finish(spec: Spec, result: str, status: str) -> None:
     """Complete the record of a unit whose supervisor could not. C(result) and C(status) are systemd's SERVICE_RESULT and EXIT_STATUS."""
     paths = Paths(spec["directory"])
-    record = read_record(paths.record(spec["name"]))
-    if record is None:
-        record = {**first_record(spec), "state": RUNNING, "started": time.time()}
+    record = read_record(paths.record(spec["name"])) or first_record(spec)
     if is_over(record["state"]):
         return
     now = time.time()
-    record.update(state=FAILED, finished=now, heartbeat=now, reason=f"was ended by the system: {result} ({status})")
+    record = {**record, "state": FAILED, "finished": now, "heartbeat": now, "reason": f"was ended by the system: {result} ({status})"}
     write_json(paths.record(spec["name"]), record)
     if spec["name"] == spec["lead"]:
         write_json(paths.verdict, {"state": FAILED, "failure": record})

@@ -19,11 +19,12 @@ import shlex
 import shutil
 import time
 import zipfile
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import remote, supervisor
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import Run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import documents, records, schema, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec, StartedProcess
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     JOB_NAME,
     PROCESS_NAME,
@@ -36,7 +37,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 )
 
 # The modules that run on hosts without Ansible.
-PROGRAM = (records, remote, schema, states, supervisor)
+PROGRAM = (documents, records, remote, schema, states, supervisor)
 
 # More than the supervisor's own wait between SIGTERM and SIGKILL: systemd only steps in where the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10
@@ -97,8 +98,6 @@ HOMES = ("/home", "/root", "/run/user")
 
 STARTED = "/run/deeplearning/started"
 """Root's own notes of the processes that it has started: their other files are the job's user's."""
-
-NOTED = ("job", "gpus", "cwd")
 
 # Seconds that a run waits for another one which starts units.
 PATIENCE = 120.0
@@ -170,7 +169,7 @@ def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
     return error.strip() if status else ""
 
 
-def start(run: Run, job: str, place: Place, specs: Sequence[dict[str, Any]]) -> None:
+def start(run: Run, job: str, place: Place, specs: Sequence[Spec]) -> None:
     """Start the job's processes on this host, described by supervisor's specs. Raises UnitError."""
     memory = _shared_memory(run, job, place.user)
     status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
@@ -190,7 +189,7 @@ def start(run: Run, job: str, place: Place, specs: Sequence[dict[str, Any]]) -> 
         raise
 
 
-def _start_unit(run: Run, job: str, place: Place, spec: dict[str, Any], memory: str) -> None:
+def _start_unit(run: Run, job: str, place: Place, spec: Spec, memory: str) -> None:
     name = spec["name"]
     directory = runtime_directory(job, name)
     program = os.path.join(directory, "supervisor")
@@ -237,12 +236,12 @@ def _delete(directory: str) -> None:
         records.delete([directory])
 
 
-def _install(directory: str, place: Place, spec: dict[str, Any]) -> None:
+def _install(directory: str, place: Place, spec: Spec) -> None:
     """Write the supervisor and its spec where the user alone can read them: the environment may hold secrets."""
     user = place.user
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
     os.makedirs(STARTED, mode=0o700, exist_ok=True)
-    note = {key: spec[key] for key in NOTED}
+    note: StartedProcess = {"job": spec["job"], "gpus": spec["gpus"], "cwd": spec["cwd"]}
     write_json(os.path.join(STARTED, os.path.basename(directory) + ".json"), note)
     _delete(directory)
     os.mkdir(directory, 0o700)
@@ -264,9 +263,7 @@ def _install(directory: str, place: Place, spec: dict[str, Any]) -> None:
 
 def program() -> bytes:
     """Return the supervisor as a zip file that Python runs, with its modules under the names they have here."""
-    modules = {
-        module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in (records, remote, schema, states, supervisor)
-    }
+    modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in PROGRAM}
     for package in {str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}:
         modules[package + "/__init__.py"] = ""
     modules["__main__.py"] = f"import sys\nfrom {supervisor.__name__} import main\nsys.exit(main(sys.argv[1:]))\n"
@@ -277,16 +274,17 @@ def program() -> bytes:
     return content.getvalue()
 
 
-def other_jobs(job: str) -> list[dict[str, Any]]:
+def other_jobs(job: str) -> list[StartedProcess]:
     """Return the C(job), C(gpus) and C(cwd) of the processes of other jobs on this host, and forget those that have ended."""
     found = []
     for path in glob.glob(os.path.join(STARTED, "*.json")):
         note = read_json(path)
         name = os.path.basename(path)[: -len(".json")]
-        if not note or set(note) != set(NOTED) or not os.path.isdir(os.path.join(os.path.dirname(runtime_directory(job, "")), name)):
+        runs = os.path.isdir(os.path.join(os.path.dirname(runtime_directory(job, "")), name))
+        if not note or set(note) != set(StartedProcess.__annotations__) or not runs:
             os.unlink(path)
         elif note["job"] != job:
-            found.append(note)
+            found.append(cast(StartedProcess, note))
     return found
 
 

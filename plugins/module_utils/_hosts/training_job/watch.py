@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
 
 # What an answer holds of all logs together, in bytes, and of each one at least.
@@ -22,7 +23,7 @@ class NoProcessError(Exception):
     """The job has no such process; the text says which it has."""
 
 
-def watch(paths: records.Paths, params: dict[str, Any]) -> dict[str, Any]:
+def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
     """Return the state of one job with its progress, at once or when there is something new."""
     end = time.monotonic() + params["wait"]
     while True:
@@ -30,15 +31,16 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> dict[str, Any]:
         result = look(paths, params["heartbeat_timeout"])
         result["progress"], result["progress_offset"] = messages.read_progress(paths.progress, params["progress_offset"])
         if params["log_lines"] is not None:
-            result.update(read_logs(result["processes"], params))
+            new = read_logs(result["processes"], params)
+            result["logs"], result["log_offsets"] = new["logs"], new["log_offsets"]
         over = is_over(result["state"])
         if result["progress"] or result.get("logs") or over or time.monotonic() >= end:
-            lines = [messages.job_line(result, time.time()), *messages.process_table(result["processes"])]
-            return {**result, "lines": lines}
+            result["lines"] = [messages.job_line(result, time.time()), *messages.process_table(result["processes"])]
+            return result
         time.sleep(0.5)
 
 
-def read_logs(processes: list[dict[str, Any]], params: dict[str, Any]) -> dict[str, Any]:
+def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any]) -> Logs:
     """Return the new lines of the logs and where the next look begins. Raises NoProcessError."""
     asked = params["log_process"]
     wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
@@ -46,7 +48,8 @@ def read_logs(processes: list[dict[str, Any]], params: dict[str, Any]) -> dict[s
         names = ", ".join(process["name"] for process in processes)
         raise NoProcessError("job {} has no process {!r}: it has {}".format(params["name"], asked, names))
     limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
-    logs, offsets = [], {}
+    logs: list[Log] = []
+    offsets: dict[str, int] = {}
     for process in wanted:
         offset = params["log_offsets"].get(process["name"])
         lines, offsets[process["name"]], left_out = messages.read_log(process["log"], int(offset or 0), limit, is_over(process["state"]))

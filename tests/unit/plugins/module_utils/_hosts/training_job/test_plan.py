@@ -47,8 +47,8 @@ FABRIC = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
 def test_the_users_environment_wins(tmp_path):
     params = {"name": "bert", "environment": {"NCCL_NET": "Socket"}, "secrets": {}}
-    spec = plan.make_spec(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
-    assert {name: spec["environment"][name] for name in ("FI_PROVIDER", "NCCL_NET", "NCCL_DEBUG")} == {
+    found = plan.environment(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
+    assert {name: found[name] for name in ("FI_PROVIDER", "NCCL_NET", "NCCL_DEBUG")} == {
         "FI_PROVIDER": "efa",
         "NCCL_NET": "Socket",
         "NCCL_DEBUG": "INFO",

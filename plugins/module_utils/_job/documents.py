@@ -1,0 +1,188 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The types of the documents of a job: its files on the shared storage, and what modules return of them.
+
+The schemas in records.py check the files. Times are in seconds since 1970. A class and its base tell which keys are optional: hosts with
+Python 3.8 have no NotRequired.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class Outcome(TypedDict, total=False):
+    """How a process ended: its exit status or the signal that ended it, and the reason where those do not tell."""
+
+    exit_code: int
+    signal: str
+    reason: str
+
+
+class _Record(TypedDict):
+    name: str
+    rank: int
+    ranks: list[int]
+    part: str
+    host: str
+    processes: int
+    state: str
+    started: float
+    heartbeat: float
+
+
+class Record(_Record, Outcome, total=False):
+    """The record of one process: status/<name>.json. C(processes) is how many the job has."""
+
+    tagged: bool
+    pid: int
+    finished: float
+
+
+class Verdict(TypedDict):
+    """How the job ended, and the process that made it fail: status/over."""
+
+    state: str
+    failure: Record | None
+
+
+class Code(TypedDict, total=False):
+    """Where the code of a job comes from; empty where git does not tell."""
+
+    commit: str
+    changed: bool
+    repository: str
+    version: str
+
+
+class _Description(TypedDict):
+    launcher: str
+    created: float
+
+
+class Description(_Description, total=False):
+    """What a job runs: job.json."""
+
+    script: str
+    command: list[str]
+    arguments: list[str]
+    launcher_options: dict[str, Any]
+    python: str
+    time_limit: float
+    code: Code
+
+
+class Endpoint(TypedDict):
+    """Where a process listens for the commands of other hosts."""
+
+    address: str
+    port: int
+
+
+class JobSpec(TypedDict):
+    """What the supervisors of all processes of a job need to know.
+
+    C(directory) is the job's, C(programs) that of its Python's programs. C(lead) is the name of the first process. C(own_profile) tells
+    whether supervisors read the user's own profile. C(stop_timeout) is the time between SIGTERM and SIGKILL, a C(time_limit) of 0 is none.
+    """
+
+    job: str
+    directory: str
+    cwd: str
+    programs: str
+    processes: int
+    lead: str
+    daemons: dict[str, Endpoint]
+    key: str
+    hostfile: str
+    own_profile: bool
+    time_limit: int
+    stop_timeout: int
+    heartbeat_timeout: int
+
+
+class Spec(JobSpec):
+    """What the supervisor of one process needs to know: spec.json in the process's directory on its host.
+
+    A process without C(argv) serves the commands that other hosts send.
+    """
+
+    name: str
+    rank: int
+    ranks: list[int]
+    tagged: bool
+    part: str
+    host: str
+    argv: list[str]
+    environment: dict[str, str]
+    gpus: list[int]
+
+
+class StartedProcess(TypedDict):
+    """What root notes of a process that it has started on this host."""
+
+    job: str
+    gpus: list[int]
+    cwd: str
+
+
+class ProcessStatus(Record):
+    """A process now: its record with its present state, its log, and how lines of a rank begin there."""
+
+    log: str
+    tag: str
+
+
+class LastWords(TypedDict):
+    """How a process ended, in words, and the last lines of its log."""
+
+    how: str
+    log: str
+    lines: list[str]
+
+
+class Failure(ProcessStatus, LastWords):
+    """The process that made the job fail."""
+
+
+class Log(TypedDict):
+    """New lines of a process's log; C(left_out) counts the bytes before them that were too many for one answer."""
+
+    name: str
+    path: str
+    lines: list[str]
+    left_out: int
+
+
+class Logs(TypedDict):
+    """What is new in the logs, and the offsets (bytes) to read them from next."""
+
+    logs: list[Log]
+    log_offsets: dict[str, int]
+
+
+class _JobStatus(TypedDict):
+    name: str
+    launcher: str
+    created: float
+    script: str | None
+    command: list[str]
+    code: Code
+    metrics: dict[str, Any]
+    directory: str
+    state: str
+    process_count: int
+    processes: list[ProcessStatus]
+
+
+class JobStatus(_JobStatus, total=False):
+    """A job now, as the module training_job_info returns it."""
+
+    problems: list[str]
+    failure: Failure
+    progress: list[dict[str, Any]]
+    progress_offset: int
+    logs: list[Log]
+    log_offsets: dict[str, int]
+    lines: list[str]
