@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,3 +81,20 @@ def test_a_region_that_is_none_is_told(play: Run, tmp_path: Path) -> None:
 
 def test_check_mode_needs_no_nodes(play: Run) -> None:
     assert play("check_nodes", "inventory/local", "--check").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("variables", "jobs"),
+    [({}, "/efs/jobs"), ({"deeplearning_mount_point": "/data"}, "/data/jobs"), ({"training_job_directory": "/scratch"}, "/scratch")],
+)
+def test_a_playbook_of_the_user_imports_one_of_the_collection_with_its_defaults(
+    cloud: LocalCloud, tmp_path: Path, variables: dict[str, Any], jobs: str
+) -> None:
+    (tmp_path / "vars").mkdir()
+    (tmp_path / "vars/common.yml").write_text("__playbook_jobs_directory: /another\n")
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (tmp_path / "hosts.json").write_text(json.dumps({"trainers": {"hosts": {"localhost": host}}}))
+    (tmp_path / "site.yml").write_text("- import_playbook: deeplearning.cluster.status\n")
+    command = ["ansible-playbook", "-i", "hosts.json", "site.yml", "-e", json.dumps(variables)]
+    done = subprocess.run(command, env=cloud.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f"there are no jobs in {jobs}\n" in done.stdout, done.stdout + done.stderr
