@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import converge
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
@@ -26,7 +26,7 @@ class ActionModule(NodeAction, module="shared_storage"):
             arguments = self._arguments()
         except ValueError as error:
             return {**result, "failed": True, "msg": f"shared storage: {error}"}
-        found = snapshot.look(arguments, mounting.SPECIFICATION, self._find)
+        found = snapshot.look(arguments, converge.SPECIFICATION, self._find)
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))}
 
     def _arguments(self) -> dict[str, Any]:
@@ -39,6 +39,6 @@ class ActionModule(NodeAction, module="shared_storage"):
         """Return the result for a host that is right, None for any other."""
         if parameters["state"] != "present":
             return None
-        host = snapshot.take(self, parameters["owner"], [*mounting.PATHS, parameters["path"]], mounting.LIST_TUNNELS)
-        storage = host and mounting.find_right(parameters, host, host.output.split())
-        return {"changed": False, "diff": [], **mounting.facts(storage)} if storage else None
+        host = snapshot.take(self, parameters["owner"], [*converge.PATHS, parameters["path"]], converge.LIST_TUNNELS)
+        storage = host and converge.find_right(parameters, host, host.output.split())
+        return {"changed": False, "diff": [], **converge.facts(storage)} if storage else None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import files, trust
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import converge, files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
     DAY,
     HOST,
@@ -57,7 +57,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         private_key = arguments.pop("authority_private_key", None)
-        right = snapshot.look(arguments, trust.SPECIFICATION, self._find)
+        right = snapshot.look(arguments, converge.SPECIFICATION, self._find)
         if right:
             return {**result, **right}
         found = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
@@ -76,7 +76,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
         """Return the result for a host that is right, None for any other."""
         host = snapshot.take(self, parameters["user"], files.PATHS)
-        return {"changed": False, "diff": [], "unsigned": {}} if host and trust.is_right(parameters, host) else None
+        return {"changed": False, "diff": [], "unsigned": {}} if host and converge.is_right(parameters, host) else None
 
 
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:

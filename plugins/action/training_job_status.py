@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
@@ -38,5 +38,5 @@ def shown(jobs: list[JobStatus], arguments: Mapping[str, Any]) -> list[str]:
         return [f"there are no jobs in {arguments['directory']}"]
     lines = [line for job in jobs for line in job["lines"]]
     if arguments.get("name") and "failure" in jobs[0]:
-        lines.append(messages.failure_message(jobs[0]))
+        lines.append(formatting.failure_message(jobs[0]))
     return lines

@@ -14,7 +14,7 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, looks_of
@@ -66,9 +66,9 @@ class ActionModule(NodeAction, module="training_job_info"):
         if not states.is_over(found["state"]):
             return {**result, **interrupted(found["name"], question.answer, inventory_options(task_vars or {}))}
         with self.reading(task_vars):
-            lines = messages.summary(found, watch.metrics)
+            lines = formatting.summary(found, watch.metrics)
             if found["state"] != states.SUCCEEDED:
-                result.update(failed=True, msg=messages.failure_message(found))
+                result.update(failed=True, msg=formatting.failure_message(found))
         for line in lines:
             display.display(line)
         return {**result, "summary": lines}

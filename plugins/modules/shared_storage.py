@@ -144,7 +144,7 @@ client_packages:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounting import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.converge import (
     SPECIFICATION,
     ensure_absent,
     ensure_present,

@@ -134,7 +134,7 @@ unsigned:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.trust import SPECIFICATION, check, run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.converge import SPECIFICATION, check, run
 
 
 def main() -> None:

@@ -29,8 +29,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
+    formatting,
     listing,
-    messages,
     prepare,
     specification,
     watch,
@@ -228,8 +228,8 @@ def see(jobs):
     }
     with contextlib.suppress(OSError, ValueError):
         job = watch.watch(paths, params)
-        shown += [*job["lines"], *messages.log_lines(job["logs"], job["processes"]), *messages.summary(job, job["metrics"])]
-        shown += messages.failure_message(job).split("\n") if "failure" in job else []
+        shown += [*job["lines"], *formatting.log_lines(job["logs"], job["processes"]), *formatting.summary(job, job["metrics"])]
+        shown += formatting.failure_message(job).split("\n") if "failure" in job else []
     with contextlib.suppress(OSError, ValueError):
         report = collect.collect(paths, 60)
         assert "<script" not in page.render(json.loads(json.dumps(report)), None)

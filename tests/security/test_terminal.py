@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
 from .nodes import Nodes
@@ -105,18 +105,18 @@ def test_lines_that_are_made_of_a_jobs_fields_are_single_and_clean():
     process = {"name": "rank0", "host": HOSTILE, "state": HOSTILE, "started": 1.0, "heartbeat": 2.0, "reason": HOSTILE, "signal": HOSTILE}
     job = {**JOB, "processes": [process]}
     lines = [
-        messages.job_line(job, 2.0),
-        *messages.process_table([process]),
-        *messages.summary(job, {"loss": HOSTILE}),
-        messages.failure_sentence(job),
-        *messages.log_lines([{"name": HOSTILE, "path": HOSTILE, "left_out": 3, "lines": [HOSTILE]}], [process]),
+        formatting.job_line(job, 2.0),
+        *formatting.process_table([process]),
+        *formatting.summary(job, {"loss": HOSTILE}),
+        formatting.failure_sentence(job),
+        *formatting.log_lines([{"name": HOSTILE, "path": HOSTILE, "left_out": 3, "lines": [HOSTILE]}], [process]),
     ]
     assert [line for line in lines if re.search("[\x00-\x08\n-\x1f\x7f-\x9f\u202e]", line)] == []
 
 
 def test_the_end_of_a_log_is_clean(tmp_path):
     (tmp_path / "rank0.log").write_text(HOSTILE)
-    assert messages.tail(str(tmp_path / "rank0.log"), 1000) == ["", "fatal: [bert-master]: UNREACHABLE!"]
+    assert formatting.tail(str(tmp_path / "rank0.log"), 1000) == ["", "fatal: [bert-master]: UNREACHABLE!"]
 
 
 CONTROLLER = {"ansible.builtin.assert", "ansible.builtin.debug", "ansible.builtin.fail", "ansible.builtin.set_fact", "ansible.builtin.meta"}

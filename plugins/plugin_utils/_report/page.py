@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress as reported
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
@@ -186,10 +186,10 @@ def size(count: float) -> str:
 FILTERS = {
     "short": short,
     "bytes": size,
-    "moment": messages.moment,
-    "duration": messages.duration,
+    "moment": formatting.moment,
+    "duration": formatting.duration,
     "title_of": records.title,
-    "failure_sentence": messages.failure_sentence,
+    "failure_sentence": formatting.failure_sentence,
 }
 
 
@@ -256,10 +256,10 @@ def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     job, progress = report["job"], report["progress"]
     hosts = list(dict.fromkeys(process["host"] for process in job["processes"]))
     rows = [
-        ("began", messages.moment(report["start"])),
+        ("began", formatting.moment(report["start"])),
         (
             "ended" if report["over"] else "so far",
-            f"{messages.moment(report['end'])}, after {messages.duration(report['end'] - report['start'])}",
+            f"{formatting.moment(report['end'])}, after {formatting.duration(report['end'] - report['start'])}",
         ),
         ("hosts", f"{len(hosts)}: {', '.join(hosts)}" if len(hosts) <= MANY else str(len(hosts))),
     ]
@@ -278,10 +278,10 @@ def setup(description: Description, job: JobStatus, code: Mapping[str, Any]) -> 
         ("launcher", str(job["launcher"])),
         *((name, str(value)) for name, value in (description.get("launcher_options") or {}).items()),
         ("command", shlex.join([*command, *(description.get("arguments") or [])])),
-        ("code", ", ".join(part for part in (messages.code(job), f"digest {code['digest']}") if part)),
+        ("code", ", ".join(part for part in (formatting.code(job), f"digest {code['digest']}") if part)),
     ]
     if description.get("time_limit"):
-        rows.append(("time limit", messages.duration(description["time_limit"])))
+        rows.append(("time limit", formatting.duration(description["time_limit"])))
     return rows
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import read_metadata
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.plan import plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.prepare import open_sync_directory
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec

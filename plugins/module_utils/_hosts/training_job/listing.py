@@ -10,7 +10,7 @@ import os
 import time
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
@@ -40,7 +40,7 @@ def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
             continue
         problems += found.pop("problems")
         processes = [{key: value for key, value in process.items() if key != "ranks"} for process in found["processes"]]
-        job = {**found, "processes": processes, "lines": [messages.job_line(found, time.time())]}
+        job = {**found, "processes": processes, "lines": [formatting.job_line(found, time.time())]}
         size = max(len(json.dumps(job)), budget.size - budget.left)
         if size > left:
             problems.append(

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, agree
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import converge
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 
 USER = getpass.getuser()
@@ -89,11 +89,11 @@ def test_what_the_module_refuses_is_left_to_the_module():
 
     both = {"owner": USER, "file_system_id": "fs-1", "region": "us-east-1", "lustre_source": "a@tcp:/b"}
     for arguments in ({}, {"owner": USER}, both, {**both, "state": "gone"}):
-        assert snapshot.look(arguments, mounting.SPECIFICATION, find) is None
+        assert snapshot.look(arguments, converge.SPECIFICATION, find) is None
     good = {"owner": USER, "lustre_source": "a@tcp:/b"}
-    assert snapshot.look(good, mounting.SPECIFICATION, lambda parameters: parameters)["path"] == "/efs"
+    assert snapshot.look(good, converge.SPECIFICATION, lambda parameters: parameters)["path"] == "/efs"
 
     def refuse(_parameters):
         raise ValueError("no")
 
-    assert snapshot.look(good, mounting.SPECIFICATION, refuse) is None
+    assert snapshot.look(good, converge.SPECIFICATION, refuse) is None

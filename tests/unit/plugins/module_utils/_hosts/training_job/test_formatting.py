@@ -5,35 +5,35 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import messages
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 
 
 def test_progress_is_read_on_from_where_it_was_left(tmp_path):
     path = tmp_path / "progress.jsonl"
-    assert messages.read_progress(str(path), 0) == ([], 0)
+    assert formatting.read_progress(str(path), 0) == ([], 0)
     path.write_bytes(b'{"step": 1}\nnot json\n[1]\n{"step": 2, "no')
-    entries, offset = messages.read_progress(str(path), 0)
+    entries, offset = formatting.read_progress(str(path), 0)
     assert entries == [{"step": 1}]
     with path.open("ab") as file:
         file.write('te": "ü"}\n'.encode())
-    entries, offset = messages.read_progress(str(path), offset)
+    entries, offset = formatting.read_progress(str(path), offset)
     assert entries == [{"step": 2, "note": "ü"}]
-    assert messages.read_progress(str(path), offset) == ([], offset)
+    assert formatting.read_progress(str(path), offset) == ([], offset)
 
 
 def test_a_rank_has_its_lines_also_where_those_of_others_follow_in_the_same_one():
     log = ["[1,1]<stdout>:sum 6[1,2]<stdout>:sum 7", "[1,12]<stdout>:sum 8", "mpirun says", "[1,2]<stderr>:bad [1]"]
-    assert messages.lines_of("1", "[1,{}]<", log) == ["[1,1]<stdout>:sum 6"]
-    assert messages.lines_of("2", "[1,{}]<", log) == ["[1,2]<stdout>:sum 7", "[1,2]<stderr>:bad [1]"]
-    assert messages.lines_of("12", "[1,{}]<", log) == ["[1,12]<stdout>:sum 8"]
-    assert messages.lines_of("3", "[rank {}] ", ["[rank 3] a", "[rank 33] b", "[rank 3] c"]) == ["[rank 3] a", "[rank 3] c"]
+    assert formatting.lines_of("1", "[1,{}]<", log) == ["[1,1]<stdout>:sum 6"]
+    assert formatting.lines_of("2", "[1,{}]<", log) == ["[1,2]<stdout>:sum 7", "[1,2]<stderr>:bad [1]"]
+    assert formatting.lines_of("12", "[1,{}]<", log) == ["[1,12]<stdout>:sum 8"]
+    assert formatting.lines_of("3", "[rank {}] ", ["[rank 3] a", "[rank 33] b", "[rank 3] c"]) == ["[rank 3] a", "[rank 3] c"]
 
 
 def test_tail_is_the_end_of_a_log_whatever_is_in_it(tmp_path):
     path = tmp_path / "log"
     path.write_bytes(b"".join(b"line %d \xff\n" % number for number in range(10000)))
-    assert [line.split()[1] for line in messages.tail(str(path), 24)] == ["9998", "9999"]
-    assert messages.tail(str(tmp_path / "none"), 20) == []
+    assert [line.split()[1] for line in formatting.tail(str(path), 24)] == ["9998", "9999"]
+    assert formatting.tail(str(tmp_path / "none"), 20) == []
 
 
 @pytest.mark.parametrize(
@@ -47,19 +47,19 @@ def test_tail_is_the_end_of_a_log_whatever_is_in_it(tmp_path):
     ],
 )
 def test_progress_line(entry, line):
-    assert messages.progress_line(entry) == line
+    assert formatting.progress_line(entry) == line
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (59.7, "1 min 0 s"), (185, "3 min 5 s"), (7460, "2 h 4 min")])
 def test_duration(seconds, words):
-    assert messages.duration(seconds) == words
+    assert formatting.duration(seconds) == words
 
 
 def test_the_last_progress_is_at_the_end_of_a_long_file(tmp_path):
     path = tmp_path / "progress.jsonl"
-    assert messages.last_progress(str(path)) == {}
+    assert formatting.last_progress(str(path)) == {}
     path.write_text("".join(json.dumps({"step": step, "note": "x" * 100}) + "\n" for step in range(100)) + '{"step": 100')
-    assert messages.last_progress(str(path))["step"] == 99
+    assert formatting.last_progress(str(path))["step"] == 99
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_the_last_progress_is_at_the_end_of_a_long_file(tmp_path):
 )
 def test_a_log_is_read_on_in_whole_lines(tmp_path, written, offset, over, lines, next_offset, left_out):
     path = tmp_path / "rank0.log"
-    assert messages.read_log(str(path), offset, 32, over) == ([], offset, 0)
+    assert formatting.read_log(str(path), offset, 32, over) == ([], offset, 0)
     path.write_bytes(written)
-    assert messages.read_log(str(path), offset, 32, over) == (lines, next_offset, left_out)
+    assert formatting.read_log(str(path), offset, 32, over) == (lines, next_offset, left_out)
 
 
 def test_each_line_of_a_log_tells_its_process():
@@ -88,7 +88,7 @@ def test_each_line_of_a_log_tells_its_process():
         {"name": "rank0", "path": "/l/rank0.log", "lines": ["a", ""], "left_out": 0},
         {"name": "rank10", "path": "/l/rank10.log", "lines": ["b"], "left_out": 9},
     ]
-    assert messages.log_lines(logs, [{"name": "rank0"}, {"name": "rank10"}]) == [
+    assert formatting.log_lines(logs, [{"name": "rank0"}, {"name": "rank10"}]) == [
         "rank 0  | a",
         "rank 0  | ",
         "rank 10 | ... 9 bytes left out, all is in /l/rank10.log",
@@ -125,12 +125,12 @@ def running(**changes):
     ],
 )
 def test_a_job_in_one_line(found, line):
-    told = messages.job_line(found, 120.0)
+    told = formatting.job_line(found, 120.0)
     assert told == line or (line.startswith(", ") and told.endswith(line))
 
 
 def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():
-    assert messages.process_table(job()["processes"]) == [
+    assert formatting.process_table(job()["processes"]) == [
         "process  host  state    exit     started              ended",
         "rank 0   w1    stopped  SIGTERM  1970-01-01 00:00:00  1970-01-01 00:01:00  was ended because rank 1 failed",
         "rank 1   w10   failed   3        1970-01-01 00:00:01  1970-01-01 00:01:05",
@@ -138,7 +138,7 @@ def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():
 
 
 def test_summary_names_hosts_time_values_and_places():
-    lines = "\n".join(messages.summary(job(state="succeeded"), {"step": 10, "steps": 10, "accuracy": 0.97}))
+    lines = "\n".join(formatting.summary(job(state="succeeded"), {"step": 10, "steps": 10, "accuracy": 0.97}))
     for part in ("job digits succeeded after 1 min 5 s", "2 (w1, w10)", "step 10/10, accuracy 0.97", "/efs/jobs/digits/checkpoints"):
         assert part in lines
 
@@ -151,7 +151,7 @@ def test_failure_message_names_rank_host_end_and_last_lines():
         "log": "/efs/jobs/digits/logs/rank1.log",
         "lines": ["Traceback", "boom"],
     }
-    message = messages.failure_message({"name": "digits", "state": "failed", "failure": failure})
+    message = formatting.failure_message({"name": "digits", "state": "failed", "failure": failure})
     assert (
         message == "job digits failed: rank 1 on w2 ended with exit status 3. The end of /efs/jobs/digits/logs/rank1.log:\nTraceback\nboom"
     )
@@ -159,5 +159,5 @@ def test_failure_message_names_rank_host_end_and_last_lines():
 
 def test_failure_message_without_last_words_is_a_sentence():
     failure = {"name": "rank1", "host": "w2", "how": "was stopped", "log": "/efs/jobs/digits/logs/rank1.log", "lines": []}
-    message = messages.failure_message({"name": "digits", "state": "stopped", "directory": "/efs/jobs/digits", "failure": failure})
+    message = formatting.failure_message({"name": "digits", "state": "stopped", "directory": "/efs/jobs/digits", "failure": failure})
     assert message == "job digits stopped: rank 1 on w2 was stopped. The logs are in /efs/jobs/digits/logs"
