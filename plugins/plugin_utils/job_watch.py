@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths
@@ -119,7 +119,7 @@ class JobWatch:
         if found["processes"] and self._hint:
             display.display(f"{found['name']}: {found['process_count']} processes, logs in {Paths(found['directory']).logs}; {self._hint}")
             self._hint = ""
-        for line in formatting.log_lines(found.pop("logs", []), found["processes"]):
+        for line in logs.log_lines(found.pop("logs", []), found["processes"]):
             display.display(line)
         for entry in progress:
             self.metrics.update(entry)

@@ -31,6 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     formatting,
     listing,
+    logs,
     prepare,
     specification,
     watch,
@@ -228,7 +229,7 @@ def see(jobs):
     }
     with contextlib.suppress(OSError, ValueError):
         job = watch.watch(paths, params)
-        shown += [*job["lines"], *formatting.log_lines(job["logs"], job["processes"]), *formatting.summary(job, job["metrics"])]
+        shown += [*job["lines"], *logs.log_lines(job["logs"], job["processes"]), *formatting.summary(job, job["metrics"])]
         shown += formatting.failure_message(job).split("\n") if "failure" in job else []
     with contextlib.suppress(OSError, ValueError):
         report = collect.collect(paths, 60)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
 from .nodes import Nodes
@@ -109,14 +109,14 @@ def test_lines_that_are_made_of_a_jobs_fields_are_single_and_clean():
         *formatting.process_table([process]),
         *formatting.summary(job, {"loss": HOSTILE}),
         formatting.failure_sentence(job),
-        *formatting.log_lines([{"name": HOSTILE, "path": HOSTILE, "left_out": 3, "lines": [HOSTILE]}], [process]),
+        *logs.log_lines([{"name": HOSTILE, "path": HOSTILE, "left_out": 3, "lines": [HOSTILE]}], [process]),
     ]
     assert [line for line in lines if re.search("[\x00-\x08\n-\x1f\x7f-\x9f\u202e]", line)] == []
 
 
 def test_the_end_of_a_log_is_clean(tmp_path):
     (tmp_path / "rank0.log").write_text(HOSTILE)
-    assert formatting.tail(str(tmp_path / "rank0.log"), 1000) == ["", "fatal: [bert-master]: UNREACHABLE!"]
+    assert logs.tail(str(tmp_path / "rank0.log"), 1000) == ["", "fatal: [bert-master]: UNREACHABLE!"]
 
 
 CONTROLLER = {"ansible.builtin.assert", "ansible.builtin.debug", "ansible.builtin.fail", "ansible.builtin.set_fact", "ansible.builtin.meta"}

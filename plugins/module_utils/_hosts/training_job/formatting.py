@@ -1,139 +1,23 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What people see of a job: its progress, its logs, the state of its processes, its summary, why it failed."""
+"""What people read of a job: one line of progress or of status, the table of processes, the summary, and why it failed."""
 
 from __future__ import annotations
 
 import os
-import re
 import time
-from typing import Any, Iterable, NamedTuple, Sequence
+from typing import Any, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, title
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, open_regular, parse_json
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
-
-# The last entry of the progress is looked for in so many bytes at the end of the file.
-PROGRESS_TAIL = 4096
-
-# Bytes of progress in one answer. What is more is left out at its beginning.
-PROGRESS_LIMIT = 1 << 20
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # What people see of one entry: values, and characters of a line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
-
-
-class LogPart(NamedTuple):
-    """Lines of a log; C(offset) is the byte where the next ones begin, C(left_out) the number of bytes before these that were too many."""
-
-    lines: list[str]
-    offset: int
-    left_out: int
-
-
-def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
-    """Return the complete progress lines from C(offset) (bytes) on, and the offset to read from next.
-
-    A line that is not a JSON object is the script's mistake and is skipped, and so is a file that is not a regular one.
-    """
-    try:
-        with open_regular(path) as file:
-            start = max(offset, file.seek(0, os.SEEK_END) - PROGRESS_LIMIT)
-            file.seek(start)
-            data = file.read(PROGRESS_LIMIT)
-    except OSError:
-        return [], offset
-    complete = data[: data.rfind(b"\n") + 1]
-    entries = []
-    for line in complete.splitlines():
-        entry = progress_entry(line)
-        if entry is not None:
-            entries.append(entry)
-    return entries, start + len(complete)
-
-
-def progress_entry(line: bytes) -> Document | None:
-    """Return what a line of the progress file says, if it is a JSON object."""
-    try:
-        entry = parse_json(line)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) else None
-
-
-def last_progress(path: str) -> Document:
-    """Return the last progress entry, empty when there is none."""
-    try:
-        start = max(0, os.path.getsize(path) - PROGRESS_TAIL)
-    except OSError:
-        return {}
-    entries = read_progress(path, start)[0]
-    return entries[-1] if entries else {}
-
-
-def read_log(path: str, offset: int, limit: int, over: bool) -> LogPart:
-    """Return the complete lines of a log from C(offset) (bytes) on, from at most C(limit) bytes at its end.
-
-    Where the process is C(over) the last line is complete too. A line that a program has overwritten with carriage returns, such as a
-    progress bar, is returned as a terminal would show it.
-    """
-    try:
-        with open_regular(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            start = max(offset, size - limit)
-            file.seek(start)
-            data = file.read(limit)
-    except OSError:
-        return LogPart([], offset, 0)
-    begin = data.find(b"\n") + 1 if start > offset else 0
-    end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-    if over or (end <= begin and len(data) >= limit):
-        end = len(data)
-    text = data[begin:end].decode("utf-8", "replace")
-    lines = [log_line(line.rstrip("\r").rsplit("\r", 1)[-1]) for line in text.split("\n")]
-    if not lines[-1]:  # what follows the last newline
-        lines.pop()
-    return LogPart(lines, start + end, start + begin - offset)
-
-
-def log_line(line: str) -> str:
-    """Return a line of a log without control characters other than tabs."""
-    return clean(line).replace("\n", " ")
-
-
-def log_lines(logs: Iterable[Log], processes: Sequence[Record]) -> list[str]:
-    """Return lines of logs as people read them, each with its process (C(rank 3 | loss 0.2)), from what training_job_info returned."""
-    width = max((len(title(process["name"])) for process in processes), default=0)
-    shown = []
-    for log in logs:
-        head = f"{title(clean_line(log['name'])):<{width}} | "
-        if log["left_out"]:
-            shown.append(clean_line(f"{head}... {log['left_out']} bytes left out, all is in {log['path']}"))
-        shown += [head + log_line(line) for line in log["lines"]]
-    return shown
-
-
-def lines_of(rank: str, tag: str, lines: Iterable[str]) -> list[str]:
-    """Return the lines of one rank in a log that several share, where each begins with the tag.
-
-    mpirun may tag what follows a line before the line has ended, so that the next rank's is in the same one.
-    """
-    before_tag = re.compile("(?={})".format(r"\d+".join(map(re.escape, tag.split("{}")))))
-    parts = [part for line in lines for part in before_tag.split(line)]
-    return [part for part in parts if part.startswith(tag.format(rank))]
-
-
-def tail(path: str, limit: int) -> list[str]:
-    """Return the last lines of a text file, those in at most C(limit) bytes of it, without control characters other than tabs."""
-    try:
-        with open_regular(path) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
-            return clean(file.read(limit).decode("utf-8", "replace")).splitlines()
-    except OSError:
-        return []
 
 
 def progress_line(entry: Document) -> str:
@@ -243,7 +127,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
 
 def failure_message(found: JobStatus) -> str:
     """Return why a job did not succeed, in a sentence and with what the process that was first said last."""
-    return "\n".join([failure_sentence(found), *map(log_line, found["failure"]["lines"])])
+    return "\n".join([failure_sentence(found), *map(logs.log_line, found["failure"]["lines"])])
 
 
 def failure_sentence(found: JobStatus) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
     Failure,
@@ -46,7 +46,7 @@ def look(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = N
         "script": description.get("script"),
         "command": description.get("command") or [],
         "code": description.get("code") or {},
-        "metrics": formatting.last_progress(paths.progress),
+        "metrics": progress.last_progress(paths.progress),
         "directory": paths.directory,
         "state": verdict["state"] if verdict else records.job_state(processes),
         "process_count": processes[0]["processes"] if processes else 0,
@@ -74,7 +74,7 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
 
     A process that was stopped has made no mistake that its lines could tell: there are none.
     """
-    how, lines = records.describe_end(process), formatting.tail(log, TAIL_SIZE)
+    how, lines = records.describe_end(process), logs.tail(log, TAIL_SIZE)
     if process["state"] == states.STOPPED:
         return {"how": how, "log": log, "lines": []}
     asked = launcher and launcher.culprit and process["ranks"] and not process.get("reason")
@@ -83,7 +83,7 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
         cause = records.describe_outcome(records.outcome(found.status))
         if process["tag"]:
             how += f", because rank {found.rank} {cause}"
-            said = formatting.lines_of(found.rank, process["tag"], lines)
+            said = logs.lines_of(found.rank, process["tag"], lines)
         else:
             how += "" if cause == how else f", because its script {cause}"
             said = lines[: found.line]

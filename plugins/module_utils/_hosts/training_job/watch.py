@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
@@ -29,7 +29,7 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
     while True:
         # State before progress: what a job that is over has reported is then complete.
         result = look(paths, params["heartbeat_timeout"])
-        result["progress"], result["progress_offset"] = formatting.read_progress(paths.progress, params["progress_offset"])
+        result["progress"], result["progress_offset"] = progress.read_progress(paths.progress, params["progress_offset"])
         if params["log_lines"] is not None:
             new = read_logs(result["processes"], params)
             result["logs"], result["log_offsets"] = new["logs"], new["log_offsets"]
@@ -48,15 +48,15 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any]) -> Log
         names = ", ".join(process["name"] for process in processes)
         raise NoProcessError("job {} has no process {!r}: it has {}".format(params["name"], asked, names))
     limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
-    logs: list[Log] = []
+    found: list[Log] = []
     offsets: dict[str, int] = {}
     for process in wanted:
         offset = params["log_offsets"].get(process["name"])
-        lines, offsets[process["name"]], left_out = formatting.read_log(process["log"], int(offset or 0), limit, is_over(process["state"]))
+        lines, offsets[process["name"]], left_out = logs.read_log(process["log"], int(offset or 0), limit, is_over(process["state"]))
         if process["tag"] and asked not in (None, process["name"]):
-            lines = formatting.lines_of(asked, process["tag"], lines)
+            lines = logs.lines_of(asked, process["tag"], lines)
         if offset is None:
             lines, left_out = lines[max(0, len(lines) - params["log_lines"]) :], 0
         if lines:
-            logs.append({"name": process["name"], "path": process["log"], "lines": lines, "left_out": left_out})
-    return {"logs": logs, "log_offsets": offsets}
+            found.append({"name": process["name"], "path": process["log"], "lines": lines, "left_out": left_out})
+    return {"logs": found, "log_offsets": offsets}

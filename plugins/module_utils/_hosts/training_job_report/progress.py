@@ -10,7 +10,7 @@ import os
 from bisect import bisect_left
 from typing import Any, BinaryIO, Dict, Iterator, NamedTuple, Sequence, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.formatting import progress_entry
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.progress import progress_entry
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import DIGITS, TIME_LIMIT, open_regular
 
 Entry = Dict[str, Any]

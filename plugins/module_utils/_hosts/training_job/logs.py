@@ -1,0 +1,85 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads the logs of a job's processes, and shows their lines with the processes that wrote them."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Iterable, NamedTuple, Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Log, Record
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import title
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+
+
+class LogPart(NamedTuple):
+    """Lines of a log; C(offset) is the byte where the next ones begin, C(left_out) the number of bytes before these that were too many."""
+
+    lines: list[str]
+    offset: int
+    left_out: int
+
+
+def read_log(path: str, offset: int, limit: int, over: bool) -> LogPart:
+    """Return the complete lines of a log from C(offset) (bytes) on, from at most C(limit) bytes at its end.
+
+    Where the process is C(over) the last line is complete too. A line that a program has overwritten with carriage returns, such as a
+    progress bar, is returned as a terminal would show it.
+    """
+    try:
+        with open_regular(path) as file:
+            size = file.seek(0, os.SEEK_END)
+            start = max(offset, size - limit)
+            file.seek(start)
+            data = file.read(limit)
+    except OSError:
+        return LogPart([], offset, 0)
+    begin = data.find(b"\n") + 1 if start > offset else 0
+    end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+    if over or (end <= begin and len(data) >= limit):
+        end = len(data)
+    text = data[begin:end].decode("utf-8", "replace")
+    lines = [log_line(line.rstrip("\r").rsplit("\r", 1)[-1]) for line in text.split("\n")]
+    if not lines[-1]:  # what follows the last newline
+        lines.pop()
+    return LogPart(lines, start + end, start + begin - offset)
+
+
+def log_line(line: str) -> str:
+    """Return a line of a log without control characters other than tabs."""
+    return clean(line).replace("\n", " ")
+
+
+def log_lines(parts: Iterable[Log], processes: Sequence[Record]) -> list[str]:
+    """Return lines of logs as people read them, each with its process (C(rank 3 | loss 0.2)), from what training_job_info returned."""
+    width = max((len(title(process["name"])) for process in processes), default=0)
+    shown = []
+    for log in parts:
+        head = f"{title(clean_line(log['name'])):<{width}} | "
+        if log["left_out"]:
+            shown.append(clean_line(f"{head}... {log['left_out']} bytes left out, all is in {log['path']}"))
+        shown += [head + log_line(line) for line in log["lines"]]
+    return shown
+
+
+def lines_of(rank: str, tag: str, lines: Iterable[str]) -> list[str]:
+    """Return the lines of one rank in a log that several share, where each begins with the tag.
+
+    mpirun may tag what follows a line before the line has ended, so that the next rank's is in the same one.
+    """
+    before_tag = re.compile("(?={})".format(r"\d+".join(map(re.escape, tag.split("{}")))))
+    parts = [part for line in lines for part in before_tag.split(line)]
+    return [part for part in parts if part.startswith(tag.format(rank))]
+
+
+def tail(path: str, limit: int) -> list[str]:
+    """Return the last lines of a text file, those in at most C(limit) bytes of it, without control characters other than tabs."""
+    try:
+        with open_regular(path) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
+            return clean(file.read(limit).decode("utf-8", "replace")).splitlines()
+    except OSError:
+        return []

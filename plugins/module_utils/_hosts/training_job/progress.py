@@ -1,0 +1,56 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads what the script of a job has reported to its progress file."""
+
+from __future__ import annotations
+
+import os
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, open_regular, parse_json
+
+# The last entry of the progress is looked for in so many bytes at the end of the file.
+PROGRESS_TAIL = 4096
+
+# Bytes of progress in one answer. What is more is left out at its beginning.
+PROGRESS_LIMIT = 1 << 20
+
+
+def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
+    """Return the complete progress lines from C(offset) (bytes) on, and the offset to read from next.
+
+    A line that is not a JSON object is the script's mistake and is skipped, and so is a file that is not a regular one.
+    """
+    try:
+        with open_regular(path) as file:
+            start = max(offset, file.seek(0, os.SEEK_END) - PROGRESS_LIMIT)
+            file.seek(start)
+            data = file.read(PROGRESS_LIMIT)
+    except OSError:
+        return [], offset
+    complete = data[: data.rfind(b"\n") + 1]
+    entries = []
+    for line in complete.splitlines():
+        entry = progress_entry(line)
+        if entry is not None:
+            entries.append(entry)
+    return entries, start + len(complete)
+
+
+def progress_entry(line: bytes) -> Document | None:
+    """Return what a line of the progress file says, if it is a JSON object."""
+    try:
+        entry = parse_json(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def last_progress(path: str) -> Document:
+    """Return the last progress entry, empty when there is none."""
+    try:
+        start = max(0, os.path.getsize(path) - PROGRESS_TAIL)
+    except OSError:
+        return {}
+    entries = read_progress(path, start)[0]
+    return entries[-1] if entries else {}
