@@ -142,9 +142,15 @@ build: test-setup ## Build the collection's archive
 	ansible-galaxy collection build --force
 
 .PHONY: docs
-docs: test-setup ## Reference pages of the modules and roles, below .cache/docs
-	mkdir -p .cache/docs
-	antsibull-docs collection --use-current --dest-dir .cache/docs --squash-hierarchy --cleanup everything --fail-on-error deeplearning.cluster
+docs: test-setup ## The documentation as a site: all pages, and the reference of modules and roles
+	rm -rf .cache/docs && mkdir -p .cache/docs/source/docs/reference
+	git ls-files -z | xargs -0 cp --parents --target-directory .cache/docs/source
+	antsibull-docs collection --use-current --dest-dir .cache/docs/source/docs/reference --squash-hierarchy --cleanup everything --fail-on-error deeplearning.cluster
+	sphinx-build --quiet --fail-on-warning --keep-going --conf-dir .cache/docs/source/docs .cache/docs/source .cache/docs/site
+	echo "Open .cache/docs/site/docs/index.html in a browser."
+
+docs/architecture.svg: docs/architecture.dot
+	dot -Tsvg $< -o $@
 
 .PHONY: help
 help: ## This list

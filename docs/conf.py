@@ -1,0 +1,15 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Sphinx: the pages of the repository and the reference of modules and roles as one site (`make docs`)."""
+
+project = "deeplearning.cluster"
+extensions = ["myst_parser", "sphinx_antsibull_ext"]
+root_doc = "docs/index"
+include_patterns = ["*.md", "CHANGELOG.rst", "docs/**", "examples/*.md", "extensions/local_cloud/README.md", "roles/*/README.md"]
+html_theme = "furo"
+html_title = "deeplearning.cluster"
+myst_heading_anchors = 4
+highlight_language = "yaml+jinja"
+# Labels of Ansible's own documentation, to which the reference links.
+suppress_warnings = ["ref.ref"]
