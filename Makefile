@@ -64,14 +64,16 @@ end-to-end: | hosts
 exhaustive: | units security
 frameworks: | end-to-end exhaustive
 molecule: | frameworks
-bench: | molecule
+galaxy: | molecule
+docs: | galaxy
+bench: | docs
 endif
 
 .PHONY: test
 test: lint sanity units integration security hosts end-to-end ## Everything that must pass before a change lands
 
 .PHONY: test-all
-test-all: test exhaustive frameworks molecule bench ## Also what takes too long for every change: each call of a run interrupted, every framework, role scenarios, benchmarks
+test-all: test exhaustive frameworks molecule galaxy docs bench ## Also what takes too long for every change: each call of a run interrupted, every framework, role scenarios, benchmarks
 
 .PHONY: lint lint-python lint-ansible lint-docs
 lint: lint-python lint-ansible lint-docs ## Style, types, ansible-lint (production profile), documentation, changelog
@@ -129,6 +131,19 @@ molecule: test-setup ## Scenarios of the host roles: converge, idempotence, veri
 	local-cloud --home .local/molecule start
 	eval "$$(local-cloud --home .local/molecule env)"
 	molecule test --all
+
+.PHONY: galaxy
+galaxy: build ## What Galaxy checks when the collection is uploaded
+	# It finds the collections that this one refers to in the virtual environment of the project.
+	if ! [ -e .cache/galaxy/installed ]; then
+		$(PYTHON) -m venv --clear .cache/galaxy
+		.cache/galaxy/bin/python -m pip install --quiet --requirement requirements/galaxy.txt
+		python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >$$(echo .cache/galaxy/lib/python*/site-packages)/project.pth
+		touch .cache/galaxy/installed
+	fi
+	cd .cache/galaxy
+	PATH="$$PWD/bin:$$PATH" bin/python -m galaxy_importer.main $(CURDIR)/$(COLLECTION).tar.gz 2>&1 | tee log
+	! grep --quiet --extended-regexp '^(WARNING|ERROR)' log
 
 .PHONY: bench
 bench: test-setup ## Compare provisioning with the same resources by amazon.aws and community.aws tasks, and the start of a job with ssh
