@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 WANTED = {
     "CHANGELOG.rst",
+    "CONTRIBUTING.md",
     "FILES.json",
     "LICENSE",
     "MANIFEST.json",
