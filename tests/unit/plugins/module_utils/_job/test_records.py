@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
@@ -24,7 +27,7 @@ def test_no_jobs_slice_is_inside_that_of_another():
     names = ["a", "a-b", "a-b-c", "ab"]
     slices = [records.slice_name(name) for name in names]
     assert len(set(slices)) == len(names)
-    assert all(name.count("-") == 1 for name in slices)
+    assert slices == ["deeplearning-a.slice", "deeplearning-a_b.slice", "deeplearning-a_b_c.slice", "deeplearning-ab.slice"]
 
 
 def in_states(*states, processes):
@@ -60,7 +63,14 @@ def test_state_of_a_job(states, processes, expected):
 
 
 @pytest.mark.parametrize(
-    ("state", "age", "expected"), [("running", 59, "running"), ("running", 61, "lost"), ("succeeded", 9999, "succeeded")]
+    ("state", "age", "expected"),
+    [
+        ("running", 60, "running"),
+        ("running", 60.5, "lost"),
+        ("running", -300, "running"),
+        ("running", -300.5, "lost"),
+        ("succeeded", 9999, "succeeded"),
+    ],
 )
 def test_silence_means_lost_only_while_running(state, age, expected):
     assert records.process_state({"state": state, "heartbeat": 1000.0}, 1000.0 + age, 60) == expected
@@ -104,9 +114,12 @@ def test_success_has_no_failure():
         ({"state": "failed", "signal": "SIGKILL"}, "was killed by signal SIGKILL"),
         ({"state": "failed", "reason": "reached its time limit of 5 s", "signal": "SIGTERM"}, "reached its time limit of 5 s"),
         ({"state": "lost", "heartbeat": 1767225600.5}, "has not been heard of since 2026-01-01 00:00:00 UTC"),
+        ({"state": "lost", "heartbeat": 1767225900.0}, "has not been heard of since 2026-01-01 00:05:00 UTC"),
+        ({"state": "lost", "heartbeat": 1767225900.5}, "has a heartbeat in the future, 2026-01-01 00:05:00 UTC"),
     ],
 )
-def test_how_a_process_ended(record, words):
+def test_how_a_process_ended(monkeypatch, record, words):
+    monkeypatch.setattr(records.time, "time", lambda: 1767225600.0)
     assert records.describe_end(record) == words
 
 
@@ -147,3 +160,247 @@ def test_a_record_that_is_only_touched_is_a_heartbeat(tmp_path):
     path.write_text(json.dumps(record(0)))
     os.utime(path, (5.0, 5.0))
     assert records.read_record(str(path))["heartbeat"] == 5.0
+
+
+def test_a_file_that_a_link_names_is_no_record(tmp_path):
+    (tmp_path / "secret.json").write_text(json.dumps(record(0)))
+    (tmp_path / "rank0.json").symlink_to("secret.json")
+    assert records.read_record(str(tmp_path / "rank0.json")) is None
+    assert records.read_record(str(tmp_path / "rank1.json")) is None
+
+
+@pytest.fixture
+def job(tmp_path):
+    (tmp_path / "digits/status").mkdir(parents=True)
+    return records.Paths(str(tmp_path / "digits"))
+
+
+def write(path, document):
+    with open(path, "w") as file:
+        file.write(document if isinstance(document, str) else json.dumps(document))
+
+
+def test_where_the_files_of_a_job_are():
+    paths = records.Paths("/efs/jobs/digits")
+    assert {name: getattr(paths, name).removeprefix("/efs/jobs/digits/") for name in dir(records.Paths) if name in FILES} == FILES
+    assert (paths.log("rank0"), paths.record("rank0")) == ("/efs/jobs/digits/logs/rank0.log", "/efs/jobs/digits/status/rank0.json")
+
+
+FILES = {
+    "code": "code",
+    "description": "job.json",
+    "logs": "logs",
+    "status": "status",
+    "verdict": "status/over",
+    "checkpoints": "checkpoints",
+    "tensorboard": "tensorboard",
+    "progress": "progress.jsonl",
+    "progress_times": "status/progress",
+}
+
+
+def test_where_processes_are_on_their_host(monkeypatch, tmp_path):
+    assert records.runtime_directory("digits", "rank0") == "/run/deeplearning/jobs/digits-rank0"
+    assert records.shared_memory("digits") == "/run/deeplearning/shm/digits"
+    monkeypatch.setattr(records, "runtime_directory", lambda job, process: f"{tmp_path}/{job}-{process}")
+    for name in ("digits-rank0", "digits-ps1", "digits-2-rank0", "digit-rank0", "other"):
+        (tmp_path / name).mkdir()
+    assert sorted(records.runtime_directories("digits")) == [f"{tmp_path}/digits-ps1", f"{tmp_path}/digits-rank0"]
+    assert records.runtime_directories("digits-2") == [f"{tmp_path}/digits-2-rank0"]
+    assert records.runtime_directories("d*") == []
+
+
+def test_all_that_is_in_a_tree_is_deleted_and_nothing_outside(tmp_path):
+    (tmp_path / "tree/deep").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "tree/link").symlink_to(tmp_path / "outside")
+    (tmp_path / "-rf").touch()
+    many = [tmp_path / f"file{number}" for number in range(1001)]
+    for path in many:
+        path.touch()
+    records.delete([str(tmp_path / "tree"), str(tmp_path / "missing"), str(tmp_path / "-rf"), *map(str, many)])
+    assert os.listdir(tmp_path) == ["outside"]
+
+
+def test_commands_that_delete_have_the_length_that_the_kernel_takes(monkeypatch):
+    commands = []
+    done = SimpleNamespace(returncode=0, stderr="")
+    monkeypatch.setattr(records.subprocess, "run", lambda command, **_: commands.append(command) or done)
+    paths = [f"/run/{number}" for number in range(1000)]
+    records.delete(paths)
+    assert [command[:4] for command in commands] == [["rm", "-rf", "--one-file-system", "--"]] * 3
+    assert [len(command) - 4 for command in commands] == [400, 400, 200]
+    assert [path for command in commands for path in command[4:]] == paths
+    records.delete([])
+    assert len(commands) == 3
+
+
+def test_what_cannot_be_deleted_is_told(capfd):
+    with pytest.raises(OSError, match=r"^rm: cannot remove '/proc/version': [^\n]*$"):
+        records.delete(["/proc/version"])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_long_refusal_is_cut(monkeypatch):
+    failed = SimpleNamespace(returncode=1, stderr=f" {'x' * 2000}\n")
+    asked = {}
+    monkeypatch.setattr(records.subprocess, "run", lambda _command, **options: asked.update(options) or failed)
+    with pytest.raises(OSError, match="x") as error:
+        records.delete(["/run/x"])
+    assert str(error.value) == "x" * 1000
+    assert (asked["stdin"], asked["errors"], asked["check"]) == (subprocess.DEVNULL, "replace", False)
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path, monkeypatch):
+    path, replaced = tmp_path / "over", []
+
+    def replace(source, target):
+        replaced.append((source, target, json.loads(Path(source).read_text())))
+        os.rename(source, target)
+
+    monkeypatch.setattr(records.os, "replace", replace)
+    monkeypatch.setattr(records.socket, "gethostname", lambda: "w1")
+    records.write_json(str(path), {"state": "failed"})
+    assert replaced == [(f"{path}.w1.{os.getpid()}", str(path), {"state": "failed"})]
+    assert os.listdir(tmp_path) == ["over"]
+    assert records.read_json(str(path)) == {"state": "failed"}
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]", "\ud800"])
+def test_what_is_not_there_or_not_complete_reads_as_nothing(tmp_path, content):
+    if content is not None:
+        (tmp_path / "file").write_bytes(content.encode("utf-8", "surrogatepass"))
+    assert records.read_json(str(tmp_path / "file")) is None
+
+
+DESCRIPTION = {"launcher": "torchrun", "created": 1.5, "arguments": ["--epochs"], "code": {"commit": "0" * 40, "changed": False}}
+
+
+def test_the_description_of_a_job(job):
+    with pytest.raises(FileNotFoundError):
+        records.read_description(job)
+    write(job.description, {**DESCRIPTION, "name": "other", "time_limit": None})
+    assert records.read_description(job) == DESCRIPTION
+    write(job.description, {**DESCRIPTION, "created": "now"})
+    with pytest.raises(ValueError, match=r"^its created is 'now', not a number of seconds$"):
+        records.read_description(job)
+
+
+def test_a_link_is_no_directory_of_a_job(job, tmp_path):
+    write(job.description, DESCRIPTION)
+    (tmp_path / "link").symlink_to("digits")
+    (tmp_path / "digits/status/rank0.json").write_text(json.dumps(record(0)))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/status").symlink_to("../digits/status")
+    with pytest.raises(ValueError, match=r"^the job's directory is a link$"):
+        records.read_description(records.Paths(str(tmp_path / "link")))
+    assert records.read_records(records.Paths(str(tmp_path / "other"))) == []
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file/status").touch()
+    assert records.read_records(records.Paths(str(tmp_path / "file"))) == []
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [([10], [True]), ([11], [False]), ([4, 6, 1], [True, True, False]), ([4, 5], [True, True])])
+def test_a_budget_counts_what_is_read(sizes, expected):
+    budget = records.Budget(10)
+    assert [budget.take(size) for size in sizes] == expected
+    assert (budget.size, budget.left) == (10, 10 - sum(sizes))
+    assert records.Budget().left == 1 << 23
+
+
+def test_records_beyond_the_budget_are_left_out_and_named(job):
+    for rank in range(4):
+        write(job.record(f"rank{rank}"), record(rank))
+    size, problems = os.stat(job.record("rank0")).st_size, []
+    found = records.read_records(job, problems, records.Budget(2 * size + 1))
+    assert [item["rank"] for item in found] == [0, 1]
+    told = f"job 'digits' has more than {2 * size + 1} bytes of records in '{job.status}': 'rank2.json' and those after it are skipped"
+    assert problems == [told]
+    assert len(records.read_records(job, None, records.Budget(2 * size + 1))) == 2
+    assert len(records.read_records(job, None, records.Budget(4 * size))) == 4
+
+
+@pytest.mark.parametrize(("count", "read"), [(3, 3), (4, 3)])
+def test_no_more_records_are_read_than_a_job_has(job, monkeypatch, count, read):
+    monkeypatch.setattr(records, "RECORDS_LIMIT", 3)
+    for rank in range(count):
+        write(job.record(f"rank{rank}"), record(rank))
+    problems = []
+    assert len(records.read_records(job, problems)) == len(records.read_records(job)) == read
+    assert problems == [f"'{job.status}' has more than 3 records: the others are skipped"] * (count > 3)
+
+
+def test_a_record_that_has_just_been_replaced_is_no_problem(job, monkeypatch):
+    write(job.record("rank1"), record(1))
+    monkeypatch.setattr(records, "_listing", lambda _directory: ["rank0.json", "rank1.json"])
+    problems = []
+    assert [item["rank"] for item in records.read_records(job, problems)] == [1]
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "rank1"}, "its name is 'rank1', not that of the file"),
+        ({"state": "failed"}, "it has no finished"),
+        ({"state": "stopped"}, "it has no finished"),
+        ({"state": "succeeded"}, "it has no finished"),
+        ({"host": ""}, "its host is '', not the name of a host"),
+    ],
+)
+def test_what_is_wrong_with_a_record_is_told(job, changes, message):
+    write(job.record("rank0"), {**record(0), **changes})
+    problems = []
+    assert records.read_records(job, problems) == records.read_records(job) == []
+    assert problems == [f"record '{job.record('rank0')}' is skipped: {message}"]
+    assert records.read_record(job.record("rank0")) is None
+
+
+def test_a_process_that_has_ended_tells_when():
+    ended = {**record(0), "state": "failed", "finished": 4.0, "exit_code": 1, "colour": "red"}
+    assert records.check_record(ended) == {key: value for key, value in ended.items() if key != "colour"}
+
+
+def test_no_heartbeat_is_after_the_year_2106(tmp_path):
+    path = tmp_path / "rank0.json"
+    path.write_text(json.dumps(record(0)))
+    os.utime(path, (1 << 33, 1 << 33))
+    assert records.read_record(str(path))["heartbeat"] == 1 << 32
+    path.write_text(json.dumps({**record(0), "heartbeat": 50.0}))
+    os.utime(path, (5.0, 5.0))
+    assert records.read_record(str(path))["heartbeat"] == 50.0
+
+
+def test_how_a_job_ended(job):
+    problems = []
+    assert records.read_verdict(job, problems) is None
+    write(job.verdict, {"state": "succeeded", "failure": {"anything": 1}})
+    assert records.read_verdict(job, problems) == {"state": "succeeded", "failure": None}
+    failure = {**record(0), "state": "failed", "finished": 4.0}
+    write(job.verdict, {"state": "failed", "failure": {**failure, "colour": "red"}, "colour": "red"})
+    assert records.read_verdict(job, problems) == {"state": "failed", "failure": failure}
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "message"),
+    [
+        ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ({"state": "running"}, "its state is 'running', not one of succeeded, failed, stopped, lost"),
+        ({"state": "failed"}, "it has no name"),
+        ({"state": "failed", "failure": []}, "its failure is a list, not an object"),
+    ],
+)
+def test_a_verdict_that_is_not_valid_is_named(job, verdict, message):
+    write(job.verdict, verdict)
+    problems = []
+    assert records.read_verdict(job, problems) is records.read_verdict(job) is None
+    assert problems == [f"verdict '{job.verdict}' is skipped: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(0, {"exit_code": 0}), (3, {"exit_code": 3}), (-1, {"signal": "SIGHUP"}), (-9, {"signal": "SIGKILL"}), (-40, {"signal": "40"})],
+)
+def test_what_a_record_keeps_of_a_return_code(code, expected):
+    assert records.outcome(code) == expected

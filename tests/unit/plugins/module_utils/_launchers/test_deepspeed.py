@@ -56,7 +56,12 @@ def test_processes_have_the_gpus_of_the_job_and_no_others():
             {},
             "worker1 has 8, deeplearning-worker2 has 4",
         ),
-        (make_hosts(2, 8), {"processes_per_host": 4}, "4 processes would leave GPUs of deeplearning-worker1 idle"),
+        (
+            make_hosts(2, 8),
+            {"processes_per_host": 4},
+            "^4 processes would leave GPUs of deeplearning-worker1 idle, because each has one with deepspeed: "
+            r"name the GPUs \(gpus\), or leave the number of processes per host at 0$",
+        ),
     ],
 )
 def test_hosts_that_do_not_fit_are_refused(hosts, changes, message):

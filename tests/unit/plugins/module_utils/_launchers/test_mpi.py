@@ -6,8 +6,8 @@ import os
 import subprocess
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError, port
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.mpi import LAUNCHER, RANK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Culprit, Host, LaunchError, port
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.mpi import LAUNCHER, RANK, culprit
 
 from .conftest import make_hosts, program
 
@@ -15,7 +15,7 @@ OPTIONS = {"mpirun": "mpirun", "arguments": []}
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize(("gpus", "ranks"), [(0, 1), (1, 1), (8, 8)])
+@pytest.mark.parametrize(("gpus", "ranks"), [(0, 1), (1, 1), (2, 2), (8, 8)])
 def test_mpirun_starts_one_rank_per_gpu(count, gpus, ranks):
     lead, *others = LAUNCHER.plan(program(options=OPTIONS, arguments=["--epochs", "two words", ""]), make_hosts(count, gpus))
     assert (lead.host, lead.rank, lead.name, lead.part) == ("deeplearning-worker1", 0, "mpirun", "worker")
@@ -104,3 +104,16 @@ def test_a_rank_that_fails_says_which_it_is_and_where(command, status, said):
     assert result.returncode == status
     # Some shells also say by what signal a command has died.
     assert "".join(line for line in result.stderr.splitlines(keepends=True) if line.startswith(("rank", "saved"))) == said
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["step 1", "[1,13]<stderr>:rank 13 on deeplearning-worker2 ended with exit status 9"], Culprit("13", 9, 1)),
+        (["rank 3 on w1 ended with exit status 137", "rank 4 on w2 ended with exit status 1"], Culprit("3", 137, 0)),
+        (["rank 3 on w1 ended with exit status", "rank x on w1 ended with exit status 1"], None),
+        ([], None),
+    ],
+)
+def test_the_first_rank_that_says_it_has_failed(lines, expected):
+    assert culprit(lines) == expected

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError, port
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.torchrun import LAUNCHER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Culprit, Host, LaunchError, port
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.torchrun import LAUNCHER, culprit
 
 from .conftest import make_hosts, program
 
@@ -14,7 +14,7 @@ def plan(hosts, min_hosts=0, max_restarts=0, **changes):
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize(("gpus", "workers"), [(0, 1), (1, 1), (8, 8)])
+@pytest.mark.parametrize(("gpus", "workers"), [(0, 1), (1, 1), (2, 2), (8, 8)])
 def test_torchrun_starts_one_agent_per_host(count, gpus, workers):
     processes = plan(make_hosts(count, gpus), arguments=["--epochs", "two words", ""])
     assert [(process.host, process.rank) for process in processes] == [(f"deeplearning-worker{n + 1}", n) for n in range(count)]
@@ -118,3 +118,35 @@ def test_unequal_hosts_run_with_processes_per_host():
 def test_torchrun_turns_what_it_gets_into_what_was_given(changes, words):
     (process,) = plan(make_hosts(1, 8), **changes)
     assert process.argv[-len(words) :] == words
+
+
+FAILED = "E1121 22:10:40.169000 210 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 0 (pid: 213)"
+WORKER = ["  rank      : 3 (local_rank: 1)", "  exitcode  : -9 (pid: 213)"]
+OTHER = ["  rank      : 2 (local_rank: 0)", "  exitcode  : 1 (pid: 212)"]
+CAUSE = "Root Cause (first observed failure):"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["step 1", FAILED, *OTHER, CAUSE, "[0]:", *WORKER, "=" * 9], Culprit("3", -9, 1)),
+        ([FAILED, CAUSE, *WORKER], Culprit("3", -9, 0)),
+        ([FAILED, CAUSE, *WORKER, *OTHER], Culprit("3", -9, 0)),
+        # A script prints what it likes
+        ([CAUSE, *OTHER, FAILED, CAUSE, *WORKER], Culprit("3", -9, 3)),
+        (["failed (exitcode: 1)", FAILED, FAILED, CAUSE, *WORKER], Culprit("3", -9, 1)),
+        ([FAILED.partition("failed")[0], FAILED, CAUSE, *WORKER], Culprit("3", -9, 1)),
+        ([FAILED, CAUSE, WORKER[0], "x", *OTHER], Culprit("2", 1, 0)),
+        ([FAILED, CAUSE, WORKER[1], *OTHER], Culprit("2", 1, 0)),
+        ([FAILED, CAUSE, CAUSE, *WORKER], Culprit("3", -9, 0)),
+        ([FAILED, f" {CAUSE}", *WORKER], None),
+        ([FAILED, CAUSE, WORKER[0]], None),
+        ([FAILED, CAUSE, "[0]: " + WORKER[0], WORKER[1]], None),
+        ([FAILED, *WORKER], None),
+        ([CAUSE, *WORKER], None),
+        ([FAILED], None),
+        ([], None),
+    ],
+)
+def test_the_worker_that_torchrun_names_as_the_root_cause(lines, expected):
+    assert culprit(lines) == expected

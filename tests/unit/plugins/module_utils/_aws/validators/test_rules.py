@@ -26,7 +26,10 @@ def test_good_names(name):
 
 @pytest.mark.parametrize("name", ["", "Bert", "2fast", "a_b", "a-", "a" * 31, "a b", "sg-1"])
 def test_bad_names(name):
-    assert f"cluster: '{name}'" in next(rules.cluster_name(name))
+    assert list(rules.cluster_name(name)) == [
+        f"cluster: '{name}' must be 1 to 30 lower case letters, digits and dashes, start with a letter, "
+        "not with sg-, and not end with a dash."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,23 +58,76 @@ def test_ssh_cidrs(cidrs, anywhere, message):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("cidrs", "finding"),
     [
-        ({"instance_type": ""}, "instance_type: missing"),
-        ({"key_name": None}, "key_name: missing"),
-        ({"worker_count": None}, "worker_count: missing"),
-        ({"worker_count": 0}, "worker_count: 0 is not possible"),
-        ({"image_id": None}, "image_id: missing"),
-        ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not possible, give a number from 1 to 64"),
-        ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small"),
+        ([], "name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."),
+        (
+            ["11.0.0.0/8", "10.0.0.0/8", "12.0.0.0/32"],
+            "11.0.0.0/8, 12.0.0.0/32 opens SSH to more than a /8 of the internet. "
+            "Name your own ranges, or set allow_ssh_from_anywhere: true if that is what you want.",
+        ),
+        (
+            ["::/0", "fd00::/8"],
+            "::/0 opens SSH to the whole internet. Name your own ranges, or set allow_ssh_from_anywhere: true if that is what you want.",
+        ),
+    ],
+)
+def test_what_is_said_of_ranges(cidrs, finding):
+    assert list(rules.ssh_cidrs(cidrs, False)) == [f"ssh_cidrs: {finding}"]
+
+
+def test_a_master_that_nobody_reaches_from_outside_needs_no_ranges():
+    assert list(rules.ssh_cidrs([], False, needed=False)) == []
+    assert len(list(rules.ssh_cidrs(["x", "y"], True))) == 2
+
+
+@pytest.mark.parametrize("cidr", ["10.1.0.0/16", "10.1.0.0/99"])
+def test_the_range_of_a_network(cidr):
+    findings = list(rules.network_cidr(cidr))
+    assert [finding.startswith("network_cidr: ") for finding in findings] == [True] * (cidr != "10.1.0.0/16")
+
+
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        ({"instance_type": ""}, "instance_type: missing. Give one, for example p4d.24xlarge."),
+        ({"key_name": None}, "key_name: missing. Give one, for example my-key."),
+        ({"worker_count": None}, "worker_count: missing. Give the number of workers beside the master, at least 1."),
+        ({"worker_count": 0}, "worker_count: 0 is not possible, a cluster has at least 1 worker beside the master."),
+        (
+            {"image_id": None},
+            "image_id: missing. Give the id of an image, in image_framework that of a deep learning AMI such as pytorch, "
+            "or in image_parameter a public SSM parameter.",
+        ),
+        ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not possible, give a number from 1 to 64."),
+        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible, give a number from 1 to 64."),
+        ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small, give at least 8."),
         ({"mount_point": "efs"}, "mount_point: mount point 'efs': must be an absolute path"),
         ({"mount_point": "/efs/"}, "mount_point: mount point '/efs/': must be an absolute path"),
     ],
 )
-def test_nodes(change, message):
-    assert not list(rules.nodes(NODES))
-    (finding,) = rules.nodes({**NODES, **change})
-    assert message in finding
+def test_nodes(change, finding):
+    (found,) = rules.nodes({**NODES, **change})
+    assert found == finding or ("mount_point" in change and found.startswith(finding))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"worker_count": 500},
+        {"image_id": None, "image_parameter": "/aws/x"},
+        {"image_id": None, "image_framework": "pytorch"},
+        {"root_volume_size": 8},
+        {"metadata_hop_limit": 64},
+    ],
+)
+def test_what_a_group_of_nodes_can_do_with(change):
+    assert list(rules.nodes({**NODES, **change})) == []
+
+
+def test_all_that_is_missing_is_said_at_once():
+    assert len(list(rules.nodes({"root_volume_size": 0, "metadata_hop_limit": 0, "mount_point": ""}))) == 7
 
 
 @pytest.mark.parametrize(
@@ -82,7 +138,9 @@ def test_nodes(change, message):
         ({"k": "v" * 257}, "at most 256"),
         ({"AWS:x": "y"}, "'AWS:x' must not start with aws:"),
         ({"deeplearning:number": "1"}, "must not start with aws: or deeplearning:"),
+        ({"k" * 129: "v"}, "' must have 1 to 128"),
         ({"name": "x"}, "'name' is there already"),
+        ({"NodeType": "x"}, "'NodeType' is there already; capital letters make no difference to IAM."),
         ({"Team": "a", "team": "b"}, "'team' is there already"),
         ({f"k{number}": "v" for number in range(44)}, "44 are too many, 42 are possible"),
     ],
@@ -100,6 +158,7 @@ def test_what_nodes_mount_takes_tags():
 
 def test_good_tags():
     assert not list(rules.tags({"team": "Sprache und Übersetzung", "cost-center": "a_b@c=1+2/3:4.5", "empty": ""}))
+    assert not list(rules.tags({"k": "v" * 256, "k" * 128: "v"}))
 
 
 @pytest.mark.parametrize("name", ["s3://data", "data/part", "arn:aws:s3:::data", "Data", "ab", "*"])

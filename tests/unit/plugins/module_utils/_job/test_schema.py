@@ -1,0 +1,170 @@
+"""What the JSON files of a job may hold, how they are read, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import math
+import os
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema
+
+MOST = 1 << 32
+
+
+def word():
+    return schema.text(5, "[a-z]+", "a word")
+
+
+@pytest.mark.parametrize(
+    ("make", "good", "bad"),
+    [
+        (lambda: schema.text(3), ["", "abc", "a\nb"], ["abcd", None, 3, b"abc", ["a"]]),
+        (lambda: schema.text(), ["a" * (1 << 14)], ["a" * ((1 << 14) + 1)]),
+        (word, ["a", "abcde"], ["", "abcdef", "abc1", "ab\n", "1ab", None, 5]),
+        (lambda: schema.integer(2, 5), [2, 3, 5], [1, 6, 2.0, "3", None, True]),
+        (lambda: schema.integer(0, 1), [0, 1], [True, False, -1, 2]),
+        (lambda: schema.seconds(), [0, 0.5, MOST], [-0.1, MOST + 1, math.nan, math.inf, "1", None, True]),
+        (lambda: schema.seconds(10), [0, 1, 10.0], [10.5, False]),
+        (lambda: schema.flag(), [True, False], [0, 1, None, "true", []]),
+        (lambda: schema.one_of("yes", "no"), ["yes", "no"], ["y", "", "yesno", None, 1, ["yes"]]),
+        (lambda: schema.list_of(word(), 2), [[], ["a"], ["a", "b"]], [["a", "b", "c"], ["A"], ["a", 1], "ab", ("a",), None, {"a": 1}]),
+        (lambda: schema.list_of(schema.flag()), [[True] * (1 << 17)], [[True] * ((1 << 17) + 1)]),
+        (lambda: schema.mapping(), [{}, {"a": [1]}], [None, [], "{}", 1]),
+        (lambda: schema.mapping({"word": word()}), [{"word": "a"}, {"word": "a", "more": 1}], [{}, {"word": 1}, {"word": None}, [], None]),
+        (lambda: schema.mapping({"word": schema.optional(word())}), [{}, {"word": None}, {"word": "a"}], [{"word": 1}]),
+    ],
+)
+def test_values_of_a_field(make, good, bad):
+    field = make()
+    assert [value for value in good if not field.accepts(value)] == []
+    assert [value for value in bad if field.accepts(value)] == []
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: schema.text(3), "text of up to 3 characters"),
+        (lambda: schema.text(), "text of up to 16384 characters"),
+        (word, "a word"),
+        (lambda: schema.integer(2, 5), "an integer from 2 to 5"),
+        (lambda: schema.seconds(), "a number of seconds"),
+        (lambda: schema.flag(), "true or false"),
+        (lambda: schema.one_of("yes", "no"), "one of yes, no"),
+        (lambda: schema.list_of(word(), 2), "a list of up to 2 elements, each of it a word"),
+        (lambda: schema.list_of(word()), "a list of up to 131072 elements, each of it a word"),
+        (lambda: schema.mapping(), "an object"),
+        (lambda: schema.mapping({"word": word()}), "an object with the right values"),
+    ],
+)
+def test_a_field_says_what_it_accepts(make, words):
+    field = make()
+    assert (field.words, field.is_optional) == (words, False)
+    optional = schema.optional(field)
+    assert (optional.words, optional.is_optional, optional.accepts) == (words, True, field.accepts)
+
+
+def conform(document):
+    return schema.conform(document, {"word": word(), "size": schema.optional(schema.integer(0, 9))})
+
+
+@pytest.mark.parametrize(
+    ("document", "found"),
+    [
+        ({"word": "a", "size": 3}, {"word": "a", "size": 3}),
+        ({"word": "a", "other": 1}, {"word": "a"}),
+        ({"word": "a", "size": None}, {"word": "a"}),
+        ({"size": 0, "word": "a"}, {"word": "a", "size": 0}),
+    ],
+)
+def test_what_a_schema_knows_of_a_document(document, found):
+    assert conform(document) == found
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "it has no word"),
+        ({"word": None}, "its word is None, not a word"),
+        ({"word": "a", "size": "3"}, "its size is '3', not an integer from 0 to 9"),
+        ({"word": {"a": 1}}, "its word is an object, not a word"),
+        ({"word": ["a"]}, "its word is a list, not a word"),
+        ({"word": "é" * 50}, "its word is '" + r"\xe9" * 40 + "', not a word"),
+        ({"word": 1 << 70}, f"its word is {1 << 70}, not a word"),
+    ],
+)
+def test_what_is_wrong_with_a_document(document, message):
+    with pytest.raises(schema.SchemaError) as error:
+        conform(document)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        (b'{"a": [1, 2.5, "\xc3\xa4"]}', {"a": [1, 2.5, "ä"]}),
+        (b'{"a": 123456789012345678}', {"a": 123456789012345678}),
+        (b'{"a": 1234567890123456789}', {"a": 1234567890123456789.0}),
+        (b'{"a": ' + b"9" * 5000 + b"}", {"a": math.inf}),
+    ],
+)
+def test_json(content, value):
+    found = schema.parse_document(content)
+    assert found == value
+    assert type(found["a"]) is type(value["a"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[1]", "it is not a JSON object"),
+        (b'"text"', "it is not a JSON object"),
+        (b"{", "Expecting property name"),
+        (b'{"a": "\xff"}', "invalid start byte"),
+        (b"[" * 200_000, "it is nested too deeply"),
+        (b" " * ((1 << 20) + 1), "it has more than 1048576 bytes"),
+    ],
+)
+def test_what_is_no_document(content, message):
+    with pytest.raises(ValueError, match=message) as error:
+        schema.parse_document(content)
+    assert message not in ("it is nested too deeply", "it is not a JSON object") or str(error.value) == message
+    assert error.value.__suppress_context__ == (message == "it is nested too deeply")
+
+
+def test_the_largest_document_is_read_whole(tmp_path):
+    path = tmp_path / "largest"
+    path.write_bytes(b"{}".ljust(1 << 20))
+    assert schema.read_document(str(path)) == {}
+    path.write_bytes(b"{}".ljust((1 << 20) + 5))
+    assert len(schema.read_content(str(path))) == (1 << 20) + 1
+    with pytest.raises(schema.SchemaError, match="has more than"):
+        schema.read_document(str(path))
+
+
+def test_regular_files_are_opened_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("{}")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "folder").symlink_to(".")
+    for path in ("file", f"{tmp_path}/file"):
+        with schema.open_regular(path) as file:
+            assert file.read() == b"{}"
+            assert not os.get_inheritable(file.fileno())
+    for path in ("fifo", str(tmp_path)):
+        with pytest.raises(OSError, match=f"^{path} is not a regular file$"):
+            schema.open_regular(path)
+    for path in ("link", f"{tmp_path}/folder/file", f"{tmp_path}/missing", f"{tmp_path}/file/file"):
+        with pytest.raises(OSError, match=r"symbolic links|Not a directory|No such file"):
+            schema.open_regular(path)
+
+
+def test_no_descriptor_stays_open(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").write_text("{}")
+    before = os.listdir("/proc/self/fd")
+    schema.read_content(str(tmp_path / "file"))
+    for name in ("fifo", "missing"):
+        with pytest.raises(OSError, match=name):
+            schema.open_regular(str(tmp_path / name))
+    assert os.listdir("/proc/self/fd") == before
