@@ -61,7 +61,8 @@ class ActionModule(NodeAction, module="training_job_info"):
                     found = watch.follow(lambda: bool(question.answer))
             except AnsibleActionFail as error:
                 # Not raised on: failed_when, by which the role comes to stop the rest of the job, is for results.
-                return {**result, **error.result}
+                # ansible-core 2.21 leaves these two out of its result.
+                return {**result, **error.result, "failed": True, "msg": error.message}
         result.update(job=found, metrics=watch.metrics)
         if not states.is_over(found["state"]):
             return {**result, **interrupted(found["name"], question.answer, inventory_options(task_vars or {}))}
