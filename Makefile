@@ -19,6 +19,10 @@ $(error EXAMPLE=$(EXAMPLE): there is no $(DEFINITION))
 endif
 ENVIRONMENT := $(if $(DEFINITION),$(shell sed -n 's/^python_environment_name: *\([^ ]*\).*/--environment=\1/p' $(DEFINITION)))
 
+# Where the newest ansible-core runs, and what it runs with: the first of these that is here.
+NEWEST_VENV := .venv-newest
+NEWEST_PYTHON ?= python3.12 $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.13 python3.14
+
 LOCAL_CLOUD := local-cloud --home .local
 WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(ENVIRONMENT) && eval "$$($(LOCAL_CLOUD) env)" &&
 PYTEST := pytest -m "not exhaustive and not frameworks" $(PYTEST_ARGS)
@@ -51,7 +55,7 @@ clean: ## End the local cloud: its server, containers and networks, nothing else
 
 .PHONY: distclean
 distclean: clean ## Also remove the virtual environment and everything cached
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .ansible $(COLLECTION).tar.gz
+	rm -rf $(VENV) $(NEWEST_VENV) .cache .mypy_cache .pytest_cache .ruff_cache .ansible $(COLLECTION).tar.gz
 
 ##@ Check
 
@@ -62,7 +66,9 @@ units: | sanity
 security: | integration
 end-to-end: | hosts
 exhaustive: | units security
-frameworks: | end-to-end exhaustive
+mutation: | exhaustive
+newest: | mutation
+frameworks: | end-to-end newest
 molecule: | frameworks
 galaxy: | molecule
 docs: | galaxy
@@ -73,7 +79,7 @@ endif
 test: lint sanity units integration security hosts end-to-end ## Everything that must pass before a change lands
 
 .PHONY: test-all
-test-all: test exhaustive frameworks molecule galaxy docs bench ## Also what takes too long for every change: each call of a run interrupted, every framework, role scenarios, benchmarks
+test-all: test exhaustive mutation newest frameworks molecule galaxy docs bench ## Also what takes too long for every change: each call of a run interrupted, faults in pure code, the newest ansible-core, every framework, role scenarios, benchmarks
 
 .PHONY: lint lint-python lint-ansible lint-docs
 lint: lint-python lint-ansible lint-docs ## Style, types, ansible-lint (production profile), documentation, changelog
@@ -118,6 +124,20 @@ end-to-end: test-setup ## From nothing to a trained model, and back
 .PHONY: exhaustive
 exhaustive: test-setup ## Tests that take too long for every change: each call interrupted, every component's options, shortages and more on real hosts
 	pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/security tests/hosts tests/end_to_end
+
+.PHONY: mutation
+mutation: test-setup ## Make faults in the pure code, one by one: unit tests must notice nine of ten in each file
+	python tools/mutation.py
+
+.PHONY: newest
+newest: test-setup ## Unit and API tests with the newest ansible-core, 2.21, on the first of NEWEST_PYTHON that is here
+	for python in $(NEWEST_PYTHON); do
+		if "$$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
+			"$$python" --version
+			exec $(MAKE) VENV=$(NEWEST_VENV) PYTHON="$$python" units integration
+		fi
+	done
+	echo "SKIPPED: the newest ansible-core needs Python 3.12 or newer, and $(NEWEST_PYTHON) are not here. Name one: make newest NEWEST_PYTHON=/path/to/python3.12"
 
 .PHONY: frameworks
 frameworks: test-setup ## Every launcher with its real framework, and what can go wrong with its jobs

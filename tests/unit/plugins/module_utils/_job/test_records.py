@@ -76,6 +76,17 @@ def test_silence_means_lost_only_while_running(state, age, expected):
     assert records.process_state({"state": state, "heartbeat": 1000.0}, 1000.0 + age, 60) == expected
 
 
+def test_a_record_with_its_present_state():
+    old = {"name": "rank0", "state": "running", "heartbeat": 1000.0}
+    assert records.with_state(old, 1061.0, 60) == {**old, "state": "lost"}
+    assert records.with_state(old, 1060.0, 60) == old
+
+
+def test_a_lost_process_ended_when_it_was_last_heard_of():
+    assert records.last_moment({"state": "lost", "heartbeat": 5.0, "finished": 9.0}) == 5.0
+    assert records.last_moment({"state": "failed", "heartbeat": 5.0, "finished": 9.0}) == 9.0
+
+
 def record(rank):
     return {"ranks": [rank], "processes": 2, **process(rank, "running"), "heartbeat": 1.0, "finished": None}
 
@@ -292,9 +303,11 @@ def test_a_link_is_no_directory_of_a_job(job, tmp_path):
     (tmp_path / "digits/status/rank0.json").write_text(json.dumps(record(0)))
     (tmp_path / "other").mkdir()
     (tmp_path / "other/status").symlink_to("../digits/status")
+    (tmp_path / "digits/status/x.json").write_text("{")
+    problems = []
     with pytest.raises(ValueError, match=r"^the job's directory is a link$"):
         records.read_description(records.Paths(str(tmp_path / "link")))
-    assert records.read_records(records.Paths(str(tmp_path / "other"))) == []
+    assert records.read_records(records.Paths(str(tmp_path / "other")), problems) == problems == []
     (tmp_path / "file").mkdir()
     (tmp_path / "file/status").touch()
     assert records.read_records(records.Paths(str(tmp_path / "file"))) == []

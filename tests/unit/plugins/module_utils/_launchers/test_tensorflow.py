@@ -125,7 +125,11 @@ def test_ports_of_flags_are_counted_from_those_given():
     ("options", "message"),
     [
         ({"servers": -1}, "servers is -1: give the number"),
-        ({"servers": 9}, "first_ps_port 2222 and first_worker_port 2230 are too close to each other"),
+        (
+            {"servers": 9},
+            "^first_ps_port 2222 and first_worker_port 2230 are too close to each other:"
+            " leave room for the parameter servers and workers of a host$",
+        ),
     ],
 )
 def test_options_that_cannot_work_are_refused(options, message):

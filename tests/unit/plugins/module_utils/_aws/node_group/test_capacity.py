@@ -39,6 +39,7 @@ class Account:
         self.autoscaling = SimpleNamespace(describe_scaling_activities=self.activities)
 
     def facts(self, service, operation, key, **asked):
+        assert all(asked["CapacityReservationIds"])
         assert (service, operation, key) == ("ec2", "describe_capacity_reservations", "CapacityReservations")
         return [{"AvailabilityZone": RESERVATIONS[name]} for name in asked["CapacityReservationIds"] if name in RESERVATIONS]
 

@@ -1,0 +1,119 @@
+"""Shows how many faults in the pure code its unit tests notice: mutmut makes them one by one, and runs the tests of the function.
+
+`python tools/mutation.py` tries all, `python tools/mutation.py records planning` the files of these names. pyproject.toml says which
+files count as pure, and which tests are run. tests/equivalent_mutants.yml lists the faults that are none, with the reason.
+
+mutmut finds a module by the path that it is imported by. The collection is imported as `ansible_collections.deeplearning.cluster`,
+so mutmut works in a tree with a link of that name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+TREE = ROOT / ".cache" / "mutation"
+PLUGINS = Path("ansible_collections/deeplearning/cluster/plugins")
+EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yml"
+#: Percent of the faults in each file.
+FLOOR = 90
+#: What mutmut calls a fault that a test has noticed. Without its tests a function has no faults that are noticed.
+NOTICED = {"killed", "timeout", "segfault"}
+
+
+class Mutant(NamedTuple):
+    """A fault: the file below plugins/, the lines that it takes out, those that it puts in, and what became of it."""
+
+    file: str
+    before: str
+    after: str
+    status: str
+
+
+def make_tree() -> None:
+    """Link what mutmut copies, under the names by which it is imported."""
+    shutil.rmtree(TREE, ignore_errors=True)
+    links = {PLUGINS.parent: ROOT, **{Path(name): ROOT / name for name in ("docs", "pyproject.toml", "tests")}}
+    for name, target in links.items():
+        (TREE / name).parent.mkdir(parents=True, exist_ok=True)
+        (TREE / name).symlink_to(target)
+
+
+def run_mutmut(names: Sequence[str]) -> None:
+    """Make and try the mutants of the files with these names, or all. What mutmut says is shown when it fails."""
+    patterns = [f"*.{name}.*" for name in names]
+    command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(os.cpu_count()), *patterns]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=TREE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stdout.replace("\r", "\n")[-5000:])
+
+
+def mutants() -> Iterator[Mutant]:
+    """Yield the mutants that mutmut has tried."""
+    os.chdir(TREE)
+    from mutmut.mutation.data import SourceFileMutationData
+    from mutmut.mutation.diff_apply import get_diff_for_mutant
+    from mutmut.stats import status_by_exit_code
+    from mutmut.utils.file_utils import walk_mutatable_files
+
+    for path in sorted(walk_mutatable_files()):
+        data = SourceFileMutationData(path=path)
+        data.load()
+        for name, code in data.exit_code_by_key.items():
+            status = status_by_exit_code[code]
+            if status != "not checked":
+                lines = [] if status in NOTICED else get_diff_for_mutant(name, path=path).splitlines()[2:]
+                before, after = (" ".join(line[1:].strip() for line in lines if line[0] == sign) for sign in "-+")
+                yield Mutant(str(path.relative_to(PLUGINS)), before, after, status)
+
+
+def report(tried: Sequence[Mutant], equivalent: Sequence[Mutant]) -> list[str]:
+    """Return a line for each file with the percentage that is noticed, and for each mutant that is not."""
+    lines = []
+    for file in dict.fromkeys(mutant.file for mutant in tried):
+        own = [mutant for mutant in tried if mutant.file == file]
+        missed = [mutant for mutant in own if mutant.status not in NOTICED and mutant._replace(status="") not in equivalent]
+        count = sum(mutant.status in NOTICED for mutant in own)
+        lines.append(f"{percent(own, missed):4} %  {count:4} of {count + len(missed):4}  {file}")
+        lines += [f"          {mutant.status}: {mutant.before}\n          instead:  {mutant.after}" for mutant in missed]
+    return lines
+
+
+def percent(own: Sequence[Mutant], missed: Sequence[Mutant]) -> int:
+    """Return how many of a file's mutants are noticed, of those that can be."""
+    noticed = sum(mutant.status in NOTICED for mutant in own)
+    return 100 * noticed // ((noticed + len(missed)) or 1)
+
+
+def read_equivalent() -> list[Mutant]:
+    """Return the mutants that change nothing that anybody could notice."""
+    return [Mutant(entry["file"], entry["before"], entry["after"], "") for entry in yaml.safe_load(EQUIVALENT.read_text())]
+
+
+def main() -> None:
+    make_tree()
+    run_mutmut(sys.argv[1:])
+    tried, equivalent = list(mutants()), read_equivalent()
+    lines = report(tried, equivalent)
+    print("\n".join(lines))
+    files = {mutant.file for mutant in tried}
+    survived = {mutant._replace(status="") for mutant in tried if mutant.status not in NOTICED}
+    stale = [mutant for mutant in equivalent if mutant.file in files and mutant not in survived]
+    for mutant in stale:
+        print(f"{EQUIVALENT.name} lists what is noticed, or no mutant any more: {mutant.file}: {mutant.after}")
+    low = [line for line in lines if line.endswith(".py") and int(line.split()[0]) < FLOOR]
+    if low or stale:
+        raise SystemExit(f"Unit tests must notice at least {FLOOR} % of the faults in each file.")
+
+
+if __name__ == "__main__":
+    main()
