@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_acti
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import PATH
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.provisioning import ALL_COMPONENTS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.key import alias

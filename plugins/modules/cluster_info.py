@@ -155,7 +155,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import live_instances
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import printable
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 
 
 def main() -> None:
@@ -164,7 +164,7 @@ def main() -> None:
         cloud = AwsClient(module, module.params["cluster"])
         resources = [
             {"kind": item.address.kind, "key": item.address.key, "id": item.id, "properties": printable(item.properties)}
-            for item in sorted(provisioning.read_all(Request(cloud, {})), key=lambda item: item.address)
+            for item in sorted(read_all(Request(cloud, {})), key=lambda item: item.address)
         ]
         live = [node.as_dict() for node in nodes(cloud.cluster, live_instances(cloud, "running"))]
     except (ClusterError, *SDK_ERRORS, MembershipError) as error:

@@ -58,10 +58,11 @@ findings:
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
 
 
 def main() -> None:
-    provisioning.run(argument_spec(), provisioning.ALL_COMPONENTS, only_validate=True)
+    provisioning.run(argument_spec(), ALL_COMPONENTS, only_validate=True)
 
 
 if __name__ == "__main__":

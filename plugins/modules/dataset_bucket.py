@@ -80,9 +80,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket import bucket
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import ApplyError, apply_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import ForbiddenChange, make_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.provisioning import difference
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError, ForbiddenChange
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import apply_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import make_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
 
 ARGUMENTS = {
@@ -111,7 +111,7 @@ def main() -> None:
     module.exit_json(
         changed=bool(plan),
         changes=[change.describe() for change in plan],
-        diff=[difference(change) for change in plan],
+        diff=[change.difference() for change in plan],
         adopted=any(item.adopted for item in found),
     )
 

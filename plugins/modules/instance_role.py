@@ -74,12 +74,13 @@ kept:
   elements: str
 """
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import INSTANCE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 
 
 def main() -> None:
-    provisioning.run(argument_spec("instance_role"), [provisioning.INSTANCE_ROLE])
+    provisioning.run(argument_spec("instance_role"), [INSTANCE_ROLE])
 
 
 if __name__ == "__main__":

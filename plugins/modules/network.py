@@ -88,12 +88,13 @@ kept:
   elements: str
 """
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 
 
 def main() -> None:
-    provisioning.run(argument_spec("network"), [provisioning.NETWORK])
+    provisioning.run(argument_spec("network"), [NETWORK])
 
 
 if __name__ == "__main__":

@@ -98,12 +98,13 @@ kept:
   elements: str
 """
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
 
 
 def main() -> None:
-    provisioning.run(argument_spec("node_group"), [provisioning.NODE_GROUP])
+    provisioning.run(argument_spec("node_group"), [NODE_GROUP])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import delete
 
 from .clusters import EXPECTED, P4D, described, inventory, steps
 from .conftest import IMAGE_PARAMETER, ModuleFailed
@@ -228,7 +228,7 @@ def test_network_interfaces_are_found_by_their_tags(cloud, run, definition, name
     in_default = [{"Name": "vpc-id", "Values": [owner.vpc]}, {"Name": "group-name", "Values": ["default"]}]
     default = ec2.describe_security_groups(Filters=in_default)["SecurityGroups"][0]["GroupId"]
     ec2.modify_network_interface_attribute(NetworkInterfaceId=kept["NetworkInterfaceId"], Groups=[default])
-    monkeypatch.setattr(provisioning, "SWEEP_TIMEOUT", 1)
+    monkeypatch.setattr(delete, "SWEEP_TIMEOUT", 1)
     gone = run("cluster", cluster=name, state="absent", delete_data=True)
     assert gone["leftovers"] == [f"network interface {kept['NetworkInterfaceId']}"]
 

@@ -73,7 +73,7 @@ def test_nothing_but_a_module_imports_modules():
 
 def test_plans_are_applied_in_one_place():
     importers = {module for module, names in IMPORTS.items() if "module_utils._aws.plan.execute" in names}
-    assert importers == {"module_utils._aws.provision.provisioning", "modules.dataset_bucket"}
+    assert importers == {"module_utils._aws.provision.apply", "modules.dataset_bucket"}
 
 
 FOLDERS = {module.rpartition(".")[0] for module in IMPORTS}

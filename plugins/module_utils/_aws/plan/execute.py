@@ -10,22 +10,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError, NotReady
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change, Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, resolve
 
 CONCURRENCY = 16
-
-
-class NotReady(Exception):
-    """A resource was created or changed and cannot be used yet."""
-
-
-class ApplyError(Exception):
-    """A change failed. C(applied) lists what was done before and beside it, C(cause) is the first error."""
-
-    def __init__(self, change: Change, cause: Exception, applied: Sequence[Change]) -> None:
-        super().__init__(f"Could not {change.action.value} {change.address}: {cause}")
-        self.change, self.cause, self.applied = change, cause, list(applied)
 
 
 def apply_plan(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ForbiddenChange
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import (
     Address,
     Found,
@@ -32,10 +33,6 @@ class Action(Enum):
     CREATE = "create"
     UPDATE = "update"
     DELETE = "delete"
-
-
-class ForbiddenChange(Exception):
-    """The plan holds changes that would need a resource to be replaced."""
 
 
 def _cannot_update(_cloud: Any, found: Found, *_: Any) -> Found | None:
@@ -101,6 +98,12 @@ class Change:
             "before": printable(self.before),
             "after": printable(self.after),
         }
+
+    def difference(self) -> dict[str, Any]:
+        """Return the change as Ansible shows it with `--diff`."""
+        header = f"{self.action.value} {self.address}"
+        before, after = printable(self.before), printable(self.after)
+        return {"before_header": header, "after_header": header, "before": before or "", "after": after or ""}
 
 
 def make_plan(

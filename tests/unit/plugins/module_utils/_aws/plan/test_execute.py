@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import ApplyError, apply_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import apply_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind, make_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ForbiddenChange
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import (
     Action,
-    ForbiddenChange,
     Policy,
     make_plan,
     split_replacing,

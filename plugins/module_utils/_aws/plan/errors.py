@@ -1,0 +1,28 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Why a plan cannot be made, or could not be applied. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
+
+
+class ForbiddenChange(Exception):
+    """The plan holds changes that would need a resource to be replaced."""
+
+
+class NotReady(Exception):
+    """A resource was created or changed and cannot be used yet."""
+
+
+class ApplyError(Exception):
+    """A change failed. `applied` lists what was done before and beside it, `cause` is the first error."""
+
+    def __init__(self, change: Change, cause: Exception, applied: Sequence[Change]) -> None:
+        super().__init__(f"Could not {change.action.value} {change.address}: {cause}")
+        self.change, self.cause, self.applied = change, cause, list(applied)

@@ -1,0 +1,53 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Fourth stage: apply the plan, and go on from what AWS shows when it is not as expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import worth_another_look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import apply_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import KINDS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
+
+MAX_PLANS = 3  # of one run, when AWS is not as expected
+REPLAN_AFTER = 3  # seconds, within which AWS shows what it has just created
+
+
+def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: Sequence[Found]) -> tuple[list[Change], list[Found]]:
+    """Apply the plan that `make` makes, and return the changes and the resources after them. Raises ApplyError.
+
+    When AWS is not as expected, read it again and make a new plan. So an answer that was lost creates nothing twice: the tags of what
+    the call has created lead to it.
+    """
+    applied = list[Change]()
+    for plans_left in reversed(range(MAX_PLANS)):
+        plan = make(found)
+        try:
+            after = apply_plan(
+                run.request.cloud,
+                plan,
+                found,
+                KINDS,
+                wait_for_all=run.request.options["wait"],
+                before_each=partial(run.request.cloud.pause, 0),
+            )
+        except ApplyError as error:
+            applied += error.applied
+            run.applied += error.applied
+            error.applied = applied
+            if not plans_left or not worth_another_look(error.cause):
+                raise
+            run.request.cloud.pause(REPLAN_AFTER)
+            found = read_all(run.request)
+        else:
+            run.applied += plan
+            return [*applied, *plan], list(after.values())
+    raise AssertionError("the last plan returns or raises")

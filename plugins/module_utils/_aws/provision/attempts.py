@@ -1,0 +1,109 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The stages plan and apply for a cluster that is to exist: one attempt for each alternative, until AWS has enough nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NoReturn
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, members
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import launch_template
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.launch_templates import foresee_versions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import Shortage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, make_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Ref, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.apply import converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import KINDS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.plan import plan_changes, plan_end_of_nodes, predict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
+
+
+def provision(run: Run) -> NoReturn:
+    """Bring the cluster to what is desired, with the first alternative of which AWS has enough nodes, and end the module."""
+    alternatives = capacity.choices(run.request, run.before) if run.manages_nodes else [None]
+    request, shortages, applied = run.request, list[str](), list[Change]()
+    found: Sequence[Found] = run.before
+    for alternative in alternatives:
+        request, found, plan, deferred = _plan_attempt(run, replace(request, chosen=alternative), found)
+        if run.module.check_mode:
+            report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative)
+        _announce(request, plan)
+        try:
+            changes, after = converge(run, partial(_plan_now, run, request), found)
+        except ApplyError as error:
+            applied += error.applied
+            if not isinstance(error.cause, Shortage):
+                report.fail_applying(run, error, applied)
+            shortages.append(f"{alternative}: {error.cause}")
+            request.cloud.progress(shortages[-1])
+            if alternative is not alternatives[-1]:
+                request, found = _without_nodes(run, request, found, shortages)
+        else:
+            report.succeed(run, [*applied, *changes], found=after, deferred=deferred, alternative=alternative)
+    _restore_groups(run, shortages)
+    report.fail_without_capacity(run, shortages, applied)
+
+
+def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[Request, Sequence[Found], list[Change], list[Change]]:
+    """Return the plan of an attempt, and the request and the resources that it is for. Nodes that an unfinished run left end first."""
+    plan, deferred = plan_changes(run, request, found)
+    if run.request.options["wait"] and capacity.mixes(plan, found):
+        request, found = _without_nodes(run, request, found)
+        plan, deferred = plan_changes(run, request, found)
+    return request, found, plan, deferred
+
+
+def _plan_now(run: Run, request: Request, found: Sequence[Found]) -> list[Change]:
+    return plan_changes(run, request, found)[0]
+
+
+def _announce(request: Request, plan: Sequence[Change]) -> None:
+    if any(change.address.kind == "nodes" for change in plan):
+        request.cloud.progress("AWS launches nodes from here on, also when this run is interrupted; the next run finds them")
+
+
+def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages: Sequence[str] = ()) -> tuple[Request, list[Found]]:
+    """End the nodes of a cluster that has accepted none of them. Return the request and the resources after that.
+
+    The next attempt may need their capacity, their quota and their placement group, so they have to be gone.
+    """
+    if run.module.check_mode:
+        return request, predict(plan_end_of_nodes(found), found)
+    _change_groups(run, plan_end_of_nodes, shortages)
+    request.cloud.wait_until(
+        "The end of the nodes that were too few",
+        lambda: not members.leaving(request.cloud),
+        timeout=max(request.cloud.wait_timeout, members.END_TIMEOUT),
+        pause=members.END_PAUSE,
+    )
+    return replace(request, past_activities=capacity.activity_ids(request.cloud)), read_all(request)
+
+
+def _restore_groups(run: Run, shortages: Sequence[str]) -> None:
+    """Restore the groups of nodes to what they were before the run. New ones are deleted."""
+    kinds = ("auto_scaling_group", "launch_template")
+    properties = {item.address: item.properties for item in run.before if item.address.kind in kinds}
+    for address in properties:
+        template = launch_template(address.key)
+        if address.kind == "auto_scaling_group" and template in properties:
+            # The template gets its former content as a new version
+            properties[address] = {**properties[address], "template_version": Ref(template, "version")}
+    wanted = [Wanted(address, each) for address, each in properties.items()]
+    make = partial(make_plan, wanted, kinds=KINDS, keep=lambda item: item.address.kind not in kinds)
+    _change_groups(run, lambda found: make(foresee_versions(make(found), found, replacing=True)), shortages)
+
+
+def _change_groups(run: Run, make: Callable[[Sequence[Found]], list[Change]], shortages: Sequence[str]) -> None:
+    try:
+        converge(run, make, NODE_GROUP.read(run.request, ()))
+    except ApplyError as error:
+        report.fail_applying(run, error, error.applied, "".join(f" Before that: {shortage}" for shortage in shortages))

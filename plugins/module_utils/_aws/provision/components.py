@@ -1,0 +1,23 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""All components of a cluster, and what they declare."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import INSTANCE_ROLE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
+
+ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP)
+KINDS = {kind.name: kind for component in ALL_COMPONENTS for kind in component.kinds}
+COMPONENT_OF_KIND = {kind.name: component for component in ALL_COMPONENTS for kind in component.kinds}
+DATA_KINDS = frozenset(kind for component in ALL_COMPONENTS for kind in component.data_kinds)
+BILLED = {
+    "elastic_ip": "elastic IP address",
+    "nat_gateway": "NAT gateway",
+    "vpc_endpoint": "interface endpoint",
+    **{kind: name for component in ALL_COMPONENTS for kind, name in component.billed.items()},
+}
+"""The kinds that AWS bills as long as they exist, whether nodes use them or not, in words."""

@@ -1,0 +1,42 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the stages of a run share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, AwsClient, ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
+
+
+@dataclass
+class Run:
+    """One run of one module: what it is asked for, what it found first and what it has applied so far."""
+
+    module: AnsibleAWSModule
+    components: Sequence[Component]
+    request: Request
+    before: list[Found] = field(default_factory=list)
+    applied: list[Change] = field(default_factory=list)
+
+    @property
+    def manages_nodes(self) -> bool:
+        return NODE_GROUP in self.components
+
+
+def make_run(module: AnsibleAWSModule, components: Sequence[Component]) -> Run:
+    """Return the run of a module that provisions `components`. Raises ClusterError for a name that no cluster can have."""
+    options = {**module.params, "tags": {name: str(value) for name, value in module.params["tags"].items()}}
+    findings = list(rules.cluster_name(options["cluster"]))
+    if findings:
+        raise ClusterError(" ".join(findings))
+    cloud = AwsClient(module, options["cluster"], wait_timeout=options["wait_timeout"], tags=options["tags"])
+    return Run(module, components, Request(cloud, options, frozenset(component.name for component in components), storage=STORAGE))

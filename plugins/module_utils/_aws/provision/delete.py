@@ -1,0 +1,66 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The stages plan and apply for a cluster that is to be deleted, and a check of what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NoReturn
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import WaitTimeout, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import leftovers
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.apply import converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS, DATA_KINDS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.plan import plan_deletion, predict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
+
+SWEEP_TIMEOUT = 30  # seconds for which AWS may show what is gone
+
+
+def delete(run: Run) -> NoReturn:
+    """Delete what the module manages of the cluster, and end the module."""
+    found = run.before
+    if run.module.check_mode:
+        plan = plan_deletion(run, found)
+        report.succeed(run, plan, found=predict(plan, found))
+    try:
+        changes, after = converge(run, partial(plan_deletion, run), found)
+    except ApplyError as error:
+        report.fail_applying(run, error, error.applied, _foreign_resources(run, error))
+    kept = [item.id for item in after if item.address.kind in DATA_KINDS and not item.adopted]
+    left = _leftovers(run, changes) if run.components == ALL_COMPONENTS else []
+    report.succeed(run, changes, found=after, kept=kept, left=left)
+
+
+def _foreign_resources(run: Run, error: ApplyError) -> str:
+    """Return a sentence about what else is in the VPC, when that is why AWS does not delete it."""
+    vpc = next((item for item in run.before if item.address == VPC), None)
+    if vpc is None or error_code(error.cause) != "DependencyViolation":
+        return ""
+    ours = {item.id for item in run.before}
+    foreign = [text for text in leftovers.in_vpc(run.request.cloud, vpc.id) if not any(id_ in text.split("(")[-1] for id_ in ours)]
+    return f" Not of this cluster, or not gone yet, in {vpc.id}: {'; '.join(foreign)}." if foreign else ""
+
+
+def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
+    """Return what AWS still shows of the cluster after the deletion, in words."""
+    deleted = {change.address: change.found.id for change in plan if change.found}
+    left: list[str] = []
+
+    def gone() -> bool:
+        found = [item for item in read_all(run.request) if deleted.get(item.address) == item.id and not item.adopted]
+        left[:] = [f"{item.address} ({item.id})" for item in found] + leftovers.tagged(run.request.cloud)
+        return not left
+
+    try:
+        run.request.cloud.wait_until("A look at what is left", gone, timeout=SWEEP_TIMEOUT)
+    except WaitTimeout:
+        run.module.warn(f"Left in AWS after the deletion of {run.request.cloud.cluster}: {', '.join(left)}.")
+    return left

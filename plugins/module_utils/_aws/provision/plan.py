@@ -1,0 +1,133 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Third stage: make the plan, and refuse what would do harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import (
+    Action,
+    Change,
+    make_plan,
+    split_replacing,
+    users_of,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY, Found, Wanted, references
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import COMPONENT_OF_KIND, DATA_KINDS, KINDS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
+
+
+def plan_changes(run: Run, request: Request, found: Sequence[Found]) -> tuple[list[Change], list[Change]]:
+    """Return the changes to apply, and those that wait until nodes may be replaced.
+
+    Raises ClusterError for what would do harm, ForbiddenChange for what cannot change.
+    """
+    wanted = [item for component in run.components for item in component.wanted(request, found)]
+    keeps = _keeper(run, found)
+    plan = make_plan(wanted, found, KINDS, keep=keeps)
+    predicted = found
+    for component in run.components:
+        predicted = component.foresee(request, plan, predicted)
+    plan = make_plan(wanted, predicted, KINDS, keep=keeps)
+    _refuse_missing(run, wanted, found)
+    for component in run.components:
+        component.refuse(request, plan, found)
+    if not run.manages_nodes or capacity.is_moving(request, found):
+        return plan, []
+    return split_replacing(plan, KINDS)
+
+
+def plan_deletion(run: Run, found: Sequence[Found]) -> list[Change]:
+    """Return the changes that delete what this module manages. Raises ClusterError for what would do harm."""
+    plan = make_plan([], found, KINDS, keep=_keeper(run, found))
+    _refuse_used(run, plan, found)
+    for component in run.components:
+        component.refuse(run.request, plan, found)
+    return plan
+
+
+def plan_end_of_nodes(found: Sequence[Found]) -> list[Change]:
+    """Return the changes that end all nodes."""
+    wanted = [Wanted(item.address, {"minimum": 0, "size": 0}) for item in found if item.address.kind == "auto_scaling_group"]
+    return make_plan(wanted, found, KINDS, keep=lambda _item: True)
+
+
+def predict(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
+    """Return what exists once a plan is applied. Of a resource to be created only the address is known."""
+    items = {item.address: item for item in found}
+    for change in plan:
+        if change.action is Action.DELETE:
+            del items[change.address]
+        elif change.action is Action.CREATE:
+            items[change.address] = Found(change.address, KNOWN_AFTER_APPLY)
+        else:
+            item = items[change.address]
+            items[change.address] = replace(item, properties={**item.properties, **change.after})
+    return list(items.values())
+
+
+def _keeper(run: Run, found: Sequence[Found]) -> Callable[[Found], bool]:
+    """Return what tells whether a resource stays that is not wanted. Data stays where it is: in its subnet, behind its security groups."""
+    data = [item for item in found if item.address.kind in DATA_KINDS and _keeps(run, item)]
+    held = _ids_referred_to(data, found)
+    return lambda item: item.id in held or _keeps(run, item)
+
+
+def _keeps(run: Run, item: Found) -> bool:
+    """Return whether a resource stays that is not wanted."""
+    component = COMPONENT_OF_KIND[item.address.kind]
+    return component not in run.components or component.keeps(run.request, item)
+
+
+def _refuse_missing(run: Run, wanted: Sequence[Wanted], found: Sequence[Found]) -> None:
+    """Raise ClusterError if what this module's resources refer to does not exist. Check mode predicts it."""
+    known = {item.address for item in wanted} | {item.address for item in found}
+    missing = sorted({str(address) for item in wanted for address in references(item.properties) if address not in known})
+    if missing and not run.module.check_mode:
+        raise ClusterError(
+            f"The cluster {run.request.cloud.cluster} has no {', '.join(missing)} yet. Create its network, file system and role first."
+        )
+
+
+def _refuse_used(run: Run, plan: Sequence[Change], found: Sequence[Found]) -> None:
+    """Raise ClusterError for the deletion of what other components still use."""
+    managed = {kind.name for component in run.components for kind in component.kinds}
+    users = {
+        str(item.address)
+        for change in plan
+        for item in found
+        if item.address.kind in users_of(change.address.kind, KINDS) - managed and not item.adopted
+    }
+    if users:
+        raise ClusterError(f"Still in use by {', '.join(sorted(users))} of cluster {run.request.cloud.cluster}. Delete those first.")
+
+
+def _ids_referred_to(items: Iterable[Found], found: Sequence[Found]) -> set[str]:
+    """Return the ids of the resources that the properties of `items` name, and of those that these name in turn."""
+    known = {item.id: item for item in found}
+    result: set[str] = set()
+    waiting = list(items)
+    while waiting:
+        properties = {name: value for name, value in waiting.pop().properties.items() if name != "tags"}
+        more = {text for text in _texts(properties) if text in known} - result
+        result |= more
+        waiting += [known[id_] for id_ in more]
+    return result
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in a value, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.values()))
+    elif isinstance(value, Iterable):
+        for item in value:
+            yield from _texts(item)

@@ -1,0 +1,25 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""First stage: read what exists."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
+
+
+def read_all(request: Request) -> list[Found]:
+    """Return everything of the cluster that exists, and what it adopts."""
+    results: dict[str, Future[list[Found]]] = {}
+
+    def read(component: Component) -> list[Found]:
+        return component.read(request, [item for name in component.reads_after for item in results[name].result()])
+
+    with ThreadPoolExecutor(len(ALL_COMPONENTS)) as pool:
+        for component in ALL_COMPONENTS:
+            results[component.name] = pool.submit(read, component)
+        return [item for result in results.values() for item in result.result()]

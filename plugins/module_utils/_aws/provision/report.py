@@ -1,0 +1,143 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Last stage: end the module with what has changed, what waits, what is left and what costs money."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError, Interrupted, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import WORKERS, group_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import S3_ENDPOINT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import auto_scaling_group, nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY, Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import BILLED
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
+
+DESTROY = "ansible-playbook deeplearning.cluster.destroy, file systems with -e deeplearning_delete_data=true."
+
+
+def succeed(
+    run: Run,
+    changes: Sequence[Change],
+    *,
+    found: Iterable[Found],
+    deferred: Sequence[Change] = (),
+    alternative: Alternative | None = None,
+    kept: Sequence[str] = (),
+    left: Sequence[str] = (),
+) -> NoReturn:
+    """End the module with its result: `found` is what exists after the changes, `deferred` what waits until nodes may be replaced."""
+    found = list(found)
+    if deferred:
+        run.module.warn(_describe_deferred(deferred))
+    degraded = _degraded(run, found)
+    if degraded:
+        run.module.warn(
+            f"The cluster has {degraded['workers']} of {degraded['wanted']} workers, which worker_minimum allows. "
+            f"{degraded['reason'] or ''} Set grow: true to try for the rest."
+        )
+    run.module.exit_json(
+        changed=bool(changes),
+        changes=[change.describe() for change in changes],
+        diff=[change.difference() for change in changes],
+        deferred=[change.describe() for change in deferred],
+        resources=_ids(found),
+        alternative=alternative and str(alternative),
+        degraded=degraded,
+        kept=list(kept),
+        leftovers=list(left),
+    )
+    raise AssertionError("exit_json returned")
+
+
+def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: str = "") -> NoReturn:
+    """End the module with the change that failed, `more` about it, and what was applied."""
+    if run.request.cloud.interruption.is_set():
+        raise Interrupted from error
+    message = ClusterError(f"{str(error).rstrip('.')}.{more} {_describe_applied(applied)}")
+    fail(run.module, message, changed=bool(applied), changes=[change.describe() for change in applied])
+
+
+def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[Change]) -> NoReturn:
+    """End the module after the last alternative has failed and the groups are restored."""
+    message = f"AWS does not have the nodes. {' '.join(shortages)} The groups of nodes are as they were before."
+    bill = _bill(run.before, applied)
+    if bill:
+        message += f"{bill} Run again when AWS may have nodes, or delete them with {DESTROY}"
+    fail(run.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
+
+
+def fail_interrupted(run: Run) -> NoReturn:
+    """End the module with what is applied, what AWS goes on with and what costs money."""
+    cloud, applied = run.request.cloud, run.applied
+    message = f"Interrupted. {_describe_applied(applied)}"
+    costs = _launching(cloud.cluster, run.before, applied) + _bill(run.before, applied)
+    if run.request.present and costs:
+        message += f"{costs} To end that, delete the cluster with {DESTROY}"
+    cloud.progress(f"Cluster {cloud.cluster}: {message}")
+    fail(run.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
+
+
+def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
+    """Return with how many workers a smaller cluster was accepted, and why; None for a complete one."""
+    known = {item.address: item for item in found if item.id != KNOWN_AFTER_APPLY}
+    workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), run.request.options.get("worker_count")
+    if not run.request.present or workers is None or group is None or not wanted:
+        return None
+    # Without waiting, the size of the group tells how many will come
+    count: int = len(workers.properties["numbers"]) if run.request.options["wait"] else group.properties["size"]
+    return None if count >= wanted else {"workers": count, "wanted": wanted, "reason": workers.attributes.get("shortage")}
+
+
+def _ids(found: Iterable[Found]) -> dict[str, dict[str, str]]:
+    """Return the ids of resources by kind and key."""
+    result: dict[str, dict[str, str]] = {}
+    for item in sorted(found, key=lambda item: item.address):
+        result.setdefault(item.address.kind, {})[item.address.key] = item.id
+    return result
+
+
+def _describe_applied(applied: Iterable[Change]) -> str:
+    done = ", ".join(f"{change.action.value} {change.address}" for change in applied) or "nothing"
+    return f"Applied so far: {done}. The next run carries on from there."
+
+
+def _describe_deferred(deferred: Iterable[Change]) -> str:
+    """Return why which nodes will be replaced, in sentences."""
+    templates = sorted({name for change in deferred if change.address.kind == "launch_template" for name in change.after})
+    outdated, unhealthy = _numbers(deferred, "outdated"), _numbers(deferred, "unhealthy")
+    parts = []
+    if templates or outdated:
+        what = f"The nodes are to be launched otherwise ({', '.join(templates)})" if templates else "The launch template has changed"
+        parts.append(f"{what}, which replaces nodes {', '.join(outdated)}." if outdated else f"{what}.")
+    if unhealthy:
+        parts.append(f"Status checks of EC2 have failed on nodes {', '.join(unhealthy)}, which are to be replaced.")
+    return f"{' '.join(parts)} That waits until you run with replace_nodes: true, at a time when no job runs."
+
+
+def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
+    """Return the numbers of the nodes that changes name in a property."""
+    nodes_before = [change.before for change in deferred if change.address.kind == "nodes"]
+    return [str(number) for number in sorted({number for before in nodes_before for number in before.get(name, ())})]
+
+
+def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:
+    """Return a sentence about the groups that launch nodes after the run has ended, if there are any."""
+    there = {item.address for item in before} | {change.address for change in applied if change.action is Action.CREATE}
+    names = [group_name(cluster, address.key) for address in sorted(there) if address.kind == "auto_scaling_group"]
+    return f" AWS goes on launching the nodes of {' and '.join(names)}, which cost money." if names else ""
+
+
+def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
+    """Return a sentence about what stays and costs money though no nodes use it, if there is such a thing."""
+    made = {change.address for change in applied if change.action is Action.CREATE}
+    if not any(item.address.kind == "auto_scaling_group" for item in before):
+        made |= {item.address for item in before if not item.adopted}
+    billed = [f"{BILLED[address.kind]} {address.key}" for address in sorted(made - {S3_ENDPOINT}) if address.kind in BILLED]
+    return f" These stay and cost money: {', '.join(billed)}." if billed else ""

@@ -1,0 +1,25 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Second stage: ask the validators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level, find_all
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
+
+
+def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
+    """Show warnings and return all findings. End the module if there are errors, with all of them in one message."""
+    findings = find_all(VALIDATORS, run.request, found, suppressed=run.request.options["suppress_validators"])
+    for finding in findings:
+        if finding.level is Level.WARNING:
+            run.module.warn(f"{finding.message} (validator {finding.validator})")
+    errors = [finding.message for finding in findings if finding.level is Level.ERROR]
+    if errors:
+        run.module.fail_json(msg="\n".join(errors), valid=False, findings=[finding.as_dict() for finding in findings])
+    return findings
