@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError, NotReady
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change, Kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change, Kind, sorter_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, resolve
 
 CONCURRENCY = 16
@@ -31,39 +31,61 @@ def apply_plan(
     A resource is waited for where another one of the plan needs it, and everywhere if C(wait_for_all). Raises ApplyError;
     changes that run at that moment are finished first, no further ones are started. A change for which C(before_each) raises is not made.
     """
-    known = {item.address: item for item in found}
+    execution = _Execution(plan, found)
     needed = {address for change in plan for address in change.prerequisites}
-    waiting = list(plan)
-    applied: list[Change] = []
-    running: dict[Future[Found | None], Change] = {}
-    failure: ApplyError | None = None
+
+    def apply(change: Change, known: dict[Address, Found]) -> Found | None:
+        settle = wait_for_all or change.address in needed
+        return _apply(cloud, change, known, kinds[change.address.kind], settle, before_each)
 
     with ThreadPoolExecutor(max_workers=CONCURRENCY) as pool:
-        while running or (waiting and not failure):
-            if not failure:
-                finished = {change.address for change in applied}
-                for change in [item for item in waiting if item.prerequisites <= finished]:
-                    waiting.remove(change)
-                    settle = wait_for_all or change.address in needed
-                    running[pool.submit(_apply, cloud, change, dict(known), kinds[change.address.kind], settle, before_each)] = change
-            completed, _pending = wait(running, return_when=FIRST_COMPLETED)
+        while execution.goes_on:
+            for change in execution.start():
+                execution.running[pool.submit(apply, change, dict(execution.known))] = change
+            completed, _pending = wait(execution.running, return_when=FIRST_COMPLETED)
             for future in completed:
-                change = running.pop(future)
-                try:
-                    result = future.result()
-                except Exception as error:  # pylint: disable=broad-exception-caught
-                    if isinstance(error, NotReady):
-                        applied.append(change)
-                    failure = failure or ApplyError(change, error, applied)
-                    continue
-                applied.append(change)
-                known.pop(change.address, None)
-                if result:
-                    known[change.address] = result
-    if failure:
-        failure.applied = applied
-        raise failure
-    return known
+                execution.finish(future)
+    if execution.failure:
+        execution.failure.applied = execution.applied
+        raise execution.failure
+    return execution.known
+
+
+class _Execution:
+    """How far the execution of a plan is: what runs, what is applied, what exists."""
+
+    def __init__(self, plan: Sequence[Change], found: Iterable[Found]) -> None:
+        self.known = {item.address: item for item in found}
+        self.running: dict[Future[Found | None], Change] = {}
+        self.applied: list[Change] = []
+        self.failure: ApplyError | None = None
+        self._changes = {change.address: change for change in plan}
+        self._sorter = sorter_of(plan)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether changes run, or more can start."""
+        return bool(self.running or (self._sorter.is_active() and not self.failure))
+
+    def start(self) -> list[Change]:
+        """Return the changes that can start now. After a failure there are none."""
+        return [] if self.failure else [self._changes[address] for address in self._sorter.get_ready()]
+
+    def finish(self, future: Future[Found | None]) -> None:
+        """Record the outcome of a change that has run."""
+        change = self.running.pop(future)
+        try:
+            result = future.result()
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            if isinstance(error, NotReady):
+                self.applied.append(change)
+            self.failure = self.failure or ApplyError(change, error, self.applied)
+            return
+        self.applied.append(change)
+        self.known.pop(change.address, None)
+        if result:
+            self.known[change.address] = result
+        self._sorter.done(change.address)
 
 
 def _apply(

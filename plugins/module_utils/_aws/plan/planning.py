@@ -10,6 +10,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+try:
+    from graphlib import CycleError, TopologicalSorter
+except ImportError:
+    pass  # Python 3.8, with which ansible-test imports the file and nobody runs it
+
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ForbiddenChange
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import (
     Address,
@@ -202,13 +207,21 @@ def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], 
 
 
 def _sorted(changes: Sequence[Change]) -> list[Change]:
-    """Topological order, stable in the order given."""
-    waiting, done, result = list(changes), set[Address](), list[Change]()
-    while waiting:
-        ready = [change for change in waiting if change.prerequisites <= done]
-        if not ready:
-            raise ValueError(f"The changes wait for each other: {', '.join(str(change.address) for change in waiting)}")
-        result += ready
-        done |= {change.address for change in ready}
-        waiting = [change for change in waiting if change.address not in done]
+    """Return the changes in topological order, those that can run at the same time in the order given."""
+    sorter = sorter_of(changes)
+    result = list[Change]()
+    while sorter.is_active():
+        ready = set(sorter.get_ready())
+        result += [change for change in changes if change.address in ready]
+        sorter.done(*ready)
     return result
+
+
+def sorter_of(changes: Iterable[Change]) -> TopologicalSorter[Address]:
+    """Return which changes can run once others are done, by address. Raises ValueError if changes wait for each other."""
+    sorter = TopologicalSorter({change.address: change.prerequisites for change in changes})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise ValueError(f"The changes wait for each other: {', '.join(map(str, error.args[1]))}") from error
+    return sorter
