@@ -244,7 +244,7 @@ BAD = {
         "public_subnet_ids: there is no subnet 'nonsense'.*private_subnet_ids: there is no subnet 'subnet-0123456789abcdef0'",
     ),
     "no such group": (lambda owner: {"security_group_ids": {"ssh": "sg-0123456789abcdef0"}}, "there is no security group 'sg-0123456789"),
-    "no vpc": (lambda owner: {"vpc_id": None}, r"public_subnet_ids: what it names lies in a VPC. Give that in vpc_id"),
+    "no vpc": (lambda owner: {"vpc_id": None}, r"public_subnet_ids: only possible in an adopted VPC. Give that in vpc_id"),
     "no private subnets": (lambda owner: {"private_subnet_ids": []}, "private_subnet_ids: missing"),
     "no public subnets": (lambda owner: {"public_subnet_ids": []}, "public_subnet_ids: missing.*set master_public_address: false"),
     "two in a zone": (

@@ -162,81 +162,91 @@ def wanted(
 
     C(storage_tags) tell of the storage that nodes mount which are not to be replaced; by default it is that of C(settings).
     """
-    is_master = group == MASTER
-    is_public = is_master and public_master
-    by_ssh = is_master or not public_master  # without a public master there is none to jump through: all nodes are reached alike
+    public = group == MASTER and public_master
+    by_ssh = group == MASTER or not public_master  # without a public master there is none to jump through: all nodes are reached alike
+    template = _launch_template(group, settings, cluster, tags, public=public, by_ssh=by_ssh)
+    mounted = _storage_tags(settings) if storage_tags is None else storage_tags
+    result = [template, _scaling_group(group, capacity, cluster, {**tags(auto_scaling_group(group)), **mounted}, public=public)]
+    return [*result, _numbered_nodes(group, capacity)] if wait else result
+
+
+def _launch_template(
+    group: str, settings: NodeSettings, cluster: str, tags: Callable[[Address], dict[str, str]], *, public: bool, by_ssh: bool
+) -> Wanted:
+    """Return the launch template of a group. Nodes that are reached `by_ssh` are in the security group for it."""
+    volume, address = settings.root_volume, launch_template(group)
+    return Wanted(
+        address,
+        {
+            "name": group_name(cluster, group),
+            "instance_type": settings.instance_type,
+            "image_id": settings.image.image_id,
+            "root_device": settings.image.root_device,
+            "root_volume_size": volume.size,
+            "root_volume_type": volume.type,
+            "root_volume_iops": volume.iops,
+            "root_volume_throughput": volume.throughput,
+            "root_volume_kms_key": volume.kms_key,
+            "ebs_optimized": settings.ebs_optimized,
+            "key_name": settings.key_name,
+            "instance_profile": Ref(INSTANCE_PROFILE),
+            "security_groups": frozenset({Ref(NODES_GROUP), Ref(SSH_GROUP)} if by_ssh else {Ref(NODES_GROUP)}),
+            "interfaces": settings.interfaces,
+            "public_address": public and len(settings.interfaces) == 1,
+            "placement_group": Ref(PLACEMENT_GROUP) if settings.clustered else "",
+            "market": settings.market,
+            "spot_max_price": settings.spot_max_price,
+            "capacity_reservation": settings.capacity_reservation,
+            "user_data": _user_data(settings),
+            "metadata_hop_limit": settings.metadata_hop_limit,
+            "launched_tags": {kind: tags(Address(kind, group)) for kind in _launched(settings)},
+            "tags": tags(address),
+        },
+    )
+
+
+def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[str, Any], *, public: bool) -> Wanted:
+    """Return the auto scaling group, whose nodes are in `public` subnets or in private ones."""
+    template, side = launch_template(group), "public" if public else "private"
+    return Wanted(
+        auto_scaling_group(group),
+        {
+            "name": group_name(cluster, group),
+            "launch_template": Ref(template),
+            "template_version": Ref(template, "version"),
+            "minimum": 1 if group == MASTER else 0,
+            "size": len(numbers(group, capacity.workers)),
+            "subnets": capacity.zones and frozenset(Ref(subnet(side, zone)) for zone in capacity.zones),
+            # Never end a node under a job, to balance zones or because it is busy, hangs or reboots; a run tells of unhealthy nodes
+            "suspended": SUSPENDED,
+            "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
+            "tags": {
+                **tags,
+                "Name": f"{cluster}-{NODE_TYPES[group]}",
+                NODE_TYPE_TAG: NODE_TYPES[group],
+                WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),
+            },
+        },
+        # The master launches first: workers are what a cluster can have fewer of
+        after=() if group == MASTER else (auto_scaling_group(MASTER),),
+    )
+
+
+def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
+    """Return the nodes of a group. The master comes last: a killed run leaves it without number when workers are missing."""
     template, scaling_group = launch_template(group), auto_scaling_group(group)
-    own_numbers = numbers(group, capacity.workers)
-    result = [
-        Wanted(
-            template,
-            {
-                "name": group_name(cluster, group),
-                "instance_type": settings.instance_type,
-                "image_id": settings.image.image_id,
-                "root_device": settings.image.root_device,
-                "root_volume_size": settings.root_volume.size,
-                "root_volume_type": settings.root_volume.type,
-                "root_volume_iops": settings.root_volume.iops,
-                "root_volume_throughput": settings.root_volume.throughput,
-                "root_volume_kms_key": settings.root_volume.kms_key,
-                "ebs_optimized": settings.ebs_optimized,
-                "key_name": settings.key_name,
-                "instance_profile": Ref(INSTANCE_PROFILE),
-                "security_groups": frozenset({Ref(NODES_GROUP), Ref(SSH_GROUP)} if by_ssh else {Ref(NODES_GROUP)}),
-                "interfaces": settings.interfaces,
-                "public_address": is_public and len(settings.interfaces) == 1,
-                "placement_group": Ref(PLACEMENT_GROUP) if settings.clustered else "",
-                "market": settings.market,
-                "spot_max_price": settings.spot_max_price,
-                "capacity_reservation": settings.capacity_reservation,
-                "user_data": _user_data(settings),
-                "metadata_hop_limit": settings.metadata_hop_limit,
-                "launched_tags": {kind: tags(Address(kind, group)) for kind in _launched(settings)},
-                "tags": tags(template),
-            },
-        ),
-        Wanted(
-            scaling_group,
-            {
-                "name": group_name(cluster, group),
-                "launch_template": Ref(template),
-                "template_version": Ref(template, "version"),
-                "minimum": 1 if is_master else 0,
-                "size": len(own_numbers),
-                "subnets": capacity.zones and frozenset(Ref(subnet("public" if is_public else "private", zone)) for zone in capacity.zones),
-                # Never end a node under a job, to balance zones or because it is busy, hangs or reboots; a run tells of unhealthy nodes
-                "suspended": SUSPENDED,
-                "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
-                "tags": {
-                    **tags(scaling_group),
-                    **(_storage_tags(settings) if storage_tags is None else storage_tags),
-                    "Name": f"{cluster}-{NODE_TYPES[group]}",
-                    NODE_TYPE_TAG: NODE_TYPES[group],
-                    WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),
-                },
-            },
-            # The master launches first: workers are what a cluster can have fewer of
-            after=() if is_master else (auto_scaling_group(MASTER),),
-        ),
-    ]
-    if wait:
-        # The master comes last: it is what a run that was killed leaves without number when workers are missing
-        result.append(
-            Wanted(
-                nodes(group),
-                {"numbers": own_numbers, "group": Ref(scaling_group), "outdated": (), "unhealthy": ()},
-                # What replaces a node is launched from the template as it is then, also where the group stays as it is
-                after=(template, nodes(WORKERS)) if is_master else (template,),
-                parameters={
-                    "least": 1 if is_master else capacity.least_workers,
-                    "timeout": capacity.timeout,
-                    "past_activities": capacity.past_activities,
-                    "alternative": capacity.alternative,
-                },
-            )
-        )
-    return result
+    return Wanted(
+        nodes(group),
+        {"numbers": numbers(group, capacity.workers), "group": Ref(scaling_group), "outdated": (), "unhealthy": ()},
+        # What replaces a node is launched from the template as it is then, also where the group stays as it is
+        after=(template, nodes(WORKERS)) if group == MASTER else (template,),
+        parameters={
+            "least": 1 if group == MASTER else capacity.least_workers,
+            "timeout": capacity.timeout,
+            "past_activities": capacity.past_activities,
+            "alternative": capacity.alternative,
+        },
+    )
 
 
 def _launched(settings: NodeSettings) -> list[str]:

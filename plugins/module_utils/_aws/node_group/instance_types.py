@@ -95,16 +95,24 @@ def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ..
         )
     if instance_type.most_adapters == 1 and EFA in first.types:
         return ((first.number, 0, EFA),)
-    result: list[Interface] = [(first.number, 0, PLAIN)]
-    if EFA_ONLY in first.types and first.capacity > 1:
-        result.append((first.number, 1, EFA_ONLY))
-    elif EFA in first.types:
-        result = [(first.number, 0, EFA)]
-    adapters = int(EFA in first.types or len(result) > 1)
-    for card in others:
-        type_ = next((type_ for type_ in (EFA_ONLY, EFA) if type_ in card.types), None)
-        if type_ and adapters < instance_type.most_adapters:
-            # An adapter with an address is a second interface of IP as well, which device 1 is for
-            result.append((card.number, 0 if type_ == EFA_ONLY or card.capacity == 1 else 1, type_))
-            adapters += 1
-    return tuple(result)
+    result = _on_first_card(first)
+    adapters = sum(interface_type != PLAIN for _card, _device, interface_type in result)
+    more = [interface for card in others if (interface := _on_further_card(card))]
+    return (*result, *more[: max(instance_type.most_adapters - adapters, 0)])
+
+
+def _on_first_card(card: NetworkCard) -> list[Interface]:
+    """Return the primary interface, and the adapter on its card if it takes one of the type without address."""
+    if EFA_ONLY in card.types and card.capacity > 1:
+        return [(card.number, 0, PLAIN), (card.number, 1, EFA_ONLY)]
+    return [(card.number, 0, EFA if EFA in card.types else PLAIN)]
+
+
+def _on_further_card(card: NetworkCard) -> Interface | None:
+    """Return the adapter on a card besides the first one, None if the card takes none."""
+    if EFA_ONLY in card.types:
+        return (card.number, 0, EFA_ONLY)
+    if EFA in card.types:
+        # An adapter with an address is a second interface of IP as well, which device 1 is for
+        return (card.number, 0 if card.capacity == 1 else 1, EFA)
+    return None

@@ -137,33 +137,46 @@ def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
 
 
 def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
+    """Store the authority's private key, or rotate or encrypt it again as the options say, and end the module."""
     stored, key = read(cloud), wanted_key(module, cloud)
     described = describe(cloud) if stored else {}
     before, tier = described.get("KeyId", ""), described.get("Tier", "Standard")
     encrypts = bool(stored and key and not authority_key.is_same(cloud, before, key))
     rotates = bool(stored and module.params["rotate"])
-    changed = stored is None or encrypts or rotates
     if key is None and before not in ("", authority_key.SERVICE_KEY):
         key = before
-        module.warn(
-            f"The SSH authority of {cloud.cluster} stays encrypted with {before}, though neither kms_key_id nor create_kms_key is set. "
-            f"Set one of them, or kms_key_id to {authority_key.SERVICE_KEY}."
-        )
+        _warn_of_kept_key(module, cloud, before)
     if module.check_mode and (stored is None or rotates):
         module.exit_json(changed=True, public_key=KNOWN_AFTER_APPLY)
     if encrypts and not rotates:
-        module.warn(
-            f"The SSH authority of {cloud.cluster} was encrypted with {before}, and earlier versions in its history still are. "
-            "If too many could read it, run deeplearning.cluster.rotate_authority."
-        )
-    if stored is None:
-        private_key = create(cloud, key)
-    elif rotates:
-        private_key = replace(cloud, key, tier)
-    else:
-        private_key = encrypt_again(cloud, stored, str(key), tier) if encrypts and not module.check_mode else stored.private_key
+        _warn_of_history(module, cloud, before)
+    private_key = _store(cloud, stored, key, tier, rotates=rotates, encrypts=encrypts and not module.check_mode)
+    changed = stored is None or encrypts or rotates
     module.exit_json(changed=changed, public_key=public_key(private_key, cloud.cluster), private_key=private_key)
     raise AssertionError("exit_json returned")
+
+
+def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, *, rotates: bool, encrypts: bool) -> str:
+    """Store what has to be stored, and return the private key."""
+    if stored is None:
+        return create(cloud, key)
+    if rotates:
+        return replace(cloud, key, tier)
+    return encrypt_again(cloud, stored, str(key), tier) if encrypts else stored.private_key
+
+
+def _warn_of_kept_key(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
+    module.warn(
+        f"The SSH authority of {cloud.cluster} stays encrypted with {key}, though neither kms_key_id nor create_kms_key is set. "
+        f"Set one of them, or kms_key_id to {authority_key.SERVICE_KEY}."
+    )
+
+
+def _warn_of_history(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
+    module.warn(
+        f"The SSH authority of {cloud.cluster} was encrypted with {key}, and earlier versions in its history still are. "
+        "If too many could read it, run deeplearning.cluster.rotate_authority."
+    )
 
 
 def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:

@@ -66,21 +66,24 @@ class Market(Validator):
     components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        first = {name: request.options[name] for name in ("market", "spot_max_price", "capacity_reservation_id")}
-        for item in (
-            first,
-            *({**first, **{name: value for name, value in more.items() if value}} for more in request.options["alternatives"]),
-        ):
-            market, price, reservation = item["market"], item["spot_max_price"], item["capacity_reservation_id"]
-            if market == BLOCK and not reservation:
-                yield "capacity_reservation_id: missing. A Capacity Block is launched into by its id."
-            if market == BLOCK and clustered(request.options, reserved=True):
-                option = "placement_group" if request.options["placement_group"] else "placement"
-                yield f"{option}: {request.options[option]} is not possible in a Capacity Block, with nodes near each other. Leave it out."
-            if first["capacity_reservation_id"] and first["market"] not in (RESERVATION, BLOCK) and item is first:
-                yield f"market: {market} does not use capacity_reservation_id. Set market to {RESERVATION} or {BLOCK}."
-            if price and market == SPOT and not _is_price(price):
-                yield f"spot_max_price: '{price}' is not a price. Give US dollars per hour, for example 12.50."
+        options = request.options
+        first = {name: options[name] for name in ("market", "spot_max_price", "capacity_reservation_id")}
+        if first["capacity_reservation_id"] and first["market"] not in (RESERVATION, BLOCK):
+            yield f"market: {first['market']} does not use capacity_reservation_id. Set market to {RESERVATION} or {BLOCK}."
+        for more in ({}, *options["alternatives"]):
+            item = {**first, **{name: value for name, value in more.items() if value}}
+            if item["market"] == BLOCK:
+                yield from _check_block(options, item["capacity_reservation_id"])
+            if item["market"] == SPOT and item["spot_max_price"] and not _is_price(item["spot_max_price"]):
+                yield f"spot_max_price: '{item['spot_max_price']}' is not a price. Give US dollars per hour, for example 12.50."
+
+
+def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterator[str]:
+    if not reservation:
+        yield "capacity_reservation_id: missing. Give the id of the Capacity Block."
+    if clustered(options, reserved=True):
+        option = "placement_group" if options["placement_group"] else "placement"
+        yield f"{option}: {options[option]} is not possible in a Capacity Block, whose nodes are close to each other. Leave it out."
 
 
 class Reservation(Validator):

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import addresses, adopted, endpoint_services
@@ -67,29 +68,39 @@ class AdoptedNetwork(Validator):
     components = EVERY_NETWORK_USER
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        cloud, options, vpc_id = request.cloud, request.options, request.options["vpc_id"]
-        named = {f"{side}_subnet_ids": adopted.subnet_ids(request, side) for side in adopted.SIDES}
+        vpc_id = request.options["vpc_id"]
+        subnets = {f"{side}_subnet_ids": adopted.subnet_ids(request, side) for side in adopted.SIDES}
         groups = adopted.group_ids(request)
         if not vpc_id:
-            for option in [name for name, ids in {**named, "security_group_ids": groups}.items() if ids]:
-                yield f"{option}: what it names lies in a VPC. Give that in vpc_id."
+            for option in [name for name, ids in {**subnets, "security_group_ids": groups}.items() if ids]:
+                yield f"{option}: only possible in an adopted VPC. Give that in vpc_id, or leave this out."
             return
-        if not adopted.vpcs(cloud, vpc_id):
-            yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Give the id of one, or none to have one created."
-        for option, ids in named.items():
-            missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
-            if missing:
-                yield f"{option}: there is no subnet {missing} in {cloud.region}. Give the ids of subnets of {vpc_id}."
-        missing = _missing(groups.values(), {item["GroupId"] for item in adopted.groups(cloud, groups.values())})
+        yield from _check_existence(request.cloud, vpc_id, subnets, groups.values())
+        yield from _check_completeness(request, vpc_id, subnets)
+
+
+def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collection[str]], groups: Collection[str]) -> Iterator[str]:
+    """Check that what is named exists; `subnets` are ids by option."""
+    if not adopted.vpcs(cloud, vpc_id):
+        yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Give the id of one, or none to have one created."
+    for option, ids in subnets.items():
+        missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
         if missing:
-            yield f"security_group_ids: there is no security group {missing} in {cloud.region}. Give the ids of groups of {vpc_id}."
-        if not named["private_subnet_ids"]:
-            yield f"private_subnet_ids: missing. Give one subnet of {vpc_id} for every zone that the cluster is to lie in."
-        if not named["public_subnet_ids"] and options["master_public_address"]:
-            yield (
-                f"public_subnet_ids: missing, and the master is to have a public address. Give one subnet of {vpc_id} for every zone, "
-                "or set master_public_address: false."
-            )
+            yield f"{option}: there is no subnet {missing} in {cloud.region}. Give the ids of subnets of {vpc_id}."
+    missing = _missing(groups, {item["GroupId"] for item in adopted.groups(cloud, groups)})
+    if missing:
+        yield f"security_group_ids: there is no security group {missing} in {cloud.region}. Give the ids of groups of {vpc_id}."
+
+
+def _check_completeness(request: Request, vpc_id: str, subnets: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Check that what is needed is named."""
+    if not subnets["private_subnet_ids"]:
+        yield f"private_subnet_ids: missing. Give one subnet of {vpc_id} for every zone that the cluster is to lie in."
+    if not subnets["public_subnet_ids"] and request.options["master_public_address"]:
+        yield (
+            f"public_subnet_ids: missing, and the master is to have a public address. Give one subnet of {vpc_id} for every zone, "
+            "or set master_public_address: false."
+        )
 
 
 def _missing(ids: Iterable[str], known: set[str]) -> str:
@@ -232,40 +243,55 @@ class AdoptedGroups(Validator):
     components = EVERY_NETWORK_USER
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        groups = {item.address: item for item in found if item.adopted and item.address.kind == "security_group"}
         vpc_id = request.options["vpc_id"]
         if not vpc_id:
             return
-        for address, group in groups.items():
+        groups = [item for item in found if item.adopted and item.address.kind == "security_group"]
+        for group in groups:
             if group.properties["vpc"] != vpc_id:
-                yield f"security_group_ids: {group.id} ({address.key}) lies in {group.properties['vpc']} and not in {vpc_id}."
-        here = {address: group for address, group in groups.items() if group.properties["vpc"] == vpc_id}
-        sides = adopted.SIDES if request.options["master_public_address"] else ("private",)
-        subnets = [item.properties["cidr"] for side in sides for item in _adopted_subnets(request, found, side) if item.properties["cidr"]]
+                yield f"security_group_ids: {group.id} ({group.address.key}) lies in {group.properties['vpc']} and not in {vpc_id}."
+        here = {item.address: item for item in groups if item.properties["vpc"] == vpc_id}
+        cidrs = _adopted_cidrs(request, found)
         if NODES_GROUP in here:
-            yield from self._nodes(here[NODES_GROUP], subnets, efa=bool(request.options.get("efa")))
-        if SSH_GROUP in here and not any(adopted.covers(rule, SSH) for rule in here[SSH_GROUP].properties["ingress"]):
-            yield f"security_group_ids: {here[SSH_GROUP].id} (ssh) lets in no TCP port 22, so the master could not be reached. Add a rule."
+            yield from _check_nodes_group(here[NODES_GROUP], cidrs, efa=bool(request.options.get("efa")))
+        if SSH_GROUP in here:
+            yield from _check_ssh_group(here[SSH_GROUP])
         if STORAGE_GROUP in here:
-            nodes = _one(found, NODES_GROUP)
-            sources = {nodes.id, SELF} if nodes and nodes.id == here[STORAGE_GROUP].id else {nodes.id} if nodes else set()
-            if not adopted.lets_in(here[STORAGE_GROUP].properties["ingress"], NFS, sources, subnets):
-                yield (
-                    f"security_group_ids: {here[STORAGE_GROUP].id} (storage) does not let in TCP port 2049 from the nodes. "
-                    "Add a rule for their security group or subnets."
-                )
+            yield from _check_storage_group(here[STORAGE_GROUP], _one(found, NODES_GROUP), cidrs)
 
-    @staticmethod
-    def _nodes(group: Found, subnets: Sequence[str], *, efa: bool) -> Iterator[str]:
-        if efa:
-            both = [("-1", -1, -1, SELF) in group.properties[direction] for direction in ("ingress", "egress")]
-            if not all(both):
-                yield (
-                    f"security_group_ids: {group.id} (nodes) does not let through all protocols from itself and to itself, "
-                    "which efa needs. Add those two rules."
-                )
-        elif not adopted.lets_in(group.properties["ingress"], ALL_TCP, {SELF}, subnets):
-            yield (f"security_group_ids: {group.id} (nodes) does not let in all TCP ports from itself, as nodes need it. Add a rule.")
+
+def _adopted_cidrs(request: Request, found: Sequence[Found]) -> list[str]:
+    """Return the address ranges of the adopted subnets in which nodes are."""
+    sides = adopted.SIDES if request.options["master_public_address"] else ("private",)
+    return [item.properties["cidr"] for side in sides for item in _adopted_subnets(request, found, side) if item.properties["cidr"]]
+
+
+def _check_ssh_group(group: Found) -> Iterator[str]:
+    if not any(adopted.covers(rule, SSH) for rule in group.properties["ingress"]):
+        yield f"security_group_ids: {group.id} (ssh) lets in no TCP port 22, so the master could not be reached. Add a rule."
+
+
+def _check_storage_group(group: Found, nodes: Found | None, cidrs: Sequence[str]) -> Iterator[str]:
+    sources = {nodes.id} if nodes else set()
+    if nodes and nodes.id == group.id:
+        sources.add(SELF)
+    if not adopted.lets_in(group.properties["ingress"], NFS, sources, cidrs):
+        yield (
+            f"security_group_ids: {group.id} (storage) does not let in TCP port 2049 from the nodes. "
+            "Add a rule for their security group or subnets."
+        )
+
+
+def _check_nodes_group(group: Found, cidrs: Sequence[str], *, efa: bool) -> Iterator[str]:
+    if efa:
+        both = [("-1", -1, -1, SELF) in group.properties[direction] for direction in ("ingress", "egress")]
+        if not all(both):
+            yield (
+                f"security_group_ids: {group.id} (nodes) does not let through all protocols from itself and to itself, "
+                "which efa needs. Add those two rules."
+            )
+    elif not adopted.lets_in(group.properties["ingress"], ALL_TCP, {SELF}, cidrs):
+        yield (f"security_group_ids: {group.id} (nodes) does not let in all TCP ports from itself, as nodes need it. Add a rule.")
 
 
 class NetworkKept(Validator):
