@@ -83,7 +83,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError, ForbiddenChange
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import apply_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import make_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
 
 ARGUMENTS = {
     "bucket": {"type": "str", "required": True},
@@ -97,7 +97,7 @@ def main() -> None:
     module = AnsibleAWSModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     name = module.params["bucket"]
     try:
-        findings = [*rules.cluster_name(module.params["cluster"]), *rules.buckets("bucket", [name])]
+        findings = [*definition.check_cluster_name(module.params["cluster"]), *definition.check_buckets("bucket", [name])]
         if findings:
             raise ClusterError(" ".join(findings))
         cloud = AwsClient(module, module.params["cluster"], tags={key: str(value) for key, value in module.params["tags"].items()})

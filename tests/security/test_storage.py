@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import definition as network
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import inventory
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 from hosts.cluster import Cluster
 from local_cloud.host_interface import OPEN
@@ -198,7 +198,7 @@ def test_no_kind_of_storage_brings_privileges_or_devices(described):
     ],
 )
 def test_the_whole_internet_in_parts_is_refused(cidrs):
-    assert any("opens SSH to" in finding for finding in rules.ssh_cidrs(cidrs, False))
+    assert any("opens SSH to" in finding for finding in definition.check_ssh_cidrs(cidrs, False))
 
 
 def test_without_lustre_nothing_outside_reaches_the_nodes():

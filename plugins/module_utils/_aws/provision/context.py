@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Run:
 def make_run(module: AnsibleAWSModule, components: Sequence[Component]) -> Run:
     """Return the run of a module that provisions `components`. Raises ClusterError for a name that no cluster can have."""
     options = {**module.params, "tags": {name: str(value) for name, value in module.params["tags"].items()}}
-    findings = list(rules.cluster_name(options["cluster"]))
+    findings = list(definition.check_cluster_name(options["cluster"]))
     if findings:
         raise ClusterError(" ".join(findings))
     cloud = AwsClient(module, options["cluster"], wait_timeout=options["wait_timeout"], tags=options["tags"])

@@ -1,34 +1,136 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the definition says by itself, without a look at the account."""
+"""Whether the definition is right by itself. AWS is not asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ipaddress
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.addresses import AddressPlanError, network
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SSH_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import OWN_TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE_NAMES, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import registry
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import (
     INSTANCE_ROLE_COMPONENT,
     NETWORK_COMPONENT,
     NODES_COMPONENT,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
-EVERY_UNIT = STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMPONENT, NODES_COMPONENT}
+CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
+TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # what IAM, EFS and SSM take, EC2 takes more
+RESERVED_TAGS = ("aws:", "deeplearning:")
+MOST_TAGS = 50  # that AWS takes on an instance
+SMALLEST_ROOT_VOLUME = 8  # GiB
+MOST_HOPS = 64  # that EC2 takes for the instance metadata service
+# More is no company's: registries give providers an IPv6 /32, and gave a few companies an IPv4 /8
+WIDEST_SSH_RANGE = {4: ipaddress.ip_network("0.0.0.0/8"), 6: ipaddress.ip_network("::/32")}
+PRIVATE: dict[int, list[Any]] = {
+    4: [ipaddress.ip_network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")],
+    6: [ipaddress.ip_network("fc00::/7")],
+}
+ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMPONENT, NODES_COMPONENT}
+
+
+def check_cluster_name(name: str) -> Iterator[str]:
+    """The name stands in host names, IAM roles and templates; the names of security groups must not look like their ids."""
+    if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-"):
+        yield (
+            f"cluster: '{name}' must be 1 to 30 lower case letters, digits and dashes, start with a letter, "
+            "not with sg-, and not end with a dash."
+        )
+
+
+def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> Iterator[str]:
+    """Tags that every service takes: they are put on resources of five. Instances have those C(of_mounts), too."""
+    most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
+    if len(wanted) > most:
+        yield f"tags: {len(wanted)} are too many, {most} are possible."
+    keys = ["name", "nodetype"]
+    for key, value in wanted.items():
+        if not 0 < len(key) <= 128 or len(value) > 256 or not TAG_TEXT.fullmatch(key + value):
+            yield f"tags: '{key}' must have 1 to 128 and its value at most 256 letters, digits, spaces and . : / = + - @ _."
+        if key.lower().startswith(RESERVED_TAGS):
+            yield f"tags: '{key}' must not start with {' or '.join(RESERVED_TAGS)}."
+        if key.lower() in keys:
+            yield f"tags: '{key}' is there already; capital letters make no difference to IAM."
+        keys.append(key.lower())
+
+
+def check_buckets(option: str, names: Sequence[str]) -> Iterator[str]:
+    """Names, which become ARNs, and not URLs or paths."""
+    for name in names:
+        if not re.fullmatch(mounts.BUCKET_NAME, name):
+            yield f"{option}: '{name}' is not the name of a bucket. Give it without s3:// and without a path."
+
+
+def check_network_cidr(cidr: str) -> Iterator[str]:
+    try:
+        network(cidr)
+    except AddressPlanError as error:
+        yield f"network_{error}"
+
+
+def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True) -> Iterator[str]:
+    """Who may reach the master: named ranges, and everybody only when that is said outright."""
+    if needed and not cidrs:
+        yield "ssh_cidrs: name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
+    parsed: list[Any] = []
+    for cidr in cidrs:
+        try:
+            parsed.append(ipaddress.ip_network(cidr))
+        except ValueError as error:
+            yield f"ssh_cidrs: '{cidr}' is not an address range ({error}). Give one such as 203.0.113.0/24."
+    if allow_anywhere:
+        return
+    advice = "Name your own ranges, or set allow_ssh_from_anywhere: true if that is what you want."
+    for version, widest in WIDEST_SSH_RANGE.items():
+        public = [item for item in parsed if item.version == version and not any(item.subnet_of(own) for own in PRIVATE[version])]
+        together = list(ipaddress.collapse_addresses(public))
+        if any(item.prefixlen == 0 for item in together):
+            yield f"ssh_cidrs: {', '.join(map(str, public))} opens SSH to the whole internet. {advice}"
+        elif sum(item.num_addresses for item in together) > widest.num_addresses:
+            yield f"ssh_cidrs: {', '.join(map(str, public))} opens SSH to more than a /{widest.prefixlen} of the internet. {advice}"
+
+
+def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
+    """The options that a group of nodes cannot do without."""
+    for name, example in (("instance_type", "p4d.24xlarge"), ("key_name", "my-key")):
+        if not options.get(name):
+            yield f"{name}: missing. Give one, for example {example}."
+    if options.get("worker_count") is None:
+        yield "worker_count: missing. Give the number of workers beside the master, at least 1."
+    elif options["worker_count"] < 1:
+        yield f"worker_count: {options['worker_count']} is not possible, a cluster has at least 1 worker beside the master."
+    if not any(options.get(name) for name in ("image_id", "image_parameter", "image_framework")):
+        yield (
+            "image_id: missing. Give the id of an image, in image_framework that of a deep learning AMI such as pytorch, "
+            "or in image_parameter a public SSM parameter."
+        )
+    if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
+        yield f"root_volume_size: {options['root_volume_size']} GiB is too small, give at least {SMALLEST_ROOT_VOLUME}."
+    if not 1 <= options["metadata_hop_limit"] <= MOST_HOPS:
+        yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not possible, give a number from 1 to {MOST_HOPS}."
+    try:
+        mounts.check_mount_point(options["mount_point"])
+    except ValueError as error:
+        yield f"mount_point: {error}."
 
 
 class Tags(Validator):
     name = "tags"
-    components = EVERY_UNIT
+    components = ALL_COMPONENTS
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        return rules.tags(request.options["tags"], [tag for mount in mounts(request, found) for tag in mount.tags])
+        return check_tags(request.options["tags"], [tag for mount in registry.mounts(request, found) for tag in mount.tags])
 
 
 class NetworkCidr(Validator):
@@ -36,7 +138,7 @@ class NetworkCidr(Validator):
     components = frozenset({NETWORK_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        return rules.network_cidr(request.options["network_cidr"])
+        return check_network_cidr(request.options["network_cidr"])
 
 
 class SshCidrs(Validator):
@@ -46,7 +148,7 @@ class SshCidrs(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         needed = options["master_public_address"] and SSH_GROUP.key not in adopted.group_ids(request)
-        return rules.ssh_cidrs(options["ssh_cidrs"], options["allow_ssh_from_anywhere"], needed=needed)
+        return check_ssh_cidrs(options["ssh_cidrs"], options["allow_ssh_from_anywhere"], needed=needed)
 
 
 class Buckets(Validator):
@@ -55,7 +157,7 @@ class Buckets(Validator):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         for option in ("read_buckets", "write_buckets"):
-            yield from rules.buckets(option, request.options[option])
+            yield from check_buckets(option, request.options[option])
 
 
 class Nodes(Validator):
@@ -63,4 +165,4 @@ class Nodes(Validator):
     components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        return rules.nodes(request.options)
+        return check_nodes(request.options)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import rules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
 
 NODES = {
     "instance_type": "c5.large",
@@ -21,12 +21,12 @@ NODES = {
 
 @pytest.mark.parametrize("name", ["a", "bert", "gpt-2", "a" * 30])
 def test_good_names(name):
-    assert not list(rules.cluster_name(name))
+    assert not list(definition.check_cluster_name(name))
 
 
 @pytest.mark.parametrize("name", ["", "Bert", "2fast", "a_b", "a-", "a" * 31, "a b", "sg-1"])
 def test_bad_names(name):
-    assert list(rules.cluster_name(name)) == [
+    assert list(definition.check_cluster_name(name)) == [
         f"cluster: '{name}' must be 1 to 30 lower case letters, digits and dashes, start with a letter, "
         "not with sg-, and not end with a dash."
     ]
@@ -52,7 +52,7 @@ def test_bad_names(name):
     ],
 )
 def test_ssh_cidrs(cidrs, anywhere, message):
-    findings = list(rules.ssh_cidrs(cidrs, anywhere))
+    findings = list(definition.check_ssh_cidrs(cidrs, anywhere))
     assert bool(findings) == bool(message)
     assert not message or message in findings[0]
 
@@ -73,17 +73,17 @@ def test_ssh_cidrs(cidrs, anywhere, message):
     ],
 )
 def test_what_is_said_of_ranges(cidrs, finding):
-    assert list(rules.ssh_cidrs(cidrs, False)) == [f"ssh_cidrs: {finding}"]
+    assert list(definition.check_ssh_cidrs(cidrs, False)) == [f"ssh_cidrs: {finding}"]
 
 
 def test_a_master_that_nobody_reaches_from_outside_needs_no_ranges():
-    assert list(rules.ssh_cidrs([], False, needed=False)) == []
-    assert len(list(rules.ssh_cidrs(["x", "y"], True))) == 2
+    assert list(definition.check_ssh_cidrs([], False, needed=False)) == []
+    assert len(list(definition.check_ssh_cidrs(["x", "y"], True))) == 2
 
 
 @pytest.mark.parametrize("cidr", ["10.1.0.0/16", "10.1.0.0/99"])
 def test_the_range_of_a_network(cidr):
-    findings = list(rules.network_cidr(cidr))
+    findings = list(definition.check_network_cidr(cidr))
     assert [finding.startswith("network_cidr: ") for finding in findings] == [True] * (cidr != "10.1.0.0/16")
 
 
@@ -107,7 +107,7 @@ def test_the_range_of_a_network(cidr):
     ],
 )
 def test_nodes(change, finding):
-    (found,) = rules.nodes({**NODES, **change})
+    (found,) = definition.check_nodes({**NODES, **change})
     assert found == finding or ("mount_point" in change and found.startswith(finding))
 
 
@@ -123,11 +123,11 @@ def test_nodes(change, finding):
     ],
 )
 def test_what_a_group_of_nodes_can_do_with(change):
-    assert list(rules.nodes({**NODES, **change})) == []
+    assert list(definition.check_nodes({**NODES, **change})) == []
 
 
 def test_all_that_is_missing_is_said_at_once():
-    assert len(list(rules.nodes({"root_volume_size": 0, "metadata_hop_limit": 0, "mount_point": ""}))) == 7
+    assert len(list(definition.check_nodes({"root_volume_size": 0, "metadata_hop_limit": 0, "mount_point": ""}))) == 7
 
 
 @pytest.mark.parametrize(
@@ -146,22 +146,22 @@ def test_all_that_is_missing_is_said_at_once():
     ],
 )
 def test_tags(wanted, message):
-    (finding,) = rules.tags(wanted, ["deeplearning:file-system", "deeplearning:file-system-tls"])
+    (finding,) = definition.check_tags(wanted, ["deeplearning:file-system", "deeplearning:file-system-tls"])
     assert message in finding
 
 
 def test_what_nodes_mount_takes_tags():
     wanted = {f"k{number}": "v" for number in range(43)}
-    assert list(rules.tags(wanted, ["deeplearning:file-system"])) == []
-    assert list(rules.tags(wanted, ["deeplearning:file-system", "deeplearning:lustre-source"])) != []
+    assert list(definition.check_tags(wanted, ["deeplearning:file-system"])) == []
+    assert list(definition.check_tags(wanted, ["deeplearning:file-system", "deeplearning:lustre-source"])) != []
 
 
 def test_good_tags():
-    assert not list(rules.tags({"team": "Sprache und Übersetzung", "cost-center": "a_b@c=1+2/3:4.5", "empty": ""}))
-    assert not list(rules.tags({"k": "v" * 256, "k" * 128: "v"}))
+    assert not list(definition.check_tags({"team": "Sprache und Übersetzung", "cost-center": "a_b@c=1+2/3:4.5", "empty": ""}))
+    assert not list(definition.check_tags({"k": "v" * 256, "k" * 128: "v"}))
 
 
 @pytest.mark.parametrize("name", ["s3://data", "data/part", "arn:aws:s3:::data", "Data", "ab", "*"])
 def test_buckets(name):
-    (finding,) = rules.buckets("read_buckets", ["data-1.example", name])
+    (finding,) = definition.check_buckets("read_buckets", ["data-1.example", name])
     assert f"read_buckets: '{name}' is not the name of a bucket" in finding
