@@ -43,7 +43,9 @@ def nodes(cloud):
 def test_nothing_is_left_when_there_are_none(cloud, playbook, nodes):
     cloud.control.set_capacity({TYPE: {"us-east-1a": 1}})
     failed = playbook("provision.yml", *AT_LEAST_ONE, status=2)
-    assert re.search(r"0 of 2 nodes of demo-workers.*AWS has no such instances there.*The groups of nodes are as they were", failed.output)
+    assert re.search(
+        r"0 of 2 nodes of demo-workers.*AWS has insufficient capacity there.*The auto scaling groups were restored", failed.output
+    )
     assert nodes() == {}
 
 

@@ -144,7 +144,9 @@ def test_alternatives_are_tried_whole_and_in_order(cloud, run, definition, name,
 
 def test_no_alternative_has_enough(cloud, run, definition, name):
     cloud.control.set_capacity({P4D: {"us-east-1a": 1}, "g5.48xlarge": {"us-east-1a": 0}})
-    with pytest.raises(ModuleFailed, match=rf"does not have the nodes\. {P4D} in us-east-1a .*g5\.48xlarge in us-east-1a .*as they were"):
+    with pytest.raises(
+        ModuleFailed, match=rf"has no capacity for the nodes\. {P4D} in us-east-1a .*g5\.48xlarge in us-east-1a .*were restored"
+    ):
         run("cluster", **definition, alternatives=[{"instance_type": "g5.48xlarge"}])
     assert not groups(cloud, name)
     assert not instances(cloud, name)
@@ -156,7 +158,7 @@ def test_a_quota_is_no_reason_to_wait(cloud, run, definition, types):
     result = run("cluster", **{**definition, "capacity_timeout": 60}, alternatives=[{"instance_type": "c5.large"}])
     assert time.monotonic() - began < 30
     assert result["alternative"] == "c5.large in us-east-1a (on-demand)"
-    with pytest.raises(ModuleFailed, match=r"current vCPU limit.*Ask for more in Service Quotas"):
+    with pytest.raises(ModuleFailed, match=r"current vCPU limit.*Request an increase in Service Quotas"):
         run("cluster", **{**definition, "cluster": "test-quota", "capacity_timeout": 60})
 
 
@@ -193,7 +195,7 @@ def test_progress_is_told(cloud, run, definition, tmp_path):
     run("cluster", **definition, alternatives=[{"instance_type": "c5.large"}], progress_file=str(told))
     lines = told.read_text().splitlines()
     assert any(
-        re.search(r"-workers: 2 of 4 nodes in service, p4d.* \(on-demand\); AWS has no such instances .*, \d s", line) for line in lines
+        re.search(r"-workers: 2 of 4 nodes in service, p4d.* \(on-demand\); AWS has insufficient capacity .*, \d s", line) for line in lines
     )
     assert any("0 of 4 nodes in service, c5.large in us-east-1a (on-demand)" in line for line in lines)
 
@@ -304,7 +306,7 @@ def test_a_capacity_block_that_is_not_there_now(cloud, run, definition, times, m
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"worker_minimum": 5}, "worker_minimum: 5 is not possible, give a number from 1 to 4"),
+        ({"worker_minimum": 5}, "worker_minimum: 5 is not possible. Give a number from 1 to 4"),
         ({"worker_minimum": 0}, "worker_minimum: 0 is not possible"),
         ({"market": "capacity-block"}, "capacity_reservation_id: missing. A Capacity Block"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "cr-0123456789abcdef0"}, "cr-0123456789abcdef0 does not exist"),

@@ -138,7 +138,7 @@ def test_processes_that_others_suspended_stay_so_and_are_told(cloud, run, defini
     autoscaling.suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
     unchanged = run("cluster", **definition)
     assert not unchanged["changed"]
-    assert f"{name}-workers: somebody has suspended Launch, which stays so. Resume it" in str(unchanged["warnings"])
+    assert f"{name}-workers: somebody else has suspended Launch, which this run leaves. Resume it" in str(unchanged["warnings"])
     autoscaling.resume_processes(AutoScalingGroupName=f"{name}-workers")
     cloud.control.suspend(f"{name}-workers", "Launch")
     assert steps(run("cluster", **definition)) == {("update", "auto_scaling_group workers")}
@@ -157,7 +157,7 @@ def test_a_group_does_not_end_nodes_by_itself(cloud, run, definition, name):
     cloud.client("autoscaling").set_instance_health(InstanceId=ill, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False)
     result = run("cluster", **definition)
     assert (result["changed"], [(item["kind"], item["key"]) for item in result["deferred"]]) == (False, [("nodes", "workers")])
-    assert "Status checks of EC2 have failed on nodes 3, which are to be replaced. That waits until" in str(result["warnings"])
+    assert "EC2 status checks have failed on nodes 3, which this replaces. This waits until" in str(result["warnings"])
     assert numbers(cloud, name) == before, "a job may run on it"
     # Neither is it in the way of a change
     run("cluster", **{**definition, "worker_count": 3})
@@ -205,7 +205,7 @@ def test_a_zone_with_nodes_is_not_taken_away(cloud, run, definition):
 
 def test_a_gateway_that_is_still_pending_is_waited_for(cloud, run, definition):
     cloud.control.set_delays(nat_gateway=6)
-    with pytest.raises(ModuleFailed, match=r"create nat_gateway main: it is there, and not ready"):
+    with pytest.raises(ModuleFailed, match=r"create nat_gateway main: it exists, and is not ready"):
         run("cluster", **{**definition, "wait_timeout": 2})
     rest = run("cluster", **definition)
     assert {("update", "nat_gateway main"), ("create", "route_table private")} <= steps(rest)
@@ -278,7 +278,7 @@ def test_a_profile_gives_credentials_once(cloud, run, definition, monkeypatch, t
 
 
 def test_an_endpoint_that_is_no_url(run, definition):
-    with pytest.raises(ModuleFailed, match=r"Invalid endpoint: nowhere\. Is endpoint_url right\?"):
+    with pytest.raises(ModuleFailed, match=r"Invalid endpoint: nowhere\. Check endpoint_url\."):
         run("cluster", **definition, endpoint_url="nowhere")
 
 

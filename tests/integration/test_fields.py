@@ -278,7 +278,7 @@ FIELDS = {
 FURTHER = [
     # What an option that can be changed cannot be changed to
     ("own network", {"lustre": False}, rf"lustre_file_system_id: nodes run that mount .* to none.*{ELSEWHERE}"),
-    ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot become.*Take this path out of"),
+    ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot become.*Remove this path from"),
     (
         "adopted network",
         {"private_subnet_ids": lambda account: account.owner.private[2:]},

@@ -177,7 +177,7 @@ def test_an_interrupted_run_tells_what_goes_on_and_costs_money(cloud, run, expec
     assert f"Cluster {name}: Interrupted. Applied so far: create " in shown
     assert f"AWS goes on launching the nodes of {name}-master and {name}-workers, which cost money." in shown
     assert "These stay and cost money: elastic IP address nat, EFS file system main, NAT gateway main." in shown
-    assert "To end that, delete the cluster with ansible-playbook deeplearning.cluster.destroy" in shown
+    assert "To stop the cost, delete the cluster with ansible-playbook deeplearning.cluster.destroy" in shown
     cloud.control.reset()
     cloud.control.set_delays(**FAST)
     options["capacity_timeout"] = 30

@@ -123,7 +123,7 @@ def test_an_adopted_placement_group_is_used_and_never_deleted(cloud, run, defini
 
 def test_a_placement_group_of_somebody_else_is_not_taken_over(cloud, run, definition, name):
     cloud.client("ec2").create_placement_group(GroupName=name, Strategy="cluster")
-    with pytest.raises(ModuleFailed, match=rf"there is a placement group {name} already.*Set placement_group: {name}"):
+    with pytest.raises(ModuleFailed, match=rf"the placement group {name} exists.*Set placement_group: {name}"):
         run("cluster", **definition, placement="cluster")
 
 
@@ -284,7 +284,7 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
             "placement: t3.large cannot be in a placement group of the strategy cluster",
         ),
         ({"placement_group": "nobody"}, "placement_group: there is no placement group 'nobody' in us-east-1"),
-        ({"placement_group": "nobody", "placement": "none"}, "placement_group: nobody is named, and placement is none"),
+        ({"placement_group": "nobody", "placement": "none"}, "placement_group: nobody is not possible with placement: none"),
         ({"instance_type": "c6g.large"}, r"image_parameter: ami-\w+ is for x86_64, and c6g.large is arm64"),
         (
             {"image_parameter": None, "image_framework": "mxnet"},
@@ -296,7 +296,7 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
         ),
         ({"image_framework": "pytorch"}, "mutually exclusive: image_id|image_parameter|image_framework"),
         ({"root_volume_type": "io2"}, "root_volume_iops: missing"),
-        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible, give a number from 1 to 64"),
+        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible. Give a number from 1 to 64"),
         ({"root_volume_kms_key": "alias/none"}, "root_volume_kms_key: there is no key 'alias/none' in us-east-1"),
     ],
 )

@@ -272,7 +272,7 @@ BAD = {
     "no ssh": (lambda owner: {"security_group_ids": {"ssh": owner.group("x")}}, r"\(ssh\) lets in no TCP port 22"),
     "session manager out of reach": (
         lambda owner: {"vpc_id": None, "private_subnet_ids": [], "public_subnet_ids": [], "nat": "none", "session_manager": True},
-        r"session_manager: nodes in private subnets have no way to ssm, ssmmessages",
+        r"session_manager: nodes in private subnets do not reach ssm, ssmmessages",
     ),
     "no such endpoint": (lambda owner: {"interface_endpoints": ["nonsense", "s3"]}, "no interface endpoint for 'nonsense'.*s3 has a"),
     "too many nodes": (lambda owner: {"worker_count": 300}, r"\d+ addresses are free in subnet-\w+, and 301 are needed"),
@@ -328,7 +328,7 @@ def test_an_endpoint_that_is_there_is_not_made_again(run, definition, landlord):
 
 
 def test_the_range_holds_the_nodes(run, definition):
-    with pytest.raises(ModuleFailed, match=r"network_cidr: 192.168.0.0/26 leaves 11 addresses .* and 41 are needed. Take a mask of /23"):
+    with pytest.raises(ModuleFailed, match=r"network_cidr: 192.168.0.0/26 leaves 11 addresses .* and 41 are needed. Give a mask of /23"):
         run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/26", check=True)
     run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/23", check=True)
 

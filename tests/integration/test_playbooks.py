@@ -76,7 +76,7 @@ def test_a_region_that_is_none_is_told(play: Run, tmp_path: Path) -> None:
     inventory = tmp_path / "nodes.yml"
     inventory.write_text("plugin: deeplearning.cluster.nodes\ncluster: demo\nregion: us-east-9\n")
     told = play("status", str(inventory))
-    assert "'us-east-9' is not an AWS region. Regions that could be meant: us-east-2, us-east-1" in " ".join(told.stderr.split())
+    assert "'us-east-9' is not an AWS region. Did you mean one of us-east-2, us-east-1" in " ".join(told.stderr.split())
 
 
 def test_check_mode_needs_no_nodes(play: Run) -> None:

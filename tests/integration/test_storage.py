@@ -122,7 +122,7 @@ def test_a_link_changes_its_policy_and_not_its_prefix(run, definition, bucket):
     run("cluster", **options)
     changed = {**options, "lustre_data_repositories": [{**link, "export_changes": True}]}
     same(run, changed, {("update", "data_repository_association /train")})
-    with pytest.raises(ModuleFailed, match=r"s3 is .* cannot become .*Take this path out of lustre_data_repositories"):
+    with pytest.raises(ModuleFailed, match=r"s3 is .* cannot become .*Remove this path from lustre_data_repositories"):
         run("cluster", **{**changed, "lustre_data_repositories": [{**link, "s3": f"s3://{bucket}/other"}]})
 
 
@@ -578,7 +578,7 @@ def test_what_another_vpc_has_taken_over_is_not_mounted_in_vain(run, definition,
     own = run("cluster", **definition)["resources"]["file_system"]["main"]
     run("cluster", cluster=name, state="absent")
     run("cluster", **{**definition, "cluster": f"{name}-b", "file_system_id": own})
-    with pytest.raises(ModuleFailed, match=rf"file_system_id: {own} has its mount targets in vpc-\w+, and a file system can"):
+    with pytest.raises(ModuleFailed, match=rf"file_system_id: {own} has its mount targets in vpc-\w+, and EFS allows"):
         run("cluster", **definition)
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The connection to AWS that all controller modules share. The only importer of amazon.aws."""
+"""The connection to AWS that all controller modules share. The only file that imports amazon.aws."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ T = TypeVar("T")
 
 
 class ClusterError(Exception):
-    """Something that the user can put right, said in one sentence."""
+    """An error that the user can correct. Its message says how."""
 
 
 # What an API call can end with.
@@ -103,7 +103,7 @@ SDK_ERRORS = (BotoCoreError, ClientError)
 
 
 class WaitTimeout(ClusterError):
-    """A resource did not get ready in time."""
+    """A resource did not become ready in time."""
 
 
 def sdk_problem() -> str | None:
@@ -117,7 +117,7 @@ def sdk_problem() -> str | None:
 
 
 class AnsibleAWSModule(modules.AnsibleAWSModule):
-    """A module of amazon.aws that refuses an SDK which does not know what the collection asks AWS."""
+    """A module of amazon.aws that refuses an SDK too old for what the collection asks of AWS."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -127,11 +127,11 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
 
 
 class Interrupted(ClusterError):
-    """Ansible is to end before AWS is as described."""
+    """Ansible was asked to end before the cluster matched its definition."""
 
 
 class AwsClient:
-    """One cluster in one region: its clients, its tags, its patience.
+    """One cluster in one region: its SDK clients, its tags, its timeouts.
 
     Clients are made on first use and shared by all threads; botocore retries throttled and failed calls. All come from one
     session, so that a profile's role is assumed once and not once per service.
@@ -172,7 +172,7 @@ class AwsClient:
         try:
             return self._session.client(service, region_name=self.region, endpoint_url=self._endpoint, config=config, **self._connection)
         except ValueError as error:
-            raise ClusterError(f"Cannot connect to {service}: {error}. Is endpoint_url right?") from error
+            raise ClusterError(f"Cannot connect to {service}: {error}. Check endpoint_url.") from error
 
     @property
     def ec2(self) -> Any:
@@ -201,23 +201,23 @@ class AwsClient:
     # Tags: the only state
 
     def tags(self, component: str, key: str, name: str) -> dict[str, str]:
-        """The tags of a resource of this cluster, the user's own included."""
+        """Return the tags of a resource of this cluster, with those of the user."""
         own = {CLUSTER_TAG: self.cluster, COMPONENT_TAG: component, KEY_TAG: key, "Name": name}
         return {**self._extra_tags, **own}
 
     def comparable_tags(self, tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
-        """Those tags of a resource that the definition speaks about; tags that others have put on it are theirs."""
+        """Return the tags of a resource that the definition describes. Tags that others have added are not compared."""
         own = {CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, IMAGE_TAG, "Name", *self._extra_tags}
         return {name: value for name, value in tag_dict(tag_list).items() if name in own}
 
     def filters(self, *more: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """EC2 filters for everything that is tagged as this cluster's."""
+        """Return the EC2 filters for everything that has this cluster's tag."""
         return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
 
     def progress(self, what: str, elapsed: float = 0.0, *, once: bool = False) -> None:
-        """Tells whoever watches the module how far it is: when that has changed, and every half minute all the same.
+        """Tell whoever watches the module what it is doing: when that has changed, and every half minute.
 
-        What has to be said C(once) is not said again by this run.
+        A message for `once` is not repeated by this run.
         """
         now = time.monotonic()
         if once and what in self._told_once:
@@ -232,14 +232,14 @@ class AwsClient:
     # Reading, retrying, waiting
 
     def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
-        """All items of a describe or list call, over all its pages."""
+        """Return all items of a describe or list call, from all its pages."""
         client = self.client(service)
         if client.can_paginate(operation):
             return list(client.get_paginator(operation).paginate(**arguments).build_full_result().get(key, []))
         return list(getattr(client, operation)(**arguments).get(key, []))
 
     def facts(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
-        """Like C(retrieve), asked once: for what this run does not change, such as instance types, images, quotas and what is adopted.
+        """Return the same as `retrieve`, asked once per run. Use it for what this run does not change, such as quotas and images.
 
         Threads that ask at the same time share the answer.
         """
@@ -252,18 +252,18 @@ class AwsClient:
             return self._facts[name]
 
     def once_visible(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T:
-        """Makes a call that names something made a moment ago, again while AWS says that it does not exist.
+        """Make a call that names a resource created a moment ago, and repeat it while AWS says that the resource does not exist.
 
-        Where permissions go by tags, AWS denies it in place of that: C(once_allowed) is for what this run has made.
+        Where permissions depend on tags, AWS denies the call instead: `once_allowed` is for what this run has created.
         """
         retry = AWSRetry.jittered_backoff(retries=12, delay=1, max_delay=10, catch_extra_error_codes=[*NOT_YET_VISIBLE, *more_codes])
         complete = partial(retry(call), **arguments)
         return self.once_allowed(complete) if self.created & ids(arguments) else complete()
 
     def once_allowed(self, call: Callable[[], T]) -> T:
-        """Makes a call that names something which this run has made a moment ago, again while AWS denies it, for a minute.
+        """Make a call that names a resource which this run has created, and repeat it while AWS denies it, for a minute.
 
-        IAM learns of new roles, policies and tags that late. A call that names nothing new is denied for good, and is not for this.
+        IAM sees new roles, policies and tags that late. Do not use it for other calls: their denial is final.
         """
         denials: list[Exception] = []
 
@@ -277,15 +277,15 @@ class AwsClient:
                 return None
 
         try:
-            return self.wait_until("Permission", answer, DENIED_TIMEOUT, pause=1)[0]
+            return self.wait_until("permission", answer, DENIED_TIMEOUT, pause=1)[0]
         except WaitTimeout as error:
             raise denials[-1] from error
 
     def create(self, service: str, operation: str, *more_codes: str, **arguments: Any) -> dict[str, Any]:
-        """Makes a create call for which AWS has no client token: again only as long as AWS says that it did not do it.
+        """Make a create call for which AWS has no client token, and repeat it only as long as AWS says that nothing was created.
 
-        After an error that leaves that open, a second call could make a second resource: such an error is raised, for the caller to
-        look first (see C(worth_another_look)). C(more_codes) are those of C(once_visible).
+        After an error that leaves this open, a second call could create a second resource. Such an error is raised, so that the caller
+        reads AWS first (see `outcome_is_unknown`). `more_codes` are those of `once_visible`.
         """
         once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
         call = getattr(self._client(service, once, purpose=" once"), operation)
@@ -300,14 +300,14 @@ class AwsClient:
         return self._remember(call(**arguments), arguments)
 
     def _remember(self, answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Remember what has just been made, and not what it was made of."""
+        """Remember the ids of what was created, and not those that it refers to."""
         self.created |= ids(answer) - ids(arguments)
         return dict(answer)
 
     def once_unused(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
-        """Makes a delete call, again while AWS says that something still uses the resource; gone already is fine.
+        """Make a delete call, and repeat it while AWS says that something uses the resource. A resource that is gone is no error.
 
-        C(more_codes) are further error codes by which AWS says so of this resource.
+        `more_codes` are further error codes by which AWS says so of this resource.
         """
         retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=[*IN_USE, *more_codes])
         try:
@@ -318,9 +318,10 @@ class AwsClient:
             raise
 
     def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None, *, pause: float = 0.1) -> T:
-        """IamActions C(probe) at growing intervals until it returns something; raises WaitTimeout after C(timeout) seconds.
+        """Call `probe` at growing intervals until it returns something. Raise WaitTimeout after `timeout` seconds.
 
-        C(pause) is the first interval in seconds, longer for what takes minutes and asks AWS a lot each time.
+        `what` completes the sentence "Timed out waiting for". `pause` is the first interval in seconds: longer for slow resources, and
+        for probes that make many requests.
         """
         deadline = time.monotonic() + (self.wait_timeout if timeout is None else timeout)
         while True:
@@ -328,18 +329,18 @@ class AwsClient:
             if result:
                 return result
             if time.monotonic() + pause > deadline:
-                raise WaitTimeout(f"{what}: not ready after {self.wait_timeout if timeout is None else timeout:g} s.")
+                raise WaitTimeout(f"Timed out after {self.wait_timeout if timeout is None else timeout:g} s waiting for {what}.")
             self.pause(pause)
             pause = min(pause * 1.5, 10)
 
     def pause(self, seconds: float) -> None:
-        """Sleep; raise Interrupted when Ansible is to end."""
+        """Sleep. Raise Interrupted when Ansible is asked to end."""
         if self.interruption.wait(seconds):
             raise Interrupted("Interrupted.")
 
 
 def ids(value: Any) -> set[str]:
-    """The ids of resources, such as C(subnet-0123456789abcdef0), that a request or an answer of AWS has."""
+    """Return the ids of resources, such as `subnet-0123456789abcdef0`, that a request or an answer of AWS holds."""
     if isinstance(value, str):
         return {value} if RESOURCE_ID.fullmatch(value) else set()
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
@@ -347,11 +348,11 @@ def ids(value: Any) -> set[str]:
 
 
 def error_code(error: BaseException) -> str:
-    """The error code that AWS gave, or an empty text."""
+    """Return the error code that AWS gave, or an empty text."""
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
-def worth_another_look(error: BaseException) -> bool:
+def outcome_is_unknown(error: BaseException) -> bool:
     """Whether AWS may be in another state than the call supposed: it broke down, the answer was lost, or it was done before."""
     if isinstance(error, botocore.exceptions.HTTPClientError):
         return True
@@ -361,7 +362,7 @@ def worth_another_look(error: BaseException) -> bool:
 
 
 def is_missing(error: BaseException) -> bool:
-    """Whether AWS says that what a call names does not exist."""
+    """Return whether AWS says that the resource does not exist."""
     code = error_code(error)
     return (
         code in ("NoSuchEntity", "InvalidPlacementGroup.Unknown")
@@ -371,17 +372,17 @@ def is_missing(error: BaseException) -> bool:
 
 
 def tag_dict(tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Tags as AWS lists them, as a dictionary."""
+    """Return tags in the form of AWS as a dictionary."""
     return dict(boto3_tag_list_to_ansible_dict(list(tag_list)))
 
 
 def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """Tags as AWS wants them."""
+    """Return tags in the form that AWS takes."""
     return list(ansible_dict_to_boto3_tag_list(dict(tags)))
 
 
-def together(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
-    """IamActions all functions at once and returns everything they found; refuses two resources that claim to be the same one."""
+def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
+    """Call all functions concurrently and return everything they found. Raise ClusterError for two resources with the same address."""
     calls = list(functions)
     with ThreadPoolExecutor(max_workers=max(len(calls), 1)) as pool:
         found = [item for result in pool.map(lambda call: list(call()), calls) for item in result]
@@ -390,14 +391,14 @@ def together(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
         if item.address in seen:
             raise ClusterError(
                 f"Both {seen[item.address].id} and {item.id} are tagged as {item.address} of this cluster. "
-                f"Delete the one that is not used, or take the tag {KEY_TAG} off it."
+                f"Delete the unused one, or remove its tag {KEY_TAG}."
             )
         seen[item.address] = item
     return found
 
 
 def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
-    """Ends the module with one clear message."""
+    """End the module with one clear message."""
     if isinstance(error, botocore.exceptions.NoCredentialsError):
         module.fail_json(
             msg="No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first.", **result
@@ -406,7 +407,7 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
         module.fail_json_aws(
             error,
             msg=f"AWS does not accept the credentials in {module.region}. "
-            "If they are good in other regions, this one has to be enabled for the account first",
+            "If other regions accept them, enable this one for the account first",
             **result,
         )
     if isinstance(error, ClientError):

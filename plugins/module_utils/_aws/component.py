@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to get all nodes, which are equal because a job goes at the pace of its slowest host."""
+    """One candidate for the launch of all nodes. Nodes are equal, because a job runs at the speed of its slowest host."""
 
     instance_type: str
     zones: tuple[str, ...]
@@ -32,10 +32,10 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Request:
-    """What a module was asked to do, and the account to do it in.
+    """What a module is asked to do, and the account to do it in.
 
-    C(options) are the module's parameters: a module of one component lacks those of the others. C(components) are the names
-    of the components that the module manages; everything else it only reads.
+    `options` are the parameters of the module: a module of one component lacks those of the others. `components` are the names of the
+    components that the module manages. It only reads the others.
     """
 
     cloud: AwsClient
@@ -54,7 +54,7 @@ class Request:
 
     @property
     def alternative(self) -> Alternative:
-        """The nodes that this attempt is for. Raises ValueError when it is not about nodes."""
+        """Return the candidate of this attempt. Raises ValueError when the module does not manage nodes."""
         if self.chosen is None:
             raise ValueError("no alternative was chosen")
         return self.chosen
@@ -63,7 +63,7 @@ class Request:
         return component in self.components
 
     def tags(self, component: str) -> Callable[[Address], dict[str, str]]:
-        """The tags of a component's resources by their address."""
+        """Return a function from the address of a component's resource to its tags."""
         cluster = self.cloud.cluster
 
         def tags(address: Address) -> dict[str, str]:
@@ -74,7 +74,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Server:
-    """What serves a mount: a resource with the property C(security_groups), and the option that adopts it."""
+    """A server of a mount: a resource with the property `security_groups`, and the option that adopts it."""
 
     found: Found
     option: str
@@ -84,7 +84,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Mount:
-    """Storage that all nodes mount, as a component of storage describes it. Nodes know no more of any kind than this."""
+    """Storage that all nodes mount, in the form in which components of storage describe it. Nodes know nothing else about any kind."""
 
     kind: str
     """One of the kinds that hosts know, in _hosts/shared_storage/mounts.py, which has the client and the ports."""
@@ -94,7 +94,7 @@ class Mount:
     tags: Mapping[str, Any]
     """What the tags of nodes tell of it. Values may be references."""
     entry: Computed
-    """What hosts mount: a C(Mount) of that file, with source and options, once the ids in it are known."""
+    """What hosts mount: a `Mount` of that file, with source and options, once the ids in it are known."""
     holds_jobs: bool = True
     """Whether jobs can be on it: all nodes can write there."""
     statements: tuple[Mapping[str, Any], ...] = ()
@@ -127,15 +127,15 @@ def _no_rules(_request: Request, _found: Sequence[Found], _subnet_cidrs: Mapping
 class Component:
     """What a module manages as a whole: a network, a file system, the nodes.
 
-    C(read(request, found)) returns what exists of it, given what was found of the components that C(reads_after) names.
-    C(wanted(request, found)) describes what should be. C(keeps(request, found)) tells of a resource that is not wanted whether it stays
-    all the same.
-    C(refuse(request, plan, found)) raises ClusterError for a plan that would do harm. C(foresee(request, plan, found)) returns what was
-    found with what the plan makes of it elsewhere: nodes are outdated as soon as their template changes.
-    C(mounts(request, found)) returns what nodes mount of it. C(server_rules(request, found, subnet_cidrs)) returns what its servers need
-    besides: the protocol, the first and the last port, and the address range of servers that connect to their clients, too.
-    C(iam_actions) are the permissions that all of this needs. C(data_kinds) are those of C(kinds) that hold data, which stays by default.
-    C(billed) are those that AWS bills as long as they are there, used or not, in words.
+    `read(request, found)` returns what exists of it; `found` are the resources of the components in `reads_after`.
+    `wanted(request, found)` returns the desired resources. `keeps(request, found)` returns whether a resource stays that is not desired.
+    `refuse(request, plan, found)` raises ClusterError for a plan that would do harm.
+    `foresee(request, plan, found)` returns `found` with the consequences of the plan: nodes are outdated as soon as their template changes.
+    `mounts(request, found)` returns what nodes mount of it.
+    `server_rules(request, found, subnet_cidrs)` returns the traffic from its servers to their clients: protocol, first and last port,
+    address range.
+    `iam_actions` are the permissions that all of this needs. `data_kinds` are those of `kinds` that hold data, which stays by default.
+    `billed` are those that AWS bills as long as they exist, used or not, in words.
     """
 
     name: str

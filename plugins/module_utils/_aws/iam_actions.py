@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a component or a module declares about its calls to AWS. Policies for operators are made from it. Pure."""
+"""The IAM actions that a component or a module declares. The policies for operators are generated from them. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Actions = Tuple[str, ...]
 class IamActions:
     """IAM actions by when they are needed.
 
-    C(reads) always; C(definition) to validate what is to be and to plan it; C(present) to create and to change, which may take something
-    away again; C(absent) to delete.
+    `reads`: always. `definition`: to validate and to plan a cluster that is to exist. `present`: to create and to change, which may include
+    deletions. `absent`: to delete the cluster.
     """
 
     reads: Actions = ()

@@ -12,20 +12,20 @@ MASTER = "master"
 WORKERS = "workers"
 NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
 GROUP_TAG = "aws:autoscaling:groupName"
-"""Auto Scaling sets it on what a group launches. EC2 lets nobody set or delete a tag whose key begins with C(aws:)."""
+"""Auto Scaling sets it on what a group launches. EC2 lets nobody set or delete a tag whose key begins with `aws:`."""
 
 
 def group_name(cluster: str, group: str) -> str:
-    """The name of a group in AWS."""
+    """Return the name of a group in AWS."""
     return f"{cluster}-{group}"
 
 
 def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
-    """The tags of an instance by their keys."""
+    """Return the tags of an instance by their keys."""
     return {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
 
 
 def group_of(cluster: str, instance: Mapping[str, Any]) -> str | None:
-    """C(master) or C(workers); None for an instance that is no node of the cluster, whatever its other tags say."""
+    """Return `master` or `workers`, or None for an instance that is not a node of the cluster, whatever its other tags say."""
     name = tags_of(instance).get(GROUP_TAG)
     return next((group for group in NODE_TYPES if name == group_name(cluster, group)), None)

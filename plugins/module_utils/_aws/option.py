@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the declaration of an option holds. Pure."""
+"""The declaration of an option. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COPY_DATA = "Copy the data to another file system and adopt that"
 
 
 class Policy(Enum):
-    """What a run does when an option of an existing cluster is changed. The values are the words of `docs/changes.md`."""
+    """What a run does when an option of an existing cluster changes. The values are the words of `docs/changes.md`."""
 
     IN_PLACE = "in place"
     REPLACES_NODES = "replaces nodes"
@@ -49,13 +49,13 @@ class Update:
 
     @property
     def summary(self) -> str:
-        """The policy as the cell of a table."""
+        """Return the policy as a table cell."""
         separator = ", " if self.policy is Policy.IN_PLACE else " "
         return self.policy.value + (separator + self.details if self.details else "")
 
     @property
     def sentences(self) -> str:
-        """The policy as the last paragraph of a description, which is empty for what a run is about."""
+        """Return the policy as the last paragraph of a description. It is empty for what a run is about."""
         sentence = {
             Policy.IN_PLACE: f"Changed {self.summary}.",
             Policy.REPLACES_NODES: "Changing it replaces the nodes, which happens only with O(replace_nodes).",
@@ -82,7 +82,7 @@ def forbidden(advice: str, *, details: str = "") -> Update:
 
 @dataclass(frozen=True)
 class Suboption:
-    """A key of a dictionary, or of the dictionaries in a list, that an option takes."""
+    """A key of a dictionary option, or of the dictionaries in a list option."""
 
     name: str
     spec: Mapping[str, Any]
@@ -94,9 +94,9 @@ class Option:
     """An option of the modules that provision, and a variable of the role `provision`.
 
     `spec` is its part of the argument spec, without `suboptions`. Each string of `description` is a paragraph, in which `O(x)` names
-    another option; what a change does is added. With `whole` false it is an option of the modules of one component alone. The role leaves
-    it out while one of `yields_to` is given. `former_variables` are what else its variable was called before than `provision_<name>`, or
-    in place of that where one begins like it.
+    another option; the update policy is added. With `whole` false only modules of one component have the option. The role leaves it out
+    while one of `yields_to` is given. `former_variables` are former names of its variable. `provision_<name>` is one too, unless they
+    have one that begins like it.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Option:
 
     @property
     def former_names(self) -> tuple[str, ...]:
-        """What the variable was called before, in the order in which names count."""
+        """Return the former names of the variable, in the order of precedence."""
         of_the_role = [name for name in self.former_variables if name.startswith(FORMER_PREFIX)] or [FORMER_PREFIX + self.name]
         return (*of_the_role, *(name for name in self.former_variables if name not in of_the_role))
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""AWS regions and the partitions that they are in, as botocore knows them."""
+"""AWS regions and their partitions, from botocore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ except ImportError:
 
 @dataclass(frozen=True)
 class Partition:
-    """A part of AWS that has ARNs and DNS names of its own, such as C(aws-cn) with C(amazonaws.com.cn)."""
+    """A part of AWS with its own ARNs and DNS names, such as `aws-cn` with `amazonaws.com.cn`."""
 
     name: str
     dns_suffix: str
@@ -29,12 +29,12 @@ class Partition:
 @functools.lru_cache(maxsize=None)
 def _partitions() -> tuple[dict[str, Any], ...]:
     if Loader is None:
-        raise ValueError("The Python that runs Ansible has no botocore, which knows the regions. Install boto3 there.")
+        raise ValueError("The Python that runs Ansible lacks botocore, which lists the regions. Install boto3 there.")
     return tuple(Loader().load_data("partitions")["partitions"])
 
 
 def _regions() -> dict[str, Partition]:
-    """The partition of every region; C(aws-global) and its like stand for services without one."""
+    """Return the partition of every region. `aws-global` and the like stand for services without one."""
     return {
         region: Partition(partition["id"], partition["outputs"]["dnsSuffix"])
         for partition in _partitions()
@@ -44,7 +44,7 @@ def _regions() -> dict[str, Partition]:
 
 
 def partition_of(region: str) -> Partition:
-    """Return the partition of a region. Raises ValueError as C(valid_region) does."""
+    """Return the partition of a region. Raises ValueError as `valid_region` does."""
     return _regions()[valid_region(region)]
 
 
@@ -54,9 +54,7 @@ def valid_region(region: str | None) -> str:
     if not region:
         raise ValueError("No region given. Set 'region', or AWS_REGION in the environment, for example us-east-1.")
     if region not in known:
-        raise ValueError(
-            f"region: '{region}' is not an AWS region. Regions that could be meant: {', '.join(_similar(region, set(known)))}."
-        )
+        raise ValueError(f"region: '{region}' is not an AWS region. Did you mean one of {', '.join(_similar(region, set(known)))}?")
     return region
 
 

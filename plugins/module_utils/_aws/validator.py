@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a validator is, and how all of them are asked at once."""
+"""What a validator is, and how all of them run at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 
 class Level(Enum):
-    """An error keeps the run from starting; a warning is shown, and the run goes on."""
+    """An error prevents the run. A warning is shown, and the run goes on."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -24,7 +24,7 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with a definition, and how to put it right."""
+    """One thing that is wrong with a definition, and how to correct it."""
 
     validator: str
     level: Level
@@ -35,11 +35,11 @@ class Finding:
 
 
 class Validator:
-    """One question about a definition and the account that it is for.
+    """One check of a definition and its account.
 
-    C(check) yields one message for everything that is wrong. It only reads, and yields nothing where another validator
-    already speaks, for example about an option that does not parse or an id that does not exist. It raises ClusterError where
-    it cannot tell, which counts if no other one finds the reason. It is asked when the module manages one of C(components).
+    `check` yields one message for everything that is wrong. It only reads. It yields nothing where another validator reports, for example
+    an option that does not parse or an id that does not exist. It raises ClusterError where it cannot tell, which counts if no other
+    validator finds the reason. It runs when the module manages one of `components`.
     """
 
     name = ""
@@ -51,7 +51,7 @@ class Validator:
 
 
 def find_all(validators: Iterable[Validator], request: Request, found: Sequence[Found], *, suppressed: Iterable[str] = ()) -> list[Finding]:
-    """What all validators that this request concerns find, errors first; those whose names are suppressed are not asked."""
+    """Return what all validators of this request find, errors first. Validators whose names are suppressed do not run."""
     ignored = set(suppressed)
     asked = [item for item in validators if item.name not in ignored and item.components & request.components]
     unanswered: list[ClusterError] = []

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and changes the bucket of data sets: private, encrypted, reached through TLS alone. It is never deleted."""
+"""Reads and changes the bucket of data sets: private, encrypted, open to TLS only. Nothing deletes it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Properties = Mapping[str, Any]
 
 
 def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str]) -> Wanted:
-    """The bucket as it should be. Pure."""
+    """Return the desired bucket. Pure."""
     properties = {
         "name": name,
         "region": region,
@@ -51,14 +51,14 @@ def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str])
 
 
 def read(cloud: AwsClient, name: str) -> list[Found]:
-    """The bucket, if it exists: adopted, which means that nothing about it is changed, if it is not this cluster's."""
+    """Return the bucket, if it exists. A bucket that is not this cluster's is adopted, so that nothing about it changes."""
     try:
         head = cloud.s3.head_bucket(Bucket=name)
     except ClientError as error:
         if error_code(error) == "404":
             return []
         if error_code(error) == "403":
-            raise ClusterError(f"bucket: {name} exists and does not let you in. Choose another name.") from error
+            raise ClusterError(f"bucket: {name} exists, and AWS denies access to it. Choose another name.") from error
         raise
     questions: list[Callable[[], Any]] = [
         lambda: _answer(cloud.s3.get_bucket_tagging, "TagSet", Bucket=name) or [],
@@ -83,7 +83,7 @@ def read(cloud: AwsClient, name: str) -> list[Found]:
 
 
 def _answer(call: Callable[..., Mapping[str, Any]], key: str, **arguments: Any) -> Any:
-    """What a bucket's configuration is; nothing where it has none."""
+    """Return a part of the bucket's configuration, or nothing if it has none."""
     try:
         return call(**arguments)[key]
     except ClientError as error:
@@ -160,6 +160,6 @@ KINDS = {
         _delete,
         update=_update,
         updatable=frozenset({"public_access", "access_lists", "tls_only", "kms_key", "tags"}),
-        advice="Choose another name for a bucket in this region, or work in the bucket's.",
+        advice="Choose another name for a bucket in this region, or use the bucket's region.",
     )
 }

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the nodes may do in AWS. Pure."""
+"""What nodes may do in AWS. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ AUTHORITY_ACTIONS = [
 
 
 def trust_policy(region: str) -> dict[str, Any]:
-    """Who may have the role: instances. China has a name of its own for EC2, and knows the other one for some uses."""
+    """Return who may assume the role: EC2 instances. China has a service name of its own, and also uses the general one."""
     partition = partition_of(region)
     names = [f"ec2.{partition.dns_suffix}"]
     services: str | list[str] = ["ec2.amazonaws.com", *names] if partition.name == "aws-cn" else names[0]
@@ -52,7 +52,7 @@ def trust_policy(region: str) -> dict[str, Any]:
 
 
 def name(cluster: str, region: str) -> str:
-    """Roles are global, clusters are not: the name holds the region."""
+    """Return the name of the role. Roles are global and clusters are not, so it holds the region."""
     return f"{cluster}-nodes-{region}"
 
 
@@ -64,10 +64,10 @@ def policy(
     *,
     session_manager: bool = False,
 ) -> dict[str, Any]:
-    """The least that nodes need: to see their own groups and instances, the buckets that the user names, and Session Manager.
+    """Return the least that nodes need: their own groups and instances, the buckets that the user names, and Session Manager.
 
-    C(of_mounts) are the statements for what nodes mount with the credentials of their role.
-    What it denies counts whatever else is attached to the role.
+    `of_mounts` are the statements for what nodes mount with the credentials of their role. A denial takes precedence over any other policy
+    of the role.
     """
     partition = partition_of(region)
     statements: list[dict[str, Any]] = [
@@ -95,9 +95,9 @@ def policy(
 
 
 def _no_authority(partition: Partition) -> list[dict[str, Any]]:
-    """Keep the role off the authorities of all clusters.
+    """Return the statement that denies access to the SSH authorities of all clusters.
 
-    For a call by path IAM is asked about the path alone, and whoever has a path has all that lies below it.
+    For a call by path, IAM evaluates the path alone, and access to a path includes everything below it.
     """
     authorities = [partition.arn("ssm", "parameter/deeplearning/*/ssh-authority*", "*", "*")]
     paths = [partition.arn("ssm", f"parameter/{path}", "*", "*") for path in ("", "deeplearning", "deeplearning/*")]

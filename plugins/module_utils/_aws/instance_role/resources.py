@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and changes the nodes' IAM role and instance profile. One AWS call per step."""
+"""Reads and changes the nodes' IAM role and instance profile."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     ClusterError,
     error_code,
     is_missing,
+    read_concurrently,
     tag_dict,
     tag_list,
-    together,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE, PATH, ROLE, name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
@@ -31,8 +31,8 @@ Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> list[Found]:
-    """The role and profile that carry this cluster's name. Raises ClusterError if something else owns that name."""
-    return together([lambda: _role(cloud), lambda: _profile(cloud)])
+    """Return the role and the profile of this cluster. Raises ClusterError if something else has their name."""
+    return read_concurrently([lambda: _role(cloud), lambda: _profile(cloud)])
 
 
 def _role(cloud: AwsClient) -> Iterator[Found]:
@@ -73,7 +73,7 @@ def _profile(cloud: AwsClient) -> Iterator[Found]:
 
 
 def read_adopted(cloud: AwsClient, profile_name: str) -> list[Found]:
-    """The instance profile that a definition names, if there is one."""
+    """Return the instance profile that a definition names, if it exists."""
     return [replace(_found_profile(cloud, profile), adopted=True) for profile in _described_profile(cloud, profile_name)]
 
 
@@ -174,7 +174,7 @@ KINDS = (
         update=_update_role,
         updatable=frozenset({"permissions_boundary", "policy", "tags"}),
         deleted_after=("instance_profile",),
-        advice="The collection never changes a trust policy. Put the old one back, or delete the role and run again.",
+        advice="The collection never changes a trust policy. Restore the former one, or delete the role and run again.",
     ),
     Kind(
         "instance_profile",

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How a network's address range is divided among zones. Pure."""
+"""Divides a network's address range among zones. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RESERVED = 5  # addresses of each subnet that AWS keeps for itself
 
 
 class AddressPlanError(ValueError):
-    """The address range does not suit the wish."""
+    """The address range does not hold the subnets."""
 
 
 def network(cidr: str) -> ipaddress.IPv4Network:
-    """The parsed range of a VPC. Raises AddressPlanError with what would be accepted."""
+    """Return the parsed range of a VPC. Raises AddressPlanError, which says what is accepted."""
     try:
         parsed = ipaddress.IPv4Network(cidr)
     except ValueError as error:
@@ -32,12 +32,12 @@ def network(cidr: str) -> ipaddress.IPv4Network:
 
 
 def normal_cidr(cidr: str) -> str:
-    """The range as AWS writes it, for example 203.0.113.7/32 for a single address."""
+    """Return the range in AWS's form, for example 203.0.113.7/32 for a single address."""
     return str(ipaddress.ip_network(cidr))
 
 
 def room(mask: int, zones: int) -> int:
-    """How many addresses the subnets of one side have for hosts, in all zones, by the mask of the network."""
+    """Return how many addresses the subnets of one side have for hosts, in all zones, by the mask of the network."""
     return int(zones * (2 ** (32 - _subnet_mask(mask)) - RESERVED))
 
 
@@ -46,10 +46,10 @@ def _subnet_mask(mask: int) -> int:
 
 
 def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dict[str, str]:
-    """CIDR by subnet key (C(public-ZONE), C(private-ZONE)).
+    """Return CIDRs by the key of the subnet (`public-ZONE`, `private-ZONE`).
 
-    The range is cut into up to eight equal blocks, private subnets from its start, public ones from its middle. A subnet
-    in C(existing) (key to CIDR) keeps its block, so that zones can be added and taken away. Raises AddressPlanError.
+    The range is divided into up to eight equal blocks: private subnets from its start, public ones from its middle. A subnet in `existing`
+    (key to CIDR) keeps its block, so that zones can be added and removed. Raises AddressPlanError.
     """
     parsed = network(cidr)
     blocks = [str(block) for block in parsed.subnets(new_prefix=_subnet_mask(parsed.prefixlen))]
@@ -62,7 +62,7 @@ def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dic
             key = f"{side}-{zone}"
             if key not in existing and not free:
                 raise AddressPlanError(
-                    f"cidr: '{cidr}' has room for {half} zones, {len(zones)} are wanted. Take a larger range or fewer zones."
+                    f"cidr: '{cidr}' holds {half} zones, and the cluster has {len(zones)}. Give a larger range or fewer zones."
                 )
             result[key] = existing[key] if key in existing else free.pop(0)
     return result

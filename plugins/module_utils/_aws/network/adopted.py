@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A network that somebody else owns: what of it a definition names, and what it offers. Only reads."""
+"""A network that somebody else owns: what a definition names of it, and what it offers. Only reads."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ WAYS_TO_OTHER_NETWORKS = ("VpcPeeringConnectionId", *WAYS_ON)
 
 
 def read(request: Request, own: Sequence[Found]) -> list[Found]:
-    """What the definition adopts, under the addresses that the cluster's own resources would have.
+    """Return what the definition adopts, at the addresses that the cluster's own resources would have.
 
-    What does not exist is left out, and so is a second subnet of a zone: the validators speak of it. A definition that does not name
-    the VPC, such as one that only deletes, finds it by the cluster's own security groups.
+    What does not exist is left out, and so is a second subnet of a zone: validators report both. A definition that does not name the VPC,
+    such as one that only deletes, finds it by the cluster's own security groups.
     """
     cloud = request.cloud
     own_groups = (item for item in own if item.address.kind == "security_group")
@@ -53,12 +53,12 @@ def read(request: Request, own: Sequence[Found]) -> list[Found]:
 
 
 def subnet_ids(request: Request, side: str) -> list[str]:
-    """The ids of the subnets that the definition names for a side, C(public) or C(private)."""
+    """Return the ids of the subnets that the definition names for a side, `public` or `private`."""
     return request.options.get(f"{side}_subnet_ids") or []
 
 
 def group_ids(request: Request) -> dict[str, str]:
-    """The ids of the security groups that the definition names, by what they are for."""
+    """Return the ids of the security groups that the definition names, by their purpose."""
     named = request.options.get("security_group_ids") or {}
     return {name: named[name] for name in GROUPS if named.get(name)}
 
@@ -79,15 +79,15 @@ def groups(cloud: AwsClient, ids: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def endpoints(cloud: AwsClient, vpc_id: str) -> list[dict[str, Any]]:
-    """The endpoints of a VPC that work, if only in some of their subnets, or soon will."""
+    """Return the endpoints of a VPC that work in some subnets at least, or will soon."""
     found = _described(cloud, "describe_vpc_endpoints", "VpcEndpoints", "vpc-id", [vpc_id])
     return [item for item in found if not endpoint_is_gone(item)]
 
 
 def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]:
-    """The table that routes a subnet: the one it is tied to, else the VPC's main one.
+    """Return the table that routes a subnet: its own, or the main table of the VPC.
 
-    Without routes it is one that this account does not see, as of a VPC that another one shares: every table has the local route.
+    A table without routes is one that this account cannot read, as in a VPC that another account shares: every table has the local route.
     """
     tables = _described(cloud, "describe_route_tables", "RouteTables", "vpc-id", [vpc_id])
     tied = [table for table in tables if any(item.get("SubnetId") == subnet_id for item in table["Associations"])]
@@ -104,17 +104,17 @@ def _described(cloud: AwsClient, operation: str, key: str, name: str, values: It
 
 
 def leads_out(table: Mapping[str, Any]) -> bool:
-    """Whether hosts without a public address get out of the VPC by this table."""
+    """Return whether hosts without a public address reach the internet by this table."""
     return _has(table, lambda route: _is_wide(route) and _goes_by(route, WAYS_OUT))
 
 
 def leads_to_the_internet(table: Mapping[str, Any]) -> bool:
-    """Whether hosts with a public address are reached from the internet by this table."""
+    """Return whether the internet reaches hosts with a public address by this table."""
     return _has(table, lambda route: _is_wide(route) and _goes_to(route, "igw-", "vpce-"))
 
 
 def leads_to(table: Mapping[str, Any], address: str) -> bool:
-    """Whether hosts reach an address in another network by this table."""
+    """Return whether hosts reach an address in another network by this table."""
     return _has(table, lambda route: _holds(route, address) and _goes_by(route, WAYS_TO_OTHER_NETWORKS))
 
 
@@ -128,7 +128,7 @@ def _goes_by(route: Mapping[str, Any], ways: Iterable[str]) -> bool:
 
 
 def _goes_to(route: Mapping[str, Any], *prefixes: str) -> bool:
-    """A default route may lead to the endpoint of a firewall; a prefix list to one is the way to S3 or DynamoDB."""
+    """Return whether a route leads to one of the gateways. A default route may lead to a firewall's endpoint."""
     gateway = str(route.get("GatewayId", ""))
     return gateway.startswith(prefixes) and not (gateway.startswith("vpce-") and "DestinationPrefixListId" in route)
 
@@ -144,7 +144,7 @@ def _holds(route: Mapping[str, Any], address: str) -> bool:
 
 
 def lets_in(rules: Iterable[Rule], ports: tuple[str, int, int], sources: Collection[str], ranges: Sequence[str]) -> bool:
-    """Whether rules of security groups let in what comes from one of the sources, or from all of the address ranges."""
+    """Return whether rules of security groups let in traffic from one of the sources, or from all of the address ranges."""
     who = {rule[3] for rule in rules if covers(rule, ports)}
     if who & set(sources) or any(source.startswith("pl-") for source in who):
         return True
@@ -153,6 +153,6 @@ def lets_in(rules: Iterable[Rule], ports: tuple[str, int, int], sources: Collect
 
 
 def covers(rule: Rule, ports: tuple[str, int, int]) -> bool:
-    """Whether a rule is about all of these ports."""
+    """Return whether a rule allows all of these ports."""
     protocol, first, last, _who = rule
     return protocol == "-1" or (protocol == ports[0] and first <= ports[1] and ports[2] <= last)

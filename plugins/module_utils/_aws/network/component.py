@@ -50,9 +50,9 @@ def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mappin
 
 
 def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
-    """CIDR by key of the subnets in a VPC of the cluster's own. Raises AddressPlanError.
+    """Return CIDRs by the key of the subnet, for a VPC of the cluster's own. Raises AddressPlanError.
 
-    Public ones are there for the master's address and for NAT gateways; their blocks stay free when neither is wanted.
+    Public subnets are for the master's address and for NAT gateways. Without both, their blocks stay free.
     """
     options = request.options
     existing = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
@@ -62,13 +62,13 @@ def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
 
 
 def _nat_subnet(found: Sequence[Found]) -> str | None:
-    """The key of the subnet in which the NAT gateway is: it cannot move to another one."""
+    """Return the key of the NAT gateway's subnet, because the gateway cannot move to another one."""
     subnet = next((item.properties["subnet"] for item in found if item.address == definition.NAT_GATEWAY), None)
     return next((item.address.key for item in found if item.address.kind == "subnet" and item.id == subnet), None)
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """A subnet goes only without nodes: they keep it from going, and would lose the file system first."""
+    """Refuse to delete a subnet with nodes. They would prevent it, after having lost their file system."""
     if not request.present:
         return
     _refuse_lost_zones(request, found)
@@ -86,7 +86,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
 
 
 def _refuse_lost_zones(request: Request, found: Sequence[Found]) -> None:
-    """Adopted subnets stay, but the mount targets in them go with their zones."""
+    """Refuse to lose a zone with nodes: adopted subnets stay, but the mount targets in them are deleted with their zones."""
     if not request.options["vpc_id"]:
         return
     inhabited = {item["AvailabilityZone"] for item in adopted.subnets(request.cloud, _inhabited(found))}

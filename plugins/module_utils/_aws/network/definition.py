@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a cluster's network consists of. Pure."""
+"""The resources of a cluster's network. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STORAGE_GROUP = Address("security_group", "storage")
 ENDPOINTS_GROUP = Address("security_group", "endpoints")
 
 Rule = Tuple[str, int, int, Any]
-"""Protocol, first and last port (-1, -1 = all), and who: a CIDR, a prefix list, C(self), or a reference to a security group."""
+"""Protocol, first and last port (-1, -1 = all), and who: a CIDR, a prefix list, `self`, or a reference to a security group."""
 Tags = Callable[[Address], Dict[str, str]]
 
 ALL_TRAFFIC = ("-1", -1, -1)
@@ -43,10 +43,10 @@ def subnet(side: str, zone: str) -> Address:
 def own_network(
     cidr: str, subnet_cidrs: Mapping[str, str], region: str, tags: Tags, *, nat: str = SINGLE, nat_subnet: str | None = None
 ) -> list[Wanted]:
-    """A VPC with its subnets, gateways and routes.
+    """Return a VPC with its subnets, gateways and routes.
 
-    C(subnet_cidrs) maps subnet keys (C(public-ZONE), C(private-ZONE)) to CIDRs; without public ones there is no way to the
-    internet. A single NAT gateway stays in C(nat_subnet) as long as that is one of them; otherwise it is in the first public one.
+    `subnet_cidrs` maps keys of subnets (`public-ZONE`, `private-ZONE`) to CIDRs. Without public ones there is no route to the internet. A
+    single NAT gateway stays in `nat_subnet` as long as that is one of them; otherwise it is in the first public one.
     """
     item, vpc = partial(_item, tags), Ref(VPC)
     zones = {side: [key.split("-", 1)[1] for key in subnet_cidrs if key.startswith(f"{side}-")] for side in ("public", "private")}
@@ -77,10 +77,10 @@ def own_network(
 def access(
     zones: Iterable[str], server_rules: Collection[Rule], ssh_cidrs: Iterable[str], endpoints: Mapping[str, str], tags: Tags
 ) -> list[Wanted]:
-    """Who may reach what: the security groups, and the interface endpoints by which the nodes reach services of AWS.
+    """Return what controls access: the security groups, and the interface endpoints through which nodes reach AWS services.
 
-    C(server_rules) let in servers of storage that connect to their clients, from their address ranges; C(endpoints) maps short names
-    of services to their full ones.
+    `server_rules` let in servers of storage that connect to their clients, from their address ranges. `endpoints` maps short names of
+    services to full names.
     """
     item, vpc, nodes = partial(_item, tags), Ref(VPC), Ref(NODES_GROUP)
     # Address ranges and not the group of the servers: two groups that refer to each other cannot be created.
@@ -132,5 +132,5 @@ def _default(gateway: Address) -> frozenset[tuple[str, Ref]]:
 
 
 def _nat(item: Callable[..., Wanted], gateway: Address, elastic_ip: Address, public: Address) -> Sequence[Wanted]:
-    """A NAT gateway comes after the internet gateway, or it fails."""
+    """Return a NAT gateway with its address. It is created after the internet gateway, because it would fail without that."""
     return item(elastic_ip), item(gateway, INTERNET_GATEWAY, subnet=Ref(public), elastic_ip=Ref(elastic_ip), state="available")

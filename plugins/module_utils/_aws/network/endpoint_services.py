@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The services of AWS that a region offers by interface endpoints."""
+"""The services that a region offers through interface endpoints."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 
 
 def offered(cloud: AwsClient) -> dict[str, dict[str, Any]]:
-    """Descriptions by short name, such as C(ssm) for C(com.amazonaws.us-east-1.ssm) and C(cn.com.amazonaws.cn-north-1.ssm)."""
+    """Return the descriptions by short name, such as `ssm` for `com.amazonaws.us-east-1.ssm` and `cn.com.amazonaws.cn-north-1.ssm`."""
     services = cloud.facts("ec2", "describe_vpc_endpoint_services", "ServiceDetails")
     interfaces = [item for item in services if any(kind["ServiceType"] == "Interface" for kind in item["ServiceType"])]
     return {short_name(item["ServiceName"], cloud.region): item for item in interfaces}
 
 
 def short_name(service: str, region: str) -> str:
-    """What follows the region in the name of a service."""
+    """Return the part of a service's name that follows the region."""
     return service.split(f".{region}.", 1)[-1]

@@ -50,13 +50,13 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
         (subnet,) = cloud.ec2.describe_subnets(SubnetIds=[properties["subnet"]])["Subnets"]
         raise ClusterError(
             f"NAT gateways are not available in {subnet['AvailabilityZone']}, the zone of {subnet['SubnetId']}. Name other zones in zones, "
-            "in another order where nat is single, or set nat: none where nodes need no way out."
+            "in another order with nat: single, or set nat: none if nodes need no route out."
         ) from error
     return Found(address, gateway["NatGatewayId"], properties)
 
 
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    """A gateway that an earlier run left pending needs no call: it is waited for."""
+    """Do nothing: a gateway that an earlier run has left pending only needs waiting."""
     if "tags" in changed:
         update_tags(cloud, found, properties)
 
@@ -65,10 +65,10 @@ def _settle(cloud: AwsClient, found: Found) -> Found:
     def available() -> Found | None:
         gateway = cloud.once_visible(cloud.ec2.describe_nat_gateways, NatGatewayIds=[found.id])["NatGateways"][0]
         if gateway["State"] == "failed":
-            raise ClusterError(f"The NAT gateway {found.id} failed: {gateway.get('FailureMessage', 'AWS gives no reason')}")
+            raise ClusterError(f"NAT gateway {found.id} failed: {gateway.get('FailureMessage', 'AWS gives no reason')}")
         return found if gateway["State"] == "available" else None
 
-    return cloud.wait_until(f"NAT gateway {found.id}", available)
+    return cloud.wait_until(f"NAT gateway {found.id} to become available", available)
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
@@ -78,7 +78,7 @@ def _delete(cloud: AwsClient, found: Found) -> None:
         gateways = cloud.retrieve("ec2", "describe_nat_gateways", "NatGateways", Filter=[{"Name": "nat-gateway-id", "Values": [found.id]}])
         return all(gateway["State"] == "deleted" for gateway in gateways)
 
-    cloud.wait_until(f"Deletion of NAT gateway {found.id}", gone)
+    cloud.wait_until(f"the deletion of NAT gateway {found.id}", gone)
 
 
 KIND = network_kind(

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All resources of a network: their kinds, and those that exist."""
+"""All kinds of resources of a network, and those that exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     AwsClient,
-    together,
+    read_concurrently,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import (
     elastic_ips,
@@ -28,5 +28,5 @@ KINDS = tuple(part.KIND for part in PARTS)
 
 
 def read(cloud: AwsClient) -> list[Found]:
-    """Everything that is tagged as this cluster's network."""
-    return together([partial(part.read, cloud) for part in PARTS])
+    """Return everything that has the tags of this cluster's network."""
+    return read_concurrently([partial(part.read, cloud) for part in PARTS])

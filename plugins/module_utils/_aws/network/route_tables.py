@@ -37,7 +37,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _comparable_routes(routes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Destination and target; the local route and those that gateway endpoints put in are not ours to change."""
+    """Return destinations and targets, without the local route and those of gateway endpoints, which AWS manages."""
     for route in routes:
         target = route.get("NatGatewayId") or route.get("GatewayId")
         if target and target != "local" and "DestinationCidrBlock" in route:
@@ -81,7 +81,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _associate(cloud: AwsClient, subnet: str, table: str) -> None:
-    """Moves a subnet that another table routes in one step, so that it is never without a way out."""
+    """Associate a subnet. One of another table moves in a single call, so that it always has a route out."""
     routed = [{"Name": "association.subnet-id", "Values": [subnet]}]
     tables = cloud.retrieve("ec2", "describe_route_tables", "RouteTables", Filters=routed)
     associations = (item for each in tables for item in each["Associations"])

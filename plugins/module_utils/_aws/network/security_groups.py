@@ -26,7 +26,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Properties:
-    """A security group as AWS describes it, in comparable form."""
+    """Return a security group in comparable form."""
     return {
         "vpc": group["VpcId"],
         "description": group["Description"],
@@ -37,7 +37,7 @@ def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Pro
 
 
 def rules(permissions: Iterable[Mapping[str, Any]], group_id: str | None = None) -> Iterator[Rule]:
-    """The rules of a security group; C(self) stands for the group with that id."""
+    """Return the rules of a security group; `self` stands for the group with that id."""
     for item in permissions:
         ports = (item["IpProtocol"], item.get("FromPort", -1), item.get("ToPort", -1))
         for ip_range in item.get("IpRanges", []):

@@ -24,7 +24,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def subnet_properties(cloud: AwsClient, subnet: Mapping[str, Any]) -> Properties:
-    """A subnet as AWS describes it, in comparable form."""
+    """Return a subnet in comparable form."""
     return {
         "vpc": subnet["VpcId"],
         "cidr": subnet.get("CidrBlock"),  # none with IPv6 alone

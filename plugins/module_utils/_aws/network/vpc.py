@@ -26,7 +26,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def vpc_properties(cloud: AwsClient, vpc: Mapping[str, Any]) -> Properties:
-    """A VPC as AWS describes it, in comparable form."""
+    """Return a VPC in comparable form."""
 
     def attribute(name: str) -> bool:
         field = name[0].upper() + name[1:]

@@ -65,7 +65,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 
 
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    """An endpoint that an earlier run left pending needs no call: it is waited for."""
+    """Do nothing: an endpoint that an earlier run has left pending only needs waiting."""
     change: dict[str, Any] = {}
     for name, field in (("route_tables", "RouteTableIds"), ("subnets", "SubnetIds"), ("security_groups", "SecurityGroupIds")):
         if name in changed:
@@ -86,19 +86,19 @@ def _settle(cloud: AwsClient, found: Found) -> Found:
         endpoint = cloud.once_visible(cloud.ec2.describe_vpc_endpoints, VpcEndpointIds=[found.id])["VpcEndpoints"][0]
         state = _endpoint_state(endpoint)
         if state not in ("pending", "available"):
-            raise ClusterError(f"The endpoint {found.id} is {state}: {endpoint.get('LastError', {}).get('Message', 'AWS gives no reason')}")
+            raise ClusterError(f"Endpoint {found.id} is {state}: {endpoint.get('LastError', {}).get('Message', 'AWS gives no reason')}")
         return found if state == "available" else None
 
-    return cloud.wait_until(f"Endpoint {found.id}", available)
+    return cloud.wait_until(f"endpoint {found.id} to become available", available)
 
 
 def endpoint_is_gone(endpoint: Mapping[str, Any]) -> bool:
-    """Whether an endpoint never works again. One that works in some of its subnets, or waits for its owner, is there."""
+    """Return whether an endpoint will never work again. One that works in some subnets, or waits for its owner, counts as existing."""
     return _endpoint_state(endpoint) in ENDPOINTS_GONE
 
 
 def _endpoint_state(endpoint: Mapping[str, Any]) -> str:
-    """The state in lower case, as some answers have it. A partial one works in some of its subnets, which is all that can be had."""
+    """Return the state in lower case, which some answers lack. A partial endpoint works in all subnets that AWS supports."""
     state = endpoint["State"].lower()
     return "available" if state == "partial" else str(state)
 
@@ -114,7 +114,7 @@ def _delete(cloud: AwsClient, found: Found) -> None:
         endpoints = cloud.retrieve("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=filters)
         return all(endpoint["State"].lower() == "deleted" for endpoint in endpoints)
 
-    cloud.wait_until(f"Deletion of endpoint {found.id}", gone)
+    cloud.wait_until(f"the deletion of endpoint {found.id}", gone)
 
 
 KIND = network_kind(

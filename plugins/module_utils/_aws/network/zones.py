@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""In which availability zones a cluster lies."""
+"""The availability zones of a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReser
 
 
 def zones(request: Request, found: Sequence[Found]) -> list[str]:
-    """The zones that the user names, else those that the network has or one that offers the instance type, and those of alternatives."""
+    """Return the zones that the user names. Without them, return those of the network and of alternatives, or one with the type."""
     cloud, instance_type = request.cloud, request.options.get("instance_type")
     named = request.options.get("zones")
     if named:
@@ -36,7 +36,7 @@ def zones(request: Request, found: Sequence[Found]) -> list[str]:
 
 
 def _of_alternatives(request: Request) -> set[str]:
-    """Where the nodes may have to be launched: in zones that alternatives name, and where reservations are."""
+    """Return the zones that alternatives name, and those of reservations."""
     options = request.options
     ways = [options, *options.get("alternatives", [])]
     reservations = {way["capacity_reservation_id"] for way in ways if way.get("capacity_reservation_id")}
@@ -45,7 +45,7 @@ def _of_alternatives(request: Request) -> set[str]:
 
 
 def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] | None:
-    """A capacity reservation or block as EC2 describes it, if there is one."""
+    """Return a capacity reservation or Capacity Block as EC2 describes it, if it exists."""
     try:
         # There is no filter for the id
         found = cloud.facts("ec2", "describe_capacity_reservations", "CapacityReservations", CapacityReservationIds=[reservation])
@@ -57,13 +57,13 @@ def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] 
 
 
 def available(cloud: AwsClient) -> set[str]:
-    """The zones of the region; local and wavelength zones lack half of what a cluster needs."""
+    """Return the availability zones of the region. Local zones and Wavelength zones lack services that a cluster needs."""
     filters = [{"Name": "zone-type", "Values": ["availability-zone"]}]
     return {zone["ZoneName"] for zone in cloud.facts("ec2", "describe_availability_zones", "AvailabilityZones", Filters=filters)}
 
 
 def offering(cloud: AwsClient, instance_type: str) -> set[str]:
-    """The zones that offer an instance type; none if there is no such type."""
+    """Return the zones that offer an instance type; none if the type does not exist."""
     filters = [{"Name": "instance-type", "Values": [instance_type]}]
     offerings = cloud.facts(
         "ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone", Filters=filters

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Why a group does not launch what it should, told from its scaling activities. Pure."""
+"""Why an auto scaling group launches fewer nodes than it should, from its scaling activities. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ REASON_LIMIT = 2000
 
 
 class Advice(NamedTuple):
-    """What to do about a reason, by pieces of AWS's text, which has a code in it or not.
+    """What to do about a reason, found by parts of AWS's text, which may contain an error code.
 
-    C(may_pass) reasons go by themselves. C(frees) are those that the end of a node takes away, so that they pass while one is replaced.
+    Reasons with `may_pass` end by themselves. Reasons with `frees` end when a node ends, so they pass while one is replaced.
     """
 
     texts: tuple[str, ...]
@@ -33,7 +33,7 @@ class Advice(NamedTuple):
 ADVICE: tuple[Advice, ...] = (
     Advice(
         ("SpotMaxPriceTooLow", "lower than the minimum required Spot request fulfillment price"),
-        "The spot_max_price is below the price of the moment. Raise it, or leave it out, which means the on-demand price.",
+        "The spot_max_price is below the current price. Raise it, or leave it out for the on-demand price.",
         True,
     ),
     Advice(
@@ -45,46 +45,47 @@ ADVICE: tuple[Advice, ...] = (
             "UnfulfillableCapacity",
             "Unable to fulfill capacity",
         ),
-        "AWS has no such instances there at the moment. Try another zone or instance type, or run again later.",
+        "AWS has insufficient capacity there at the moment. Try another zone or instance type, or run again later.",
         True,
     ),
     Advice(
         # An instance that has been ended holds its place for minutes
         ("ReservationCapacityExceeded", "sufficient compatible and available capacity"),
-        "The reservation has no room, or not yet. Take fewer nodes, or a reservation for more.",
+        "The reservation has no free instances, or not yet. Launch fewer nodes, or use a larger reservation.",
         True,
     ),
     Advice(
         ("VcpuLimitExceeded", "InstanceLimitExceeded", "current vCPU limit", "current instance limit"),
-        "The account's quota is used up. Ask for more in Service Quotas, or take fewer or smaller nodes.",
+        "The account's quota is exhausted. Request an increase in Service Quotas, or launch fewer or smaller nodes.",
         False,
         frees=True,
     ),
     Advice(
         ("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
-        "The account's quota for Spot Instances is used up. Ask for more in Service Quotas, take fewer nodes, or another market.",
+        "The account's quota for Spot Instances is exhausted. "
+        "Request an increase in Service Quotas, launch fewer nodes, or set another market.",
         False,
         frees=True,
     ),
     Advice(
         ("VolumeLimitExceeded", "Volume limit exceeded"),
-        "The account's quota for EBS volumes is used up. Ask for more in Service Quotas, or set a smaller root_volume_size.",
+        "The account's quota for EBS volumes is exhausted. Request an increase in Service Quotas, or set a smaller root_volume_size.",
         False,
         frees=True,
     ),
     Advice(
         ("not eligible for Free Tier",),
-        "The account is on AWS's Free plan, which lacks this instance type. Upgrade it to the Paid plan, or take another type.",
+        "The account is on AWS's Free plan, which lacks this instance type. Upgrade it to the Paid plan, or choose another type.",
         False,
     ),
     Advice(
         ("PendingVerification", "is being validated"),
-        "AWS still verifies the account, which takes up to four hours. Run again when its e-mail has come.",
+        "AWS is verifying the account, which takes up to four hours. Run again after its e-mail.",
         False,
     ),
     Advice(
         ("OptInRequired", "accept terms and subscribe"),
-        "The image is a product of AWS Marketplace. Subscribe to it with this account, or take another image.",
+        "The image is a product of AWS Marketplace. Subscribe to it with this account, or choose another image.",
         False,
     ),
     Advice(("Invalid IAM Instance Profile",), "AWS does not see the instance profile yet.", True),
@@ -98,7 +99,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice(("InvalidAMIID", "The image id", "The AMI ID"), "Give an image of this region in image_id.", False),
     Advice(
         ("InsufficientFreeAddressesInSubnet", "not enough free addresses"),
-        "The subnet is full. Take a larger network_cidr or more zones.",
+        "The subnet is full. Give a larger network_cidr or more zones.",
         False,
         frees=True,
     ),
@@ -109,7 +110,7 @@ UNKNOWN_REASON = Advice((), "", True)
 
 @dataclass
 class Launches:
-    """What has been seen of a group's launches since C(since), the activities whose ids are in C(past) left out."""
+    """What a group's launches have shown since `since`. The activities with ids in `past` do not count."""
 
     since: datetime
     wanted: int
@@ -122,7 +123,7 @@ class Launches:
     replacing: bool = False
 
     def observe(self, ready: int, activities: Iterable[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
-        """Takes in how many nodes are ready, the group's newest activities as AWS describes them, and whether ended nodes make room."""
+        """Record how many nodes are ready, the group's newest activities, and whether nodes that end will free capacity."""
         self.ready, self.leaving, self.replacing = ready, leaving, replacing
         recent = self.since - timedelta(seconds=60)  # the group may have tried just before we looked
         failed = [
@@ -134,14 +135,14 @@ class Launches:
 
     @property
     def hopeless(self) -> bool:
-        """Whether the newest reason is one that waiting does not mend."""
+        """Return whether waiting cannot remove the newest reason."""
         if not self.reasons or self.leaving:
             return False
         newest = _advice(self.reasons[0])
         return not (newest.may_pass or (self.replacing and newest.frees))
 
     def newest_reason(self) -> str:
-        """What AWS's newest reason means, as the end of a sentence, or nothing."""
+        """Return the meaning of AWS's newest reason as the end of a sentence, or an empty text."""
         if not self.reasons:
             return ""
         meaning = _advice(self.reasons[0]).advice or self.reasons[0]
@@ -158,7 +159,7 @@ def _advice(reason: str) -> Advice:
 
 
 def explain(group: str, launches: Launches, prefix: str = "") -> str:
-    """One message: how far the group came, AWS's reason, and what to do."""
+    """Return one message: how many nodes are ready, AWS's reason, and what to do."""
     message = f"{prefix}{launches.ready} of {launches.wanted} nodes of {group} are in service."
     for reason in launches.reasons[:2]:
         message += f" AWS says: {reason.rstrip('.')}. {_advice(reason).advice}".rstrip()

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which instances, where and how paid: the alternatives for getting a cluster's nodes, tried in order. Reads only."""
+"""The capacity policy: candidates for the launch of a cluster's nodes, in order. Only reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
 
 
 def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
-    """All that the definition names, in its order. Nodes that are to be close together, or have EFA, lie in one zone each time."""
+    """Return all candidates of the definition, in its order. Nodes in a placement group or with EFA are in one zone per candidate."""
     options = request.options
     first = {name: options[name] for name in ("instance_type", "market", "spot_max_price", "capacity_reservation_id")}
     result = []
@@ -39,7 +39,7 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
-    """Those that this run may try: all for a new cluster; a cluster that has nodes stays with what they are."""
+    """Return the candidates that this run may try: all for a new cluster, the one in use for a cluster with nodes."""
     every = alternatives(request, found)
     if not has_nodes(found):
         return every
@@ -47,12 +47,12 @@ def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def has_nodes(found: Sequence[Found]) -> bool:
-    """Whether nodes have been accepted into the cluster: those that a run left before it was complete have no number yet."""
+    """Return whether the cluster has accepted nodes. Nodes that an incomplete run has left do not have numbers yet."""
     return any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
 
 
 def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:
-    """Whether the groups launch what the alternative says. Subnets that the cluster has no longer do not count."""
+    """Return whether the groups launch this candidate. Subnets that the cluster no longer has do not count."""
     templates = [item.properties for item in found if item.address.kind == "launch_template"]
     subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
     subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
@@ -66,7 +66,7 @@ def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
 
 
 def mixes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
-    """Whether a plan would have other nodes join those that an unfinished run launched. None of these has been accepted yet."""
+    """Return whether a plan would launch nodes beside different ones of an unfinished run. None of those has been accepted yet."""
     inhabited = {item.address.key: item.attributes["subnets"] for item in found if item.address.kind == "nodes"}
 
     def launches_others(change: Change) -> bool:
@@ -81,23 +81,23 @@ def mixes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
 
 
 def is_moving(request: Request, found: Sequence[Found]) -> bool:
-    """Whether nodes may be replaced to become what the definition says."""
+    """Return whether this run may replace nodes."""
     return not has_nodes(found) or bool(request.options["replace_nodes"])
 
 
 def zone_of_reservation(cloud: AwsClient, reservation: str | None) -> str | None:
-    """The zone of a capacity reservation or block; none if there is no such reservation."""
+    """Return the zone of a capacity reservation or Capacity Block, or None if it does not exist."""
     described = described_reservation(cloud, reservation) if reservation else None
     return described["AvailabilityZone"] if described else None
 
 
 def activity_ids(cloud: AwsClient) -> frozenset[str]:
-    """The newest scaling activities of the cluster's groups: none of them belongs to what is tried next."""
+    """Return the ids of the newest scaling activities, which do not belong to the next attempt."""
     return frozenset(activity["ActivityId"] for group in groups.read(cloud) for activity in activities(cloud, group.id))
 
 
 def worker_count(request: Request, found: Sequence[Found]) -> int:
-    """How many workers this run is for: those that a smaller cluster was accepted with, unless it is to grow again."""
+    """Return the number of workers of this run: that of a smaller cluster that was accepted, unless it is to grow."""
     wanted: int = request.options["worker_count"]
     group = next((item for item in found if item.address == auto_scaling_group(WORKERS)), None)
     if group is None or request.options["grow"] or group.attributes["wanted"] != str(wanted):
@@ -108,5 +108,5 @@ def worker_count(request: Request, found: Sequence[Found]) -> int:
 
 
 def least_workers(request: Request) -> int:
-    """The number of workers that a job can do with."""
+    """Return the number of workers that are enough for a job."""
     return int(request.options["worker_minimum"] or request.options["worker_count"])

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Master and workers as one component."""
+"""Master and workers as one component, which the module `node_group` provisions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
 
 
 def _groups(request: Request) -> list[str]:
-    """The groups that this run is about."""
+    """Return the groups that this run manages."""
     group = request.options.get("group")
     return [group] if group else [MASTER, WORKERS]
 
@@ -78,13 +78,13 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
 
 
 def _image_source(image: definition.Image, template: Found | None, moving: bool) -> str:
-    """What a template's image is remembered by: as long as nodes keep another image, what that one is."""
+    """Return what the template's tag says of its image: the former source as long as nodes keep the former image."""
     keeps = template is not None and not moving and template.properties["image_id"] != image.image_id
     return str(template.attributes["image_source"] or image.source) if template and keeps else image.source
 
 
 def _is_private(scaling_group: Found, found: Sequence[Found]) -> bool:
-    """Whether a group launches its nodes beside the workers."""
+    """Return whether a group launches its nodes in private subnets."""
     private = {item.id for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")}
     return bool(private & scaling_group.properties["subnets"])
 
@@ -120,7 +120,7 @@ def _is_outdated(group: str, found: Sequence[Found]) -> bool:
 
 
 def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Numbers, addresses and replacements are for known nodes only. What is deleted goes by the groups."""
+    """Refuse a plan that changes nodes which cannot be identified. Deletion only needs their groups."""
     problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
     if request.present and problems:
         raise ClusterError("\n".join(dict.fromkeys(problems)))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the master and the workers consist of: launch templates, auto scaling groups, numbered nodes. Pure."""
+"""The resources of master and workers: launch templates, auto scaling groups, numbered nodes. Pure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ NODE_TYPE_TAG = "NodeType"  # for people and bills; a node is what its auto scal
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, in which large instances boot
 OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG)
-"""What an instance has besides the user's tags and those that tell what it mounts. Groups have C(WANTED_TAG) in place of C(NUMBER_TAG)."""
+"""What an instance has besides the user's tags and those that tell what it mounts. Groups have `WANTED_TAG` in place of `NUMBER_TAG`."""
 PLACEMENT_GROUP = Address("placement_group", "main")
 MASTER_ADDRESS = Address("master_address", MASTER)
 
 
 @dataclass(frozen=True)
 class Image:
-    """A machine image and what a launch template has to know of it. C(source) is what the user named it by."""
+    """A machine image, with what a launch template needs of it. `source` is what the user named."""
 
     image_id: str
     root_device: str
@@ -49,7 +49,7 @@ Interface = Tuple[int, int, str]
 
 @dataclass(frozen=True)
 class RootVolume:
-    """Size in GiB, throughput in MiB/s; 0 and an empty key leave AWS's default."""
+    """A root volume: size in GiB, throughput in MiB/s. 0 and an empty key stand for AWS's default."""
 
     size: int
     type: str = "gp3"
@@ -60,7 +60,7 @@ class RootVolume:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """What all nodes of a cluster have in common. C(clustered) nodes are in the placement group."""
+    """What all nodes of a cluster have in common. `clustered` nodes are in the placement group."""
 
     instance_type: str
     image: Image
@@ -78,9 +78,9 @@ class NodeSettings:
 
 
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
-    """Whether the nodes are to be close together, which they can only be in one zone.
+    """Return whether the nodes are in a cluster placement group, which lies in one zone.
 
-    C(reserved) nodes are where their reservation is: another placement group keeps them from it, and a Capacity Block takes none at all.
+    `reserved` nodes are where their reservation is. Another placement group would not match it, and a Capacity Block allows none.
     """
     placement = options["placement"]
     return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
@@ -100,12 +100,12 @@ class Capacity:
 
     workers: int
     wanted_workers: int
-    """More than C(workers) when fewer were accepted before, and this run does not try for more."""
+    """More than `workers` when fewer were accepted before, and this run does not try for more."""
     least_workers: int
     zones: Sequence[str] | None
     """Where new nodes are launched; None leaves that as it is."""
     timeout: float
-    """Seconds until C(least_workers) are enough."""
+    """Seconds until `least_workers` are enough."""
     past_activities: frozenset[str] = frozenset()
     """Ids of scaling activities that belong to an earlier alternative."""
     alternative: str = ""
@@ -125,14 +125,14 @@ def nodes(group: str) -> Address:
 
 
 def numbers(group: str, worker_count: int) -> tuple[int, ...]:
-    """The numbers of a group's nodes; the master is 1, workers follow."""
+    """Return the numbers of a group's nodes. The master is 1, workers follow."""
     return (MASTER_NUMBER,) if group == MASTER else tuple(range(MASTER_NUMBER + 1, MASTER_NUMBER + 1 + worker_count))
 
 
 def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable[str], size: int) -> dict[str, int]:
-    """Numbers by instance id for all of a group's instances; one that has a number keeps it.
+    """Return the numbers of all instances of a group by their ids. An instance that has a number keeps it.
 
-    The others get the lowest free numbers in the order given, beyond C(size) nodes too, while surplus ones are still going away.
+    The others get the lowest free numbers in the order given, also beyond `size` while surplus nodes end.
     """
     taken = set(numbered.values())
     unnumbered = list(unnumbered)
@@ -142,7 +142,7 @@ def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable
 
 
 def user_data(config: Mapping[str, Any]) -> str:
-    """AwsClient-init user data. JSON is YAML too, and its text is the same every time."""
+    """Return user data for cloud-init. JSON is valid YAML, and this text is always the same."""
     return "#cloud-config\n" + json.dumps(config, indent=1, sort_keys=True) + "\n"
 
 
@@ -158,9 +158,9 @@ def wanted(
     storage_tags: Mapping[str, str] | None = None,
     wait: bool,
 ) -> list[Wanted]:
-    """The resources of one group, C(master) or C(workers). Nodes get their numbers once they are up, so only if C(wait).
+    """Return the resources of one group, `master` or `workers`. Nodes get numbers once they run, so only with `wait`.
 
-    C(storage_tags) tell of the storage that nodes mount which are not to be replaced; by default it is that of C(settings).
+    `storage_tags` are those of nodes that are not replaced; by default those of `settings`.
     """
     public = group == MASTER and public_master
     by_ssh = group == MASTER or not public_master  # without a public master there is none to jump through: all nodes are reached alike

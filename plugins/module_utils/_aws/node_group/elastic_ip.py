@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The master's elastic IP address, where AWS gives no public address at launch because there are several network interfaces."""
+"""The master's elastic IP address. AWS gives an instance with several network interfaces no public address at launch."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Properties = Mapping[str, Any]
 
 
 def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
-    """The address, and once there is a master that it has one; without C(wait) a later run sees to that."""
+    """Return the address, and its association once there is a master. Without `wait` a later run associates it."""
     associated = {"master_is_public": True} if wait else {}
     return Wanted(MASTER_ADDRESS, {**associated, "tags": tags(MASTER_ADDRESS)}, after=(nodes(MASTER),) if wait else ())
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """The address by its tags; whether the master has it, or another one, is told by the instances."""
+    """Return the address by its tags. The instances tell whether the master has it, or another one."""
     for address in cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters()):
         if tag_dict(address["Tags"]).get(COMPONENT_TAG) == NODES_COMPONENT:
             tags = cloud.comparable_tags(address["Tags"])
@@ -51,7 +51,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _associate(cloud: AwsClient, allocation_id: str) -> None:
-    """Gives the address to the master, unless that one was launched with one."""
+    """Associate the address with the master, unless it was launched with a public one."""
     for instance in in_group(cloud, live_instances(cloud), MASTER):
         if not instance.get("PublicIpAddress"):
             primary = next(item for item in instance["NetworkInterfaces"] if item.get("PrivateIpAddress") == instance["PrivateIpAddress"])

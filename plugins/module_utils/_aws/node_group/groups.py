@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Auto scaling groups: how many nodes there are to be, and where."""
+"""Auto scaling groups: how many nodes there should be, and where."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """The cluster's groups, without those that are being deleted."""
+    """Return the cluster's groups, without those that are being deleted."""
     for group in cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters()):
         tags = tag_dict(group["Tags"])
         if tags.get(COMPONENT_TAG) != NODES_COMPONENT or group.get("Status"):
@@ -88,7 +88,7 @@ def _comparable_group_tags(cloud: AwsClient, tags: Mapping[str, str]) -> dict[st
 
 
 def storage_tags(found: Found) -> dict[str, str]:
-    """What a group's tags say about the storage that its nodes mount."""
+    """Return the tags of a group that describe the mounts of its nodes."""
     return {name: value for name, value in found.properties["tags"].items() if name in STORAGE_TAGS}
 
 
@@ -123,12 +123,12 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
 
 
 def _template(properties: Properties) -> dict[str, str]:
-    """The template by the number of its version: of a group with the newest one AWS asks nobody's rights when there is a newer one."""
+    """Return the template with the number of its version. For `$Latest`, AWS would not check permissions for a newer version."""
     return {"LaunchTemplateId": properties["launch_template"], "Version": properties["template_version"]}
 
 
 def _once_accepted(cloud: AwsClient, name: str, call: Callable[[], object]) -> None:
-    """Makes a call again while AWS has not seen what the group is made of."""
+    """Make a call, and repeat it while AWS does not see what the group refers to."""
     refusals: list[Exception] = []
 
     def accepted() -> bool:
@@ -142,13 +142,13 @@ def _once_accepted(cloud: AwsClient, name: str, call: Callable[[], object]) -> N
         return True
 
     try:
-        cloud.wait_until(f"Auto scaling group {name}", accepted, timeout=min(cloud.wait_timeout, NOT_YET_ACCEPTED_TIMEOUT))
+        cloud.wait_until(f"AWS to accept auto scaling group {name}", accepted, timeout=min(cloud.wait_timeout, NOT_YET_ACCEPTED_TIMEOUT))
     except WaitTimeout as error:
         raise refusals[-1] from error
 
 
 def _not_yet_accepted(error: Exception) -> bool:
-    """Whether AWS refuses because it has not seen what the group is made of yet, or the old group is going away."""
+    """Return whether AWS refuses because it does not see what the group refers to, or because the former group is being deleted."""
     message = str(error)
     if error_code(error) == "ValidationError":
         unseen = "does not exist" in message and ("launch template" in message or "subnet ID" in message)
@@ -182,7 +182,7 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
 
 
 def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
-    """Changes those tags that new nodes inherit, or the others."""
+    """Change the tags that new nodes inherit, or the others."""
     before, after = (
         {name: value for name, value in each.items() if (name != WANTED_TAG) is inherited} for each in (found.properties["tags"], tags)
     )
@@ -194,14 +194,14 @@ def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inh
 
 
 def _suspend(cloud: AwsClient, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
-    """Suspends what is to be; resumes what AWS itself has suspended."""
+    """Suspend the desired processes, and resume those that AWS itself has suspended."""
     for call, processes in ((cloud.autoscaling.suspend_processes, after - before), (cloud.autoscaling.resume_processes, before - after)):
         if processes:
             call(AutoScalingGroupName=name, ScalingProcesses=sorted(processes))
 
 
 def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Ends the surplus nodes with the highest numbers; left to itself AWS would choose by age and zone."""
+    """End the surplus nodes with the highest numbers. AWS would choose by age and zone."""
     in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
     surplus = max(len(in_group) - properties["size"], 0)
     # What is not launched yet is not to come any more, while what is there waits for its turn
@@ -225,7 +225,10 @@ def _delete_group(cloud: AwsClient, found: Found) -> None:
         return not groups and not leaving
 
     cloud.wait_until(
-        f"Deletion of auto scaling group {found.id} and its instances", gone, timeout=max(cloud.wait_timeout, END_TIMEOUT), pause=END_PAUSE
+        f"the deletion of auto scaling group {found.id} and its instances",
+        gone,
+        timeout=max(cloud.wait_timeout, END_TIMEOUT),
+        pause=END_PAUSE,
     )
 
 

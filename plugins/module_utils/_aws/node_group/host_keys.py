@@ -24,7 +24,7 @@ KEPT = 60 * 1024  # bytes, of the 64 KB that EC2 keeps of an output
 
 
 def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
-    """The console output of the present moment if C(latest), which only Nitro instances have, or what EC2 kept of the boot."""
+    """Return the current console output with `latest`, which only Nitro instances have, or what EC2 kept of the boot."""
     try:
         return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
     except ClientError as error:
@@ -36,7 +36,7 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
 
 
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
-    """The keys on the console. Either output ends 64 KB back, so that they may be in one only; what both show has to agree."""
+    """Return the keys on the console. Each output holds 64 KB, so the keys may be in one only. Keys in both have to agree."""
     latest = console_output(cloud, instance_id, latest=True)
     if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
         return []  # it still boots, and the other output has nothing that this one lacks
@@ -47,7 +47,8 @@ def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
             raise ValueError("the console shows different SSH host keys")
     except ValueError as error:
         raise ClusterError(
-            f"{instance_id}: {error}. Something on the instance has printed others than its first boot. Replace the instance, or give its "
+            f"{instance_id}: {error}. A process on the instance has printed other keys than its first boot. "
+            "Replace the instance, or give its "
             "host keys in ssh_trust_host_keys."
         ) from error
     return shown[0] if shown else []
@@ -65,7 +66,7 @@ class Progress:
             self._ready += 1
 
     def tell(self) -> None:
-        """Say it once it takes more than a moment."""
+        """Show it once the wait takes more than a moment."""
         elapsed = time.monotonic() - self._start
         if elapsed > QUIET_SECONDS:
             with self._lock:
@@ -73,7 +74,7 @@ class Progress:
 
 
 def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -> list[str]:
-    """The instance's host keys. Raises ClusterError when the console does not show them in time."""
+    """Return the instance's host keys. Raises ClusterError when the console does not show them in time."""
 
     def probe() -> list[str]:
         keys = find_host_keys(cloud, instance_id)
@@ -84,11 +85,11 @@ def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -
         return keys
 
     try:
-        return cloud.wait_until(f"Console output of {instance_id}", probe, pause=PAUSE)
+        return cloud.wait_until(f"the console output of {instance_id}", probe, pause=PAUSE)
     except WaitTimeout as error:
         raise ClusterError(
-            f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. See whether it boots: "
+            f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. Check whether it boots: "
             f"aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
             "The image has to run cloud-init with ssh.emit_keys_to_console, which is the default. "
-            "Where the console has shown more since than EC2 keeps, give the keys in ssh_trust_host_keys."
+            "If EC2 no longer keeps that part of the console, give the keys in ssh_trust_host_keys."
         ) from error

@@ -30,7 +30,7 @@ USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
 
 
 def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
-    """The image that the user names; one that was once looked up stays, so that a new release does not roll the cluster.
+    """Return the image that the user names. An image that was looked up once stays, so that a new release does not replace the nodes.
 
     Raises ClusterError if there is none.
     """
@@ -47,7 +47,7 @@ def choose(request: Request, found: Iterable[Found], architecture: str) -> Image
 
 
 def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str) -> bool:
-    """Whether the user names the image that a template's tag remembers. Without a system any Ubuntu is meant."""
+    """Return whether the user names the image of a template's tag. Without an operating system, any Ubuntu counts."""
     if not options["image_framework"]:
         return bool(source) and source == options["image_parameter"]
     words = (source or "").split(" ")
@@ -57,7 +57,7 @@ def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str)
 
 
 def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
-    """The id of the image, and what it is remembered by: the words that name it, with the system that was found."""
+    """Return the id of the image and its source for the tag: the name with the operating system that was found."""
     framework = options["image_framework"]
     if framework:
         image_id, system = newest(cloud, framework, options["image_os"], architecture)
@@ -68,7 +68,7 @@ def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) ->
 
 
 def image_of(cloud: AwsClient, parameter: str) -> str:
-    """The image that a public parameter names. Raises ClusterError if there is none."""
+    """Return the image that a public parameter names. Raises ClusterError if there is none."""
     try:
         found = cloud.facts("ssm", "get_parameters", "Parameters", Names=[parameter])
     except ClientError as error:
@@ -81,9 +81,9 @@ def image_of(cloud: AwsClient, parameter: str) -> str:
 
 
 def newest(cloud: AwsClient, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
-    """The deep learning AMI with the newest version of a framework, and its operating system.
+    """Return the deep learning AMI with the newest version of a framework, and its operating system.
 
-    Without C(system) that of the newest Ubuntu which has this version. Raises ClusterError, listing what there is, if there is none.
+    Without `system`, the newest Ubuntu that has this version counts. Raises ClusterError with the available ones if there is none.
     """
     path = f"{DEEP_LEARNING_IMAGES}/{architecture}"
     images = catalog(cloud.facts("ssm", "get_parameters_by_path", "Parameters", Path=path, Recursive=True))
@@ -107,9 +107,9 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
 
 
 def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
-    """Image ids by framework with version (C(pytorch-2.7), C(base)) and operating system, from the public parameters.
+    """Return image ids by framework with version (`pytorch-2.7`, `base`) and operating system, from the public parameters.
 
-    Images with the open NVIDIA driver are the usual ones and go by the framework alone; others keep their longer names.
+    Images with the open NVIDIA driver have the name of the framework alone; others keep their longer names.
     """
     result = {}
     for parameter in parameters:
@@ -120,7 +120,7 @@ def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], st
 
 
 def _version(name: str, framework: str) -> tuple[int, ...] | None:
-    """The version that a framework's image adds to the name asked for, nothing if that is another framework."""
+    """Return the version that an image's name adds to the framework's, or nothing for another framework."""
     match = re.fullmatch(rf"{re.escape(framework)}(?:-([\d.]+))?", name)
     return _numbers(match[1] or "") if match else None
 
@@ -130,7 +130,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
-    """The image as EC2 describes it, if there is one."""
+    """Return the image as EC2 describes it, if it exists."""
     try:
         images = cloud.facts("ec2", "describe_images", "Images", ImageIds=[image_id])
     except ClientError as error:
@@ -148,6 +148,6 @@ def unsupported_system(image: Mapping[str, Any]) -> str | None:
 
 
 def root_volume_size(image: Mapping[str, Any]) -> int:
-    """The least size of the root volume in GiB, that of the image's snapshot; 0 if the image does not say."""
+    """Return the least size of the root volume in GiB, which is that of the image's snapshot; 0 if the image does not say."""
     disks = {disk["DeviceName"]: disk.get("Ebs", {}) for disk in image.get("BlockDeviceMappings", [])}
     return int(disks.get(image["RootDeviceName"], {}).get("VolumeSize", 0))

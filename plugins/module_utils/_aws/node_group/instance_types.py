@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What an instance type has, as EC2 tells it, and the network interfaces that follow from it."""
+"""The properties of instance types, and the network interfaces of nodes that follow from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 
 
 class NetworkCard(NamedTuple):
-    """One network card: its number, how many interfaces it takes, and of which types; no types where EC2 does not tell."""
+    """A network card: its number, how many interfaces it takes, and of which types. No types where EC2 does not list them."""
 
     number: int
     capacity: int
@@ -26,7 +26,7 @@ ONE_INTERFACE: tuple[Interface, ...] = ((0, 0, PLAIN),)
 
 @dataclass(frozen=True)
 class InstanceType:
-    """The facts about an instance type that a launch depends on. C(most_adapters) is 0 for a type without EFA."""
+    """The properties of an instance type that a launch depends on. `most_adapters` is 0 for a type without EFA."""
 
     name: str
     architectures: frozenset[str]
@@ -37,12 +37,12 @@ class InstanceType:
 
     @property
     def architecture(self) -> str:
-        """The architecture of its images; old x86_64 types run i386 too."""
+        """Return the architecture of its images. Old x86_64 types run i386 too."""
         return "arm64" if "arm64" in self.architectures else "x86_64"
 
 
 def parse(description: Mapping[str, Any]) -> InstanceType:
-    """An entry of DescribeInstanceTypes."""
+    """Return an entry of DescribeInstanceTypes as an instance type."""
     network = description["NetworkInfo"]
     has_efa = network.get("EfaSupported", False)
     # The only card of a type with EFA takes an adapter, whether EC2 says so or not
@@ -61,13 +61,13 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
 
 
 def find(cloud: AwsClient, name: str) -> InstanceType | None:
-    """The instance type of that name, if the region has it."""
+    """Return the instance type of that name, if the region has it."""
     filters = [{"Name": "instance-type", "Values": [name]}]
     return next((parse(item) for item in cloud.facts("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)), None)
 
 
 def with_efa(cloud: AwsClient, name: str) -> list[str]:
-    """The names of the types in the family of C(name) that have an Elastic Fabric Adapter, smaller ones first."""
+    """Return the names of the types in the family of `name` that have an Elastic Fabric Adapter, smaller ones first."""
     filters = [
         {"Name": "instance-type", "Values": [name.split(".")[0] + ".*"]},
         {"Name": "network-info.efa-supported", "Values": ["true"]},

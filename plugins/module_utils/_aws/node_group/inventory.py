@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the inventory and cluster_info tell about nodes, from EC2's description of the instances. Pure."""
+"""What the inventory and `cluster_info` tell about nodes, from EC2's description of the instances. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 
 @dataclass(frozen=True)
 class Node:
-    """One live node. C(name) is its name in the inventory, C(hostname) the one that hosts use among themselves."""
+    """A live node. `name` is its name in the inventory, `hostname` the one that hosts use among themselves."""
 
     name: str
     hostname: str
@@ -34,12 +34,12 @@ class Node:
 
     @property
     def mounts(self) -> list[dict[str, Any]]:
-        """What it mounts, each as arguments of the module shared_storage, as far as the tags tell."""
+        """Return its mounts as arguments of the module `shared_storage`, as far as the tags hold them."""
         return told(self.tags)
 
     @property
     def storage(self) -> dict[str, str | None]:
-        """What each tag says of storage, by the name that it has by itself; None where there is no such tag."""
+        """Return the value of each tag about storage by its variable, None without the tag."""
         return {tag.variable: self.tags[tag.key] if tag.is_told(self.tags) else None for tag in TAGS if tag.variable}
 
     def as_dict(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Node:
 
 
 def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
-    """The nodes among the running instances, by number. One that has no number on its tag yet gets a free one, oldest first.
+    """Return the nodes among the running instances, by number. A node without a number gets a free one, the oldest first.
 
     An instance that no auto scaling group of the cluster has launched is no node. Raises MembershipError.
     """

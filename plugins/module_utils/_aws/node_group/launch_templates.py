@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Launch templates: what an instance of a group is launched from."""
+"""Launch templates, from which the groups launch instances."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """The cluster's launch templates as their newest version is."""
+    """Return the newest versions of the cluster's launch templates."""
     templates = cloud.retrieve("ec2", "describe_launch_templates", "LaunchTemplates", Filters=cloud.filters())
     with ThreadPoolExecutor(4) as pool:
         versions = pool.map(
@@ -144,7 +144,7 @@ def _network_interface(interface: Interface, properties: Properties) -> dict[str
 
 
 def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str, Any]:
-    """How the instances are paid; on-demand says nothing, so that an open reservation that matches is used."""
+    """Return the purchasing option of the instances. On-demand has none, so that a matching open reservation is used."""
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
     reserved = target if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
     if market == SPOT:
@@ -157,7 +157,7 @@ def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str
 
 
 def _found_market(data: Mapping[str, Any]) -> tuple[str, str]:
-    """The market that launch data speaks of, and the reservation in it."""
+    """Return the market of launch data, and its reservation."""
     reserved = data.get("CapacityReservationSpecification", {})
     reservation = reserved.get("CapacityReservationTarget", {}).get("CapacityReservationId", "")
     paid = data.get("InstanceMarketOptions", {}).get("MarketType")
@@ -189,9 +189,9 @@ def _update_template(cloud: AwsClient, found: Found, properties: Properties, cha
 
 
 def foresee_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
-    """What was found, where a template that the plan changes has a version that is not known yet.
+    """Return `found` with unknown versions for templates that the plan changes.
 
-    Without C(replacing), what nodes have to be replaced for waits, and makes no version.
+    Without `replacing`, changes that replace nodes wait, and create no version.
     """
     waiting = frozenset() if replacing else KIND.replacing
     changing = {
@@ -205,10 +205,10 @@ def _delete_template(cloud: AwsClient, found: Found) -> None:
 
 
 def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
-    """The numbers of those nodes that the template as it is now would launch otherwise.
+    """Return the numbers of the nodes that the current template would launch differently.
 
-    C(launched_from) holds the launch template specification of each node as its group describes it. Versions may say the same, or
-    differ in what no node has to be replaced for.
+    `launched_from` holds the launch template specification of each node, from its group. Versions may be equal, or differ in properties for
+    which no node is replaced.
     """
     current = template.attributes["version"]
     others = {number: item or {} for number, item in launched_from.items() if item and item.get("Version") != current}

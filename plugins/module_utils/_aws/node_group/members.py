@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Nodes: the live instances of a group, their numbers, and what happens when there are too few or old ones."""
+"""Nodes: the live instances of a group, their numbers, and the end of surplus and outdated ones."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ Properties = Mapping[str, Any]
 
 
 class Shortage(ClusterError):
-    """AWS does not launch the nodes that a job needs at least."""
+    """AWS does not launch the least number of nodes that a job needs."""
 
 
 def live_instances(cloud: AwsClient, *states: str) -> list[dict[str, Any]]:
-    """The instances of the cluster's groups in the states given, oldest first."""
+    """Return the instances of the cluster's groups in the given states, oldest first."""
     filters = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(states or ALIVE)}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     instances = [instance for reservation in reservations for instance in reservation["Instances"]]
@@ -53,7 +53,7 @@ def in_group(cloud: AwsClient, instances: list[dict[str, Any]], group: str) -> l
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """The numbered nodes of each group, whether there is such a group or not."""
+    """Return the numbered nodes of each group, also of groups that do not exist."""
     instances = live_instances(cloud)
     # What is pending may replace what EC2 still shows
     problems = membership.problems(cloud.cluster, [item for item in instances if item["State"]["Name"] == "running"])
@@ -85,7 +85,7 @@ def _update_nodes(cloud: AwsClient, found: Found, properties: Properties, change
 
 
 def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, gone: Collection[str] = ()) -> Found:
-    """Waits until the group's nodes are in service and gives a number to each that has none. Raises Shortage."""
+    """Wait until the group's nodes are in service, and number those without a number. Raises Shortage."""
     name, wanted = properties["group"], len(properties["numbers"])
     launches = Launches(
         since=datetime.now(timezone.utc), wanted=wanted, past=properties["past_activities"], alternative=properties["alternative"]
@@ -111,10 +111,10 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
 def _in_service(
     cloud: AwsClient, name: str, launches: Launches, least: int, timeout: float, gone: Collection[str]
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """The group's instances in service without C(gone), once it has as many as wanted. What has died is ended for good.
+    """Return the group's instances in service without `gone`, once there are as many as desired. Terminate instances that have stopped.
 
-    After C(timeout) seconds, or as soon as waiting is of no use, C(least) are enough, and the reason for it comes along. While nodes that
-    were ended are not gone, the time does not count, since they hold capacity and quota. Raises Shortage.
+    After `timeout` seconds, or as soon as waiting is useless, `least` are enough, and the reason is returned too. The time does not count
+    while ended nodes still hold capacity and quota. Raises Shortage.
     """
     wanted, ended = launches.wanted, set(gone)
     began = counted_from = time.monotonic()
@@ -149,13 +149,13 @@ def _in_service(
         return None  # more than wanted: the surplus is still leaving
 
     try:
-        return cloud.wait_until(f"Nodes of {name}", look, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
+        return cloud.wait_until(f"the nodes of {name}", look, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
     except WaitTimeout as error:
         raise WaitTimeout(explain(name, launches, f"{error} ")) from error
 
 
 def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
-    """Ends a node, whose group launches another one in its place or gets smaller by it. A node that is gone already is fine."""
+    """Terminate a node. Its group launches another one, or becomes smaller. A node that is gone is no error."""
     try:
         cloud.once_unused(
             cloud.autoscaling.terminate_instance_in_auto_scaling_group,
@@ -168,7 +168,7 @@ def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
 
 
 def leaving(cloud: AwsClient) -> set[str]:
-    """The ids of the nodes that their groups have ended, and that hold capacity, quota and placement until they are gone."""
+    """Return the ids of nodes that are being terminated, and still hold capacity, quota and placement."""
     names = [group_name(cloud.cluster, group) for group in NODE_TYPES]
     groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=names)
     ended = {item["InstanceId"] for group in groups for item in group["Instances"] if item["LifecycleState"].startswith("Terminating")}
@@ -176,7 +176,7 @@ def leaving(cloud: AwsClient) -> set[str]:
 
 
 def activities(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
-    """The newest of a group's scaling activities, newest first."""
+    """Return the group's scaling activities, newest first."""
     return list(cloud.autoscaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=20)["Activities"])
 
 
@@ -196,14 +196,14 @@ def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[st
 
 
 def _settle_for(cloud: AwsClient, name: str, size: int) -> None:
-    """Has the group stop trying for more; its tag still says how many are wanted."""
+    """Reduce the group to the nodes it has. Its tag keeps the desired number."""
     cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=size, DesiredCapacity=size)
 
 
 def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Ends the outdated and unhealthy nodes one by one, each once its predecessor's successor is in service with its number.
+    """Terminate the outdated and unhealthy nodes one by one. Wait for each successor to be in service with the same number.
 
-    The first that does not come back ends the run, so that a template that cannot be launched costs one node.
+    The first one that does not come back ends the run, so that a template that fails to launch costs one node.
     """
     group = properties["group"]
     # Those that were too many have gone with the group's size
@@ -216,7 +216,7 @@ def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> No
 
 
 def _delete_nodes(_cloud: AwsClient, _found: Found) -> None:
-    """Nodes go with their group."""
+    """Do nothing: nodes are deleted with their group."""
 
 
 KIND = Kind(

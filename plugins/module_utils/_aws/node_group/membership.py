@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which instances are nodes, by the tag that only AWS sets, and what is wrong with the tags that others can set. Pure."""
+"""Which instances are nodes, by the tag that only AWS sets, and whether other tags are valid. Pure."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 
 
 class MembershipError(ValueError):
-    """Nodes that cannot be told apart, or whose tags somebody else has changed. The message names the instances."""
+    """Nodes that cannot be identified, or whose tags somebody else has changed. The message names the instances."""
 
 
 def filters(cluster: str) -> list[dict[str, Any]]:
-    """EC2 filters for the instances of the cluster's auto scaling groups."""
+    """Return the EC2 filters for the instances of the cluster's auto scaling groups."""
     return [{"Name": f"tag:{GROUP_TAG}", "Values": [group_name(cluster, group) for group in NODE_TYPES]}]
 
 
 def number_of(instance: Mapping[str, Any]) -> int | None:
-    """The number on an instance's tag, if it has one."""
+    """Return the number on an instance's tag, if it has one."""
     text = tags_of(instance).get(NUMBER_TAG, "")
     return int(text) if NUMBER.fullmatch(text) else None
 
 
 def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What is wrong with the cluster's running instances, each in a sentence that names them and says what to do."""
+    """Return what is wrong with the cluster's running instances: sentences that name them and say what to do."""
     members = [(group, item) for item in instances if (group := group_of(cluster, item))]
     found = [text for group, item in members for text in _tag_problems(cluster, group, item)]
     masters = sorted(item["InstanceId"] for group, item in members if group == MASTER)

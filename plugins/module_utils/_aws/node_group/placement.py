@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The placement group: nodes near each other in one zone, for the shortest way between them."""
+"""The placement group: nodes close to each other in one zone, for low latency."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def wanted(name: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
 
 
 def read(cloud: AwsClient, named: str | None) -> Iterator[Found]:
-    """The cluster's placement group, or the one that the user names."""
+    """Return the cluster's placement group, or the one that the user names."""
     main = False
     for group in _described(cloud, *cloud.filters()):
         tags = tag_dict(group.get("Tags", []))
@@ -78,7 +78,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 def _refuse_foreign(cloud: AwsClient, name: str) -> None:
     if not any(item.id == name for item in read(cloud, None)):
         raise ClusterError(
-            f"placement_group: there is a placement group {name} already that is not tagged as this cluster's. "
+            f"placement_group: the placement group {name} exists and does not have this cluster's tags. "
             f"Set placement_group: {name} to use it, or delete it."
         )
 
@@ -88,7 +88,7 @@ def _settle(cloud: AwsClient, found: Found) -> Found:
         group = cloud.once_visible(cloud.ec2.describe_placement_groups, "InvalidPlacementGroup.Unknown", GroupNames=[found.id])
         return bool(group["PlacementGroups"][0]["State"] == "available")
 
-    cloud.wait_until(f"Placement group {found.id}", available)
+    cloud.wait_until(f"placement group {found.id} to become available", available)
     return found
 
 

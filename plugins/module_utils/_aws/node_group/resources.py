@@ -1,14 +1,14 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What exists of a cluster's nodes."""
+"""The resources of a cluster's nodes that exist."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, together
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, read_concurrently
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
     elastic_ip,
@@ -24,8 +24,8 @@ KINDS = (placement.KIND, launch_templates.KIND, groups.KIND, members.KIND, elast
 
 
 def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
-    """The cluster's launch templates, groups, the nodes that have a number, and what only they use."""
-    found = together(
+    """Return the cluster's launch templates, groups, numbered nodes, and what only nodes use."""
+    found = read_concurrently(
         [
             lambda: launch_templates.read(cloud),
             lambda: groups.read(cloud),
@@ -53,7 +53,7 @@ def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
 
 
 def _with_users(item: Found, found: Sequence[Found]) -> Found:
-    """A placement group or the master's address with what the nodes tell about it."""
+    """Return a placement group or the master's address with what the nodes tell about it."""
     live = {other.address: other.attributes for other in found if other.address.kind == members.KIND.name}
     if item.address.kind == placement.KIND.name:
         in_it = any(item.id in attributes["placement_groups"] for attributes in live.values())

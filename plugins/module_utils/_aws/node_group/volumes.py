@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What EBS takes for a root volume. Pure."""
+"""What EBS accepts for a root volume. Pure."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ THROUGHPUT_SHARE = 4  # a quarter of a MiB per second for each operation per sec
 
 
 def findings(options: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the root_volume options, a sentence each; the least size is for the image to say."""
+    """Return what is wrong with the root_volume options, one sentence each. The least size depends on the image."""
     kind, size = options["root_volume_type"], options["root_volume_size"]
     iops, throughput = options["root_volume_iops"], options["root_volume_throughput"]
     limits = LIMITS[kind]
     if size > limits.most_size:
-        yield f"root_volume_size: {size} GiB are too many for {kind} volumes, {limits.most_size} are possible."
+        yield f"root_volume_size: {size} GiB is too large for {kind} volumes. Give at most {limits.most_size}."
     yield from _out_of_range("root_volume_iops", iops, kind, limits.iops)
     yield from _out_of_range("root_volume_throughput", throughput, kind, limits.throughput)
     if iops is None:
         if limits.iops and kind != "gp3":
-            yield f"root_volume_iops: missing. {kind} volumes need a number, from {limits.iops[0]} to {limits.iops[1]}."
+            yield f"root_volume_iops: missing. Give a number from {limits.iops[0]} to {limits.iops[1]} for {kind} volumes."
     elif limits.iops and iops > max(size * limits.iops_per_gib, limits.iops[0]):
-        yield f"root_volume_iops: {iops} are too many for {size} GiB, {kind} volumes have {limits.iops_per_gib} per GiB at most."
+        yield f"root_volume_iops: {iops} is too many for {size} GiB. Give at most {limits.iops_per_gib} per GiB for {kind} volumes."
     if throughput and limits.throughput and limits.iops and throughput * THROUGHPUT_SHARE > (iops or limits.iops[0]):
         yield (
             f"root_volume_throughput: {throughput} MiB/s need at least {throughput * THROUGHPUT_SHARE} operations per second. "
@@ -53,6 +53,6 @@ def _out_of_range(option: str, value: int | None, kind: str, limits: tuple[int, 
     if value is None:
         return
     if limits is None:
-        yield f"{option}: {value} cannot be set for {kind} volumes. Leave it out, or take gp3."
+        yield f"{option}: {value} is not possible for {kind} volumes. Leave it out, or use gp3."
     elif not limits[0] <= value <= limits[1]:
-        yield f"{option}: {value} is not possible, {kind} volumes take {limits[0]} to {limits[1]}."
+        yield f"{option}: {value} is not possible. Give {limits[0]} to {limits[1]} for {kind} volumes."

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the network, some of which every component in an adopted network needs."""
+"""Options of the network. Every component in an adopted network needs some of them."""
 
 from __future__ import annotations
 

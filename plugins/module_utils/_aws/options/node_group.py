@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the nodes: what they are, how many, and what they are launched from."""
+"""Options of the nodes: their type, their number, and what they are launched from."""
 
 from __future__ import annotations
 

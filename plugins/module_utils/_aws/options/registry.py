@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All options, and what the modules take of them. Options of a kind of storage are declared in its package, the others beside this file."""
+"""All options, and those of each module. The package of a kind of storage declares its options; the others are beside this file."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def options_of(component: str = "") -> list[Option]:
 
 
 def argument_spec(component: str = "") -> dict[str, Any]:
-    """Return the argument spec of one component's module, or of C(cluster)."""
+    """Return the argument spec of one component's module, or of `cluster`."""
     return {option.name: option.argument_spec for option in options_of(component)}

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Applies a plan: every change as soon as what it waits for is done, many at once."""
+"""Applies a plan: each change starts as soon as its prerequisites are done, many at once."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def apply_plan(
     wait_for_all: bool = True,
     before_each: Callable[[], None] = lambda: None,
 ) -> dict[Address, Found]:
-    """Applies the changes and returns the resources as they are afterwards.
+    """Apply the changes and return the resources after them.
 
-    A resource is waited for where another one of the plan needs it, and everywhere if C(wait_for_all). Raises ApplyError;
-    changes that run at that moment are finished first, no further ones are started. A change for which C(before_each) raises is not made.
+    A resource is waited for if another one of the plan needs it, or with `wait_for_all`. A change for which `before_each` raises is not
+    made. Raises ApplyError after the changes that run at that moment. No others start.
     """
     execution = _Execution(plan, found)
     needed = {address for change in plan for address in change.prerequisites}
@@ -52,7 +52,7 @@ def apply_plan(
 
 
 class _Execution:
-    """How far the execution of a plan is: what runs, what is applied, what exists."""
+    """The progress of an execution: what runs, what is applied, what exists."""
 
     def __init__(self, plan: Sequence[Change], found: Iterable[Found]) -> None:
         self.known = {item.address: item for item in found}
@@ -64,7 +64,7 @@ class _Execution:
 
     @property
     def goes_on(self) -> bool:
-        """Whether changes run, or more can start."""
+        """Return whether changes run, or more can start."""
         return bool(self.running or (self._sorter.is_active() and not self.failure))
 
     def start(self) -> list[Change]:
@@ -107,4 +107,4 @@ def _apply(
     try:
         return kind.settle(cloud, result)
     except Exception as error:
-        raise NotReady(f"it is there, and not ready: {error}") from error
+        raise NotReady(f"it exists, and is not ready: {error}") from error

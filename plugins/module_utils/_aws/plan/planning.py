@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Compares wanted with found resources and orders the changes that lead from one to the other. Pure."""
+"""Compares wanted with found resources, and orders the changes that lead from one to the other. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 
 class Policy(Enum):
-    """What a change of one property means."""
+    """What a change of a property means."""
 
     IN_PLACE = "in_place"
     REPLACE = "replace"
@@ -46,11 +46,11 @@ def _cannot_update(_cloud: Any, found: Found, *_: Any) -> Found | None:
 
 @dataclass(frozen=True)
 class Kind:
-    """How resources of one kind are changed.
+    """How resources of one kind change.
 
-    C(create(cloud, address, properties)) returns the new resource; C(update(cloud, found, properties, changed)) may return it as it is
-    then; C(delete(cloud, found)) returns nothing. C(properties) hold the wanted ones and C(Wanted.parameters).
-    C(settle(cloud, found)) waits until others can use it and returns it as it is then.
+    `create(cloud, address, properties)` returns the new resource. `update(cloud, found, properties, changed)` may return the changed one.
+    `delete(cloud, found)` returns nothing. `properties` hold the wanted ones and `Wanted.parameters`.
+    `settle(cloud, found)` waits until others can use the resource, and returns it.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Kind:
     """Kinds whose resources use this one, so that they have to go first."""
     deleted_before: tuple[str, ...] = ()
     """Kinds whose resources this one uses: the same relation, declared by the user."""
-    advice: str = "Put the old value back, or delete the cluster, which keeps the data, and create it again."
+    advice: str = "Restore the former value, or delete the cluster, which keeps the data, and create it again."
 
     def policy(self, name: str) -> Policy:
         if name in self.replacing:
@@ -81,7 +81,7 @@ def users_of(kind: str, kinds: Mapping[str, Kind]) -> set[str]:
 
 @dataclass(frozen=True)
 class Change:
-    """One step from what is to what is wanted. C(before) and C(after) hold only the properties that differ."""
+    """One step from found to wanted. `before` and `after` hold only the properties that differ."""
 
     address: Address
     action: Action
@@ -94,7 +94,7 @@ class Change:
     """Of an update: whether it only takes effect with new nodes."""
 
     def describe(self) -> dict[str, Any]:
-        """The change as modules return it."""
+        """Return the change in the form of the modules' return value."""
         return {
             "kind": self.address.kind,
             "key": self.address.key,
@@ -114,9 +114,9 @@ class Change:
 def make_plan(
     wanted: Iterable[Wanted], found: Iterable[Found], kinds: Mapping[str, Kind], keep: Callable[[Found], bool] = lambda _found: False
 ) -> list[Change]:
-    """The changes that make C(found) as C(wanted), in an order that can be applied.
+    """Return the changes from `found` to `wanted`, in an order in which they can be applied.
 
-    What is found, not wanted, not adopted and not kept is deleted. Raises ForbiddenChange, naming all of them at once.
+    A resource that is found is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange with all forbidden changes.
     """
     known = {item.address: item for item in found}
     changes = {}
@@ -132,7 +132,7 @@ def make_plan(
 
 
 def split_replacing(plan: Iterable[Change], kinds: Mapping[str, Kind]) -> tuple[list[Change], list[Change]]:
-    """The plan without what nodes have to be replaced for, and that alone."""
+    """Return the plan without the changes that replace nodes, and those alone."""
     now, later = [], []
     for change in plan:
         if change.policy is not Policy.REPLACE:
@@ -193,7 +193,7 @@ def _refuse_forbidden(changes: Iterable[Change], kinds: Mapping[str, Kind]) -> N
 
 
 def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], kinds: Mapping[str, Kind]) -> list[Change]:
-    """The changes with what each has to wait for: creates and updates by reference, then deletes."""
+    """Return the changes with their prerequisites: creates and updates by reference, then deletes."""
     result = []
     for change in changes.values():
         needed = {*references(change.wanted.properties), *change.wanted.after} & changes.keys()

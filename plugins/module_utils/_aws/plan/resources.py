@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The values that plans are made of: resources as wanted, resources as found, and references between them. Pure."""
+"""The values in plans: wanted resources, found resources, and references between them. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KNOWN_AFTER_APPLY = "(known after apply)"
 
 
 class Address(NamedTuple):
-    """What identifies a resource inside one cluster, for example C(subnet private-us-east-1a)."""
+    """The identity of a resource inside one cluster, for example `subnet private-us-east-1a`."""
 
     kind: str
     key: str
@@ -24,7 +24,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True)
 class Ref:
-    """Stands for an attribute of another resource, usually its id, that AWS gives out when it creates it."""
+    """An attribute of another resource, usually its id, which AWS assigns at its creation."""
 
     address: Address
     attribute: str = "id"
@@ -32,14 +32,14 @@ class Ref:
 
 @dataclass(frozen=True)
 class Computed:
-    """A value that C(function) makes from its references once all of them are known."""
+    """A value that `function` computes from references once all of them are known."""
 
     function: Callable[..., Any]
     refs: tuple[Ref, ...]
 
 
 class Unknown:
-    """The value of a reference whose resource does not exist yet."""
+    """The value of a reference to a resource that does not exist yet."""
 
     def __repr__(self) -> str:
         return KNOWN_AFTER_APPLY
@@ -56,7 +56,7 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True)
 class Wanted:
-    """A resource as the definition describes it. A property that is not named is left as it is."""
+    """A resource in the form of the definition. Properties that are not named stay as they are."""
 
     address: Address
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -68,10 +68,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Found:
-    """A resource as AWS describes it.
+    """A resource in the form of AWS.
 
-    C(properties) are comparable with those of C(Wanted); C(attributes) is what others may refer to. An adopted resource
-    belongs to somebody else: it can be referred to, and is never changed or deleted.
+    `properties` are comparable with those of `Wanted`; `attributes` are for references. An adopted resource belongs to somebody else:
+    others may refer to it, and the plan never changes or deletes it.
     """
 
     address: Address
@@ -85,7 +85,7 @@ class Found:
 
 
 def references(value: Any) -> Iterator[Address]:
-    """The addresses that a property's value refers to, at any depth."""
+    """Yield the addresses that a value refers to, at any depth."""
     if isinstance(value, Ref):
         yield value.address
     elif isinstance(value, Computed):
@@ -100,7 +100,7 @@ def references(value: Any) -> Iterator[Address]:
 
 
 def resolve(value: Any, known: Mapping[Address, Found]) -> Any:
-    """The value with every reference replaced by what it stands for, or by C(UNKNOWN)."""
+    """Return the value with every reference replaced by its value, or by `UNKNOWN`."""
     if isinstance(value, Ref):
         return known[value.address].attribute(value.attribute) if value.address in known else UNKNOWN
     if isinstance(value, Computed):
@@ -114,7 +114,7 @@ def resolve(value: Any, known: Mapping[Address, Found]) -> Any:
 
 
 def printable(value: Any) -> Any:
-    """The value as JSON can hold it; unknown values as text, sets sorted."""
+    """Return the value in a form for JSON: unknown values as text, sets sorted."""
     if isinstance(value, Unknown):
         return KNOWN_AFTER_APPLY
     if isinstance(value, Mapping):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import worth_another_look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import outcome_is_unknown
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import apply_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
@@ -43,7 +43,7 @@ def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: S
             applied += error.applied
             run.applied += error.applied
             error.applied = applied
-            if not plans_left or not worth_another_look(error.cause):
+            if not plans_left or not outcome_is_unknown(error.cause):
                 raise
             run.request.cloud.pause(REPLAN_AFTER)
             found = read_all(run.request)

@@ -68,7 +68,7 @@ def _plan_now(run: Run, request: Request, found: Sequence[Found]) -> list[Change
 
 def _announce(request: Request, plan: Sequence[Change]) -> None:
     if any(change.address.kind == "nodes" for change in plan):
-        request.cloud.progress("AWS launches nodes from here on, also when this run is interrupted; the next run finds them")
+        request.cloud.progress("AWS launches nodes from now on, even if this run is interrupted. The next run finds them.")
 
 
 def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages: Sequence[str] = ()) -> tuple[Request, list[Found]]:
@@ -80,7 +80,7 @@ def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages
         return request, predict(plan_end_of_nodes(found), found)
     _change_groups(run, plan_end_of_nodes, shortages)
     request.cloud.wait_until(
-        "The end of the nodes that were too few",
+        "the incomplete nodes to terminate",
         lambda: not members.leaving(request.cloud),
         timeout=max(request.cloud.wait_timeout, members.END_TIMEOUT),
         pause=members.END_PAUSE,

@@ -46,7 +46,7 @@ def _foreign_resources(run: Run, error: ApplyError) -> str:
         return ""
     ours = {item.id for item in run.before}
     foreign = [text for text in leftovers.in_vpc(run.request.cloud, vpc.id) if not any(id_ in text.split("(")[-1] for id_ in ours)]
-    return f" Not of this cluster, or not gone yet, in {vpc.id}: {'; '.join(foreign)}." if foreign else ""
+    return f" Other resources in {vpc.id}, or not deleted yet: {'; '.join(foreign)}." if foreign else ""
 
 
 def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
@@ -60,7 +60,7 @@ def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
         return not left
 
     try:
-        run.request.cloud.wait_until("A look at what is left", gone, timeout=SWEEP_TIMEOUT)
+        run.request.cloud.wait_until("AWS to remove what was deleted", gone, timeout=SWEEP_TIMEOUT)
     except WaitTimeout:
         run.module.warn(f"Left in AWS after the deletion of {run.request.cloud.cluster}: {', '.join(left)}.")
     return left

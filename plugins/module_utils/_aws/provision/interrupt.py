@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 
 @contextlib.contextmanager
 def interruptible(cloud: AwsClient) -> Iterator[None]:
-    """Within this, the first SIGINT or SIGTERM lets API calls end and starts no others. The second one ends the process."""
+    """Let the first SIGINT or SIGTERM finish running API calls and start no others. The second one ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -30,9 +30,9 @@ IMAGES = ("image_id", "image_parameter", "image_framework")
 
 
 def run(argument_spec: Mapping[str, Any], components: Sequence[Component], *, only_validate: bool = False) -> None:
-    """Be the main function of a module that provisions `components`; of the nodes only one group if it has the option `group`.
+    """Run a module that provisions `components`; of the nodes only one group if it has the option `group`.
 
-    With `only_validate` it asks the validators and nothing more.
+    With `only_validate` it asks the validators and does nothing else.
     """
     exclusive = [IMAGES] if set(IMAGES) <= argument_spec.keys() else []
     module = AnsibleAWSModule(argument_spec=dict(argument_spec), supports_check_mode=True, mutually_exclusive=exclusive)

@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import BILLED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 
-DESTROY = "ansible-playbook deeplearning.cluster.destroy, file systems with -e deeplearning_delete_data=true."
+DESTROY = "ansible-playbook deeplearning.cluster.destroy (and -e deeplearning_delete_data=true for the file systems)."
 
 
 def succeed(
@@ -66,10 +66,10 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
 
 def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[Change]) -> NoReturn:
     """End the module after the last alternative has failed and the groups are restored."""
-    message = f"AWS does not have the nodes. {' '.join(shortages)} The groups of nodes are as they were before."
+    message = f"AWS has no capacity for the nodes. {' '.join(shortages)} The auto scaling groups were restored."
     bill = _bill(run.before, applied)
     if bill:
-        message += f"{bill} Run again when AWS may have nodes, or delete them with {DESTROY}"
+        message += f"{bill} Run again later, or delete them with {DESTROY}"
     fail(run.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
 
@@ -79,7 +79,7 @@ def fail_interrupted(run: Run) -> NoReturn:
     message = f"Interrupted. {_describe_applied(applied)}"
     costs = _launching(cloud.cluster, run.before, applied) + _bill(run.before, applied)
     if run.request.present and costs:
-        message += f"{costs} To end that, delete the cluster with {DESTROY}"
+        message += f"{costs} To stop the cost, delete the cluster with {DESTROY}"
     cloud.progress(f"Cluster {cloud.cluster}: {message}")
     fail(run.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
@@ -114,11 +114,11 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
     outdated, unhealthy = _numbers(deferred, "outdated"), _numbers(deferred, "unhealthy")
     parts = []
     if templates or outdated:
-        what = f"The nodes are to be launched otherwise ({', '.join(templates)})" if templates else "The launch template has changed"
+        what = f"The launch template changes ({', '.join(templates)})" if templates else "The launch template has changed"
         parts.append(f"{what}, which replaces nodes {', '.join(outdated)}." if outdated else f"{what}.")
     if unhealthy:
-        parts.append(f"Status checks of EC2 have failed on nodes {', '.join(unhealthy)}, which are to be replaced.")
-    return f"{' '.join(parts)} That waits until you run with replace_nodes: true, at a time when no job runs."
+        parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, which this replaces.")
+    return f"{' '.join(parts)} This waits until you run with replace_nodes: true, at a time when no job runs."
 
 
 def _numbers(deferred: Iterable[Change], name: str) -> list[str]:

@@ -31,20 +31,20 @@ except ImportError:
 
 
 class Stored(NamedTuple):
-    """The private key as the parameter holds it, and which version of the parameter that is."""
+    """The private key of the parameter, and the version of the parameter."""
 
     private_key: str
     version: int
 
 
 def generate() -> str:
-    """A new private key in OpenSSH's format."""
+    """Return a new private key in OpenSSH's format."""
     encoding, private_format = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
     return Ed25519PrivateKey.generate().private_bytes(encoding, private_format, serialization.NoEncryption()).decode()
 
 
 def public_key(private_key: str, comment: str) -> str:
-    """The public half as one OpenSSH line."""
+    """Return the public half as one OpenSSH line."""
     key = serialization.load_ssh_private_key(private_key.encode(), password=None).public_key()
     line = key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
     return f"{line} {comment}"
@@ -62,7 +62,7 @@ def read(cloud: AwsClient, version: int | None = None) -> Stored | None:
 
 
 def create(cloud: AwsClient, kms_key: str | None) -> str:
-    """Stores a new private key and returns it, or the one that somebody else stored in the same moment."""
+    """Store a new private key and return it, or the one that somebody else has stored at the same moment."""
     private_key = generate()
     try:
         _put(
@@ -85,7 +85,7 @@ def create(cloud: AwsClient, kms_key: str | None) -> str:
 
 
 def replace(cloud: AwsClient, kms_key: str | None, tier: str) -> str:
-    """Stores a new private key in the place of the old one, tags and all, and returns it."""
+    """Store a new private key in place of the former one and return it. The tags stay."""
     private_key = generate()
     overwrite(cloud, private_key, kms_key, tier)
     return private_key
@@ -102,7 +102,7 @@ def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> 
 
 
 def overwrite(cloud: AwsClient, private_key: str, kms_key: str | None, tier: str) -> int:
-    """Stores a private key in the place of another one and returns the parameter's version. Its tier cannot become a lower one."""
+    """Store a private key in place of another one and return the parameter's version. The tier cannot become a lower one."""
     return _put(cloud, kms_key, Type="SecureString", Tier=tier, Value=private_key, Overwrite=True)
 
 
@@ -116,16 +116,16 @@ def _put(cloud: AwsClient, kms_key: str | None, **arguments: Any) -> int:
 
 
 def describe(cloud: AwsClient) -> dict[str, str]:
-    """The parameter without its value; C(KeyId) names the KMS key that encrypts it as whoever stored it did. Empty without a parameter."""
+    """Return the parameter without its value; `KeyId` is the KMS key as the writer named it. Empty without a parameter."""
     name = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[name])
     return dict(described[0]) if described else {}
 
 
 def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
-    """The ARN of the KMS key that is asked for, or the alias of the account's own; none when none is asked for.
+    """Return the ARN of the desired KMS key, or the alias of the account's own; None without a wish.
 
-    In check mode one that would be created is not known.
+    In check mode the ARN of a key to be created is unknown.
     """
     if module.params["kms_key_id"] == authority_key.SERVICE_KEY:
         return authority_key.SERVICE_KEY
@@ -175,7 +175,7 @@ def _warn_of_kept_key(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> N
 def _warn_of_history(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
     module.warn(
         f"The SSH authority of {cloud.cluster} was encrypted with {key}, and earlier versions in its history still are. "
-        "If too many could read it, run deeplearning.cluster.rotate_authority."
+        "If unauthorized people could read it, run deeplearning.cluster.rotate_authority."
     )
 
 
@@ -189,7 +189,7 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def delete(cloud: AwsClient) -> bool:
-    """Deletes the parameter, which takes no right to decrypt it, and returns whether there was one."""
+    """Delete the parameter, which needs no permission to decrypt it, and return whether there was one."""
     try:
         cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
     except ClientError as error:
@@ -200,7 +200,7 @@ def delete(cloud: AwsClient) -> bool:
 
 
 def own_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
-    """The KMS key that was created for the cluster. Most clusters have none, so who may not look for one is not stopped."""
+    """Return the KMS key that was created for the cluster, if any. Most clusters have none, so a missing permission is no error."""
     try:
         return authority_key.find_own(cloud)
     except ClientError as error:

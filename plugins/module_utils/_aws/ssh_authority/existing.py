@@ -10,7 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_auth
 
 
 def exists(cloud: AwsClient) -> bool:
-    """Whether there is the parameter. Its tags are asked for: whoever may read them may not read the key."""
+    """Return whether the parameter exists. Permission to read its tags does not include the key."""
     try:
         cloud.ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=parameter_name(cloud.cluster))
     except ClientError as error:

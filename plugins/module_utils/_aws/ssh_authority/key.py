@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The KMS key that encrypts the SSH authority of a cluster, where it is not the account's own key for SSM."""
+"""The KMS key of the cluster's SSH authority, if that is not the account's own key for SSM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     ClusterError,
     error_code,
     is_missing,
-    worth_another_look,
+    outcome_is_unknown,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
@@ -57,7 +57,7 @@ def description(cluster: str) -> str:
 
 
 def principals(caller: str) -> list[str]:
-    """Return what C(aws:PrincipalArn) is for the caller that STS names, in all its sessions. Pure.
+    """Return what `aws:PrincipalArn` is for the caller that STS names, in all its sessions. Pure.
 
     The ARN of a session lacks the path of its role, whose name is unique in the account.
     """
@@ -167,10 +167,10 @@ def create(cloud: AwsClient) -> str:
             Policy=json.dumps(policy(cloud.cluster, cloud.region, caller)),
         )["KeyMetadata"]
     except (BotoCoreError, ClientError) as error:
-        if not worth_another_look(error):
+        if not outcome_is_unknown(error):
             raise
         raise ClusterError(
-            f"create_kms_key: no answer says whether AWS has created the key: {error}. If there is a customer managed key with the "
+            f"create_kms_key: the outcome is unknown: {error}. If there is a customer managed key with the "
             f'description "{description(cloud.cluster)}" and without an alias, delete it, because it costs money. Then run again.'
         ) from error
     arn, name = str(key["Arn"]), alias(cloud.cluster)
@@ -188,18 +188,18 @@ def create(cloud: AwsClient) -> str:
 
 
 def _discard(cloud: AwsClient, arn: str) -> str:
-    """Schedule the deletion of a key that nobody would find again without its alias, and say so."""
+    """Schedule the deletion of a key without alias, which nobody would find again, and tell the user."""
     try:
         _schedule_deletion(cloud, arn)
     except (BotoCoreError, ClientError) as error:
-        return f"Delete the key, for which AWS charges otherwise; that failed too: {error}"
-    return f"The key is deleted in {WAITING_PERIOD} days. Put that right, and run again."
+        return f"Delete the key, because it costs money. Its deletion failed, too: {error}"
+    return f"The key is deleted in {WAITING_PERIOD} days. Correct that, and run again."
 
 
 def delete(cloud: AwsClient, arn: str) -> None:
     """Schedule the deletion of the key, and free its alias for a new cluster of the same name.
 
-    The alias goes last: by it IAM allows the deletion, and a run that was interrupted between the two finds the key again.
+    The alias is deleted last: IAM allows the deletion by it, and the next run finds the key by it after an interruption.
     """
     try:
         _schedule_deletion(cloud, arn)

@@ -1,11 +1,11 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Where the SSH certificate authority of a cluster is kept. Pure."""
+"""Where the SSH certificate authority of a cluster is stored. Pure."""
 
 from __future__ import annotations
 
 
 def parameter_name(cluster: str) -> str:
-    """The SSM parameter that holds the authority's private key."""
+    """Return the name of the SSM parameter with the authority's private key."""
     return f"/deeplearning/{cluster}/ssh-authority"

@@ -47,7 +47,7 @@ class FileSystems:
 
     @property
     def former(self) -> Address:
-        """The address of the cluster's own file system after the cluster has left it for an adopted one."""
+        """Return the address of the cluster's own file system after the cluster has changed to an adopted one."""
         return Address(self.address.kind, "former")
 
     def find(self, found: Iterable[Found]) -> Found | None:
@@ -102,7 +102,7 @@ class FileSystems:
 
 @dataclass(frozen=True)
 class Lookup:
-    """How one resource is described. `name` is the word of messages for it, `arguments` makes the arguments of the call from its id."""
+    """How one resource is described. Messages call it `name`. `arguments` returns the arguments of the call for its id."""
 
     name: str
     service: str
@@ -118,8 +118,7 @@ class Lookup:
         def available() -> Found | None:
             return found if is_available(cloud.once_visible(call, *self.not_found, **arguments)[self.key][0]) else None
 
-        name = f"{self.name[0].upper()}{self.name[1:]}"
-        return cloud.wait_until(f"{name} {found.id}", available, timeout=timeout)
+        return cloud.wait_until(f"{self.name} {found.id} to become available", available, timeout=timeout)
 
     def wait_until_gone(self, cloud: AwsClient, found: Found, *, timeout: float | None = None) -> None:
         """Wait until AWS describes the resource no more, or as deleted."""
@@ -134,7 +133,7 @@ class Lookup:
                 raise
             return all(item.get("LifeCycleState") == "deleted" for item in described)
 
-        cloud.wait_until(f"Deletion of {self.name} {found.id}", gone, timeout=timeout)
+        cloud.wait_until(f"the deletion of {self.name} {found.id}", gone, timeout=timeout)
 
     def _call(self, cloud: AwsClient) -> Callable[..., Any]:
         call: Callable[..., Any] = getattr(cloud.client(self.service), self.operation)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the account's quotas have room for what is not there yet. Nothing is asked for a cluster that is complete."""
+"""Whether the account's quotas have room for what does not exist yet. A complete cluster needs no check."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Quota(NamedTuple):
 
 
 def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
-    """The account's quotas for a service; none if they may not be listed, or not from here, as in a VPC without a way out."""
+    """Return the account's quotas for a service; none without permission or access, as in a VPC without a route out."""
     try:
         listed = cloud.facts("service-quotas", "list_service_quotas", "Quotas", ServiceCode=service)
     except (EndpointConnectionError, ConnectTimeoutError):
@@ -58,7 +58,7 @@ def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
 
 
 def families(name: str, market: str) -> tuple[str, ...]:
-    """How the names of the instance types begin that a quota for vCPUs is about, from its own name; none for other quotas."""
+    """Return the prefixes of the instance types that a quota for vCPUs applies to, from its name; none for other quotas."""
     match = VCPU_QUOTAS[market].fullmatch(name)
     if not match:
         return ()
@@ -67,13 +67,13 @@ def families(name: str, market: str) -> tuple[str, ...]:
 
 
 def vcpu_quota(instance_type: str, market: str, known: Iterable[Quota]) -> Quota | None:
-    """The quota that limits the vCPUs of a type: the one that names most of it, so that C(trn1) is of Trn and not of T."""
+    """Return the quota that limits the vCPUs of a type: the longest prefix counts, so that `trn1` is of Trn and not of T."""
     matching = [(len(family), quota) for quota in known for family in families(quota.name, market) if instance_type.startswith(family)]
     return max(matching)[1] if matching else None
 
 
 def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int) -> str | None:
-    """What is missing for C(count) instances in a cluster that has none yet; nothing if they fit, or no quota says otherwise."""
+    """Return what is missing for `count` instances in a new cluster, or nothing if they fit or no quota applies."""
     known = quotas(cloud, "ec2") or []
     quota = vcpu_quota(instance_type, market, known) if market in VCPU_QUOTAS else None
     each = _vcpus(cloud, [instance_type]).get(instance_type)
@@ -92,12 +92,12 @@ def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int
     return (
         f"instance_type: {count} nodes of {instance_type} ({market}) need {count * each} vCPUs, and {free:.0f} of the {quota.value:.0f} "
         f"in the quota '{quota.name}' ({quota.code}) of {cloud.region} are free. "
-        "Ask for more in Service Quotas, or take fewer or smaller nodes."
+        "Request an increase in Service Quotas, or launch fewer or smaller nodes."
     )
 
 
 def _others(cloud: AwsClient) -> Iterator[dict[str, Any]]:
-    """The account's instances that are not of this cluster."""
+    """Return the account's instances that are not of this cluster."""
     states = {"Name": "instance-state-name", "Values": list(ALIVE)}
     for reservation in cloud.facts("ec2", "describe_instances", "Reservations", Filters=[states]):
         for instance in reservation["Instances"]:
@@ -112,12 +112,12 @@ def _vcpus(cloud: AwsClient, names: Iterable[str]) -> dict[str, int]:
 
 
 class QuotaValidator(Validator):
-    """A question about a quota of C(service)."""
+    """A check of a quota of `service`."""
 
     service = "ec2"
 
     def needed(self, request: Request, found: Sequence[Found]) -> int:
-        """How much of it the run will take up. None where the definition cannot be planned, of which other validators tell."""
+        """Return how much of it the run will use. None where the definition cannot be planned, which other validators report."""
         try:
             return self._needed(request, found)
         except (ClusterError, ValueError):
@@ -127,15 +127,15 @@ class QuotaValidator(Validator):
         raise NotImplementedError
 
     def _exceeded(self, cloud: AwsClient, code: str, used: int, needed: int) -> str | None:
-        """How far the account is, as the middle of a sentence, if the quota does not suffice."""
+        """Return the usage as the middle of a sentence, if the quota does not suffice."""
         quota = next((item for item in quotas(cloud, self.service) or [] if item.code == code), None)
         if not quota or used + needed <= quota.value:
             return None
-        return f"{used} of the {quota.value:.0f} that the quota '{quota.name}' ({code}) allows in {cloud.region} are there already"
+        return f"{used} of the {quota.value:.0f} that the quota '{quota.name}' ({code}) allows in {cloud.region} are in use"
 
 
 class VcpuQuota(QuotaValidator):
-    """One of the alternatives that fits is enough."""
+    """The quota suffices for one of the alternatives."""
 
     name = "vcpu_quota"
     components = frozenset({NODES_COMPONENT})
@@ -181,7 +181,7 @@ class AddressQuota(QuotaValidator):
             noun = "address" if needed == 1 else "addresses"
             yield (
                 f"nat: the cluster needs {needed} more elastic IP {noun}, and {exceeded}. "
-                "Release some that nobody uses, ask for more in Service Quotas, or do without: nat: none, master_public_address: false."
+                "Release unused ones, request an increase in Service Quotas, or set nat: none and master_public_address: false."
             )
 
 
@@ -203,8 +203,8 @@ class VpcQuota(QuotaValidator):
         exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)
         if exceeded:
             yield (
-                f"vpc_id: the cluster is to get a VPC of its own, and {exceeded}. "
-                "Name an existing one, delete one that nobody uses, or ask for more in Service Quotas."
+                f"vpc_id: the cluster needs a VPC of its own, and {exceeded}. "
+                "Name an existing one, delete an unused one, or request an increase in Service Quotas."
             )
 
 

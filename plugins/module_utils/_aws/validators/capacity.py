@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the alternatives for getting nodes make sense."""
+"""Whether the alternatives for getting nodes are valid."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class WorkerMinimum(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         least, count = request.options["worker_minimum"], request.options["worker_count"]
         if least is not None and count and not 1 <= least <= count:
-            yield f"worker_minimum: {least} is not possible, give a number from 1 to {count}, which is worker_count."
+            yield f"worker_minimum: {least} is not possible. Give a number from 1 to {count} (worker_count)."
 
 
 class AlternativesOffered(Validator):
-    """The first choice and its zones are questions of their own."""
+    """The zones offer the instance types of the alternatives. Other validators check the first choice."""
 
     name = "alternatives"
     components = frozenset({NODES_COMPONENT})
@@ -60,7 +60,7 @@ class AlternativesOffered(Validator):
 
 
 class Market(Validator):
-    """What each way of paying needs."""
+    """The options fit the market."""
 
     name = "market"
     components = frozenset({NODES_COMPONENT})
@@ -87,7 +87,7 @@ def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterato
 
 
 class Reservation(Validator):
-    """A type or a zone that there is not is a question of its own."""
+    """The reservation is active and fits the nodes. Other validators check types and zones that do not exist."""
 
     name = "capacity_reservation"
     components = frozenset({NODES_COMPONENT})
@@ -113,14 +113,14 @@ class Reservation(Validator):
                     "Give one that lasts longer."
                 )
             elif described["InstanceType"] != way.instance_type:
-                yield f"{name} is for {described['InstanceType']}, and the nodes are to be {way.instance_type}. Make them the same."
+                yield f"{name} is for {described['InstanceType']}, and the nodes are {way.instance_type}. Make them the same."
             elif (described.get("ReservationType") == "capacity-block") != (way.market == BLOCK):
                 kind = BLOCK if way.market != BLOCK else RESERVATION
                 yield f"{name} is a {kind}, and market is {way.market}. Set market to {kind}."
 
 
 class BlockEnd(Validator):
-    """What is wrong with a block is a question of its own."""
+    """The Capacity Block lasts. Another validator checks whether it is valid."""
 
     name = "capacity_block_end"
     level = Level.WARNING

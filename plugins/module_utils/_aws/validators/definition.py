@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the definition is right by itself. AWS is not asked."""
+"""Whether the definition is valid by itself. These validators do not ask AWS."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMP
 
 
 def check_cluster_name(name: str) -> Iterator[str]:
-    """The name stands in host names, IAM roles and templates; the names of security groups must not look like their ids."""
+    """Check the name, which is part of host names, IAM roles and templates. Names of security groups must not look like their ids."""
     if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-"):
         yield (
-            f"cluster: '{name}' must be 1 to 30 lower case letters, digits and dashes, start with a letter, "
-            "not with sg-, and not end with a dash."
+            f"cluster: '{name}' is not possible. Give 1 to 30 lower case letters, digits and dashes. Start with a letter, "
+            "not with sg-, and do not end with a dash."
         )
 
 
 def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> Iterator[str]:
-    """Tags that every service takes: they are put on resources of five. Instances have those C(of_mounts), too."""
+    """Check that every service accepts the tags. Instances also have the tags `of_mounts`."""
     most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
     if len(wanted) > most:
-        yield f"tags: {len(wanted)} are too many, {most} are possible."
+        yield f"tags: {len(wanted)} are too many. Give at most {most}."
     keys = ["name", "nodetype"]
     for key, value in wanted.items():
         if not 0 < len(key) <= 128 or len(value) > 256 or not TAG_TEXT.fullmatch(key + value):
@@ -61,12 +61,12 @@ def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> It
         if key.lower().startswith(RESERVED_TAGS):
             yield f"tags: '{key}' must not start with {' or '.join(RESERVED_TAGS)}."
         if key.lower() in keys:
-            yield f"tags: '{key}' is there already; capital letters make no difference to IAM."
+            yield f"tags: '{key}' is a duplicate, because IAM ignores case. Rename or remove it."
         keys.append(key.lower())
 
 
 def check_buckets(option: str, names: Sequence[str]) -> Iterator[str]:
-    """Names, which become ARNs, and not URLs or paths."""
+    """Check for names of buckets, which become ARNs. URLs and paths are not names."""
     for name in names:
         if not re.fullmatch(mounts.BUCKET_NAME, name):
             yield f"{option}: '{name}' is not the name of a bucket. Give it without s3:// and without a path."
@@ -80,9 +80,9 @@ def check_network_cidr(cidr: str) -> Iterator[str]:
 
 
 def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True) -> Iterator[str]:
-    """Who may reach the master: named ranges, and everybody only when that is said outright."""
+    """Check who may reach the master: named ranges, or everybody if the definition says so explicitly."""
     if needed and not cidrs:
-        yield "ssh_cidrs: name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
+        yield "ssh_cidrs: missing. Name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
     parsed: list[Any] = []
     for cidr in cidrs:
         try:
@@ -102,23 +102,23 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
 
 
 def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
-    """The options that a group of nodes cannot do without."""
+    """Check the options that a group of nodes needs."""
     for name, example in (("instance_type", "p4d.24xlarge"), ("key_name", "my-key")):
         if not options.get(name):
             yield f"{name}: missing. Give one, for example {example}."
     if options.get("worker_count") is None:
         yield "worker_count: missing. Give the number of workers beside the master, at least 1."
     elif options["worker_count"] < 1:
-        yield f"worker_count: {options['worker_count']} is not possible, a cluster has at least 1 worker beside the master."
+        yield f"worker_count: {options['worker_count']} is not possible. A cluster has at least 1 worker beside the master."
     if not any(options.get(name) for name in ("image_id", "image_parameter", "image_framework")):
         yield (
             "image_id: missing. Give the id of an image, in image_framework that of a deep learning AMI such as pytorch, "
             "or in image_parameter a public SSM parameter."
         )
     if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
-        yield f"root_volume_size: {options['root_volume_size']} GiB is too small, give at least {SMALLEST_ROOT_VOLUME}."
+        yield f"root_volume_size: {options['root_volume_size']} GiB is too small. Give at least {SMALLEST_ROOT_VOLUME}."
     if not 1 <= options["metadata_hop_limit"] <= MOST_HOPS:
-        yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not possible, give a number from 1 to {MOST_HOPS}."
+        yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not possible. Give a number from 1 to {MOST_HOPS}."
     try:
         mounts.check_mount_point(options["mount_point"])
     except ValueError as error:

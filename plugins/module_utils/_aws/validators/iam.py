@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether an adopted instance profile can be used, and whether its role can do too much."""
+"""Whether an adopted instance profile can be used, and whether its role allows too much."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class IgnoredRights(Validator):
         ignored = [name for name in ("read_buckets", "write_buckets", "session_manager") if options[name]]
         if options["instance_profile"] and ignored:
             yield (
-                f"instance_profile: {options['instance_profile']} is left as it is, so {', '.join(ignored)} "
-                "have no effect. See that its role allows them."
+                f"instance_profile: {options['instance_profile']} is not changed, so {', '.join(ignored)} "
+                "have no effect. Check that its role allows them."
             )
 
 
 class AuthorityReadable(Validator):
-    """Whether training scripts could read the authority's private key: the nodes' own role is denied it, an adopted one may not be.
+    """Training scripts cannot read the authority's private key. The nodes' own role denies it, an adopted one may not.
 
-    IAM evaluates the role's policies, which service control policies and the policy of a KMS key may narrow. Where these credentials may
-    not ask for that, the names of the attached policies tell. Where they may not even list those, nothing is said.
+    IAM evaluates the role's policies, which service control policies and the policy of a KMS key may narrow. Without permission for that,
+    the names of the attached policies tell. Without permission to list those, nothing is reported.
     """
 
     name = "authority_readable"
@@ -106,7 +106,7 @@ def _is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool
 
 
 def _authority_key(cloud: AwsClient) -> str:
-    """The KMS key of the authority's parameter; empty without a parameter, which will have the account's own."""
+    """Return the KMS key of the authority's parameter. Empty without a parameter, which will have the account's own key."""
     names = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[names])
     return next((str(item.get("KeyId", "")) for item in described), "")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the region, and a network that is adopted, have what the cluster needs."""
+"""Whether the region, and an adopted network, have what the cluster needs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _one(found: Iterable[Found], address: Address) -> Found | None:
 
 
 def _adopted_subnets(request: Request, found: Sequence[Found], side: str) -> list[Found]:
-    """Those that the cluster uses; none in a VPC of its own, or when their VPC is not known."""
+    """Return the adopted subnets of a side; none in a VPC of the cluster's own, or in one that is not known."""
     network = _one(found, VPC)
     if not network or not request.options["vpc_id"]:
         return []
@@ -95,10 +95,10 @@ def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collec
 def _check_completeness(request: Request, vpc_id: str, subnets: Mapping[str, Collection[str]]) -> Iterator[str]:
     """Check that what is needed is named."""
     if not subnets["private_subnet_ids"]:
-        yield f"private_subnet_ids: missing. Give one subnet of {vpc_id} for every zone that the cluster is to lie in."
+        yield f"private_subnet_ids: missing. Give one subnet of {vpc_id} for every zone of the cluster."
     if not subnets["public_subnet_ids"] and request.options["master_public_address"]:
         yield (
-            f"public_subnet_ids: missing, and the master is to have a public address. Give one subnet of {vpc_id} for every zone, "
+            f"public_subnet_ids: missing, and the master has a public address. Give one subnet of {vpc_id} for every zone, "
             "or set master_public_address: false."
         )
 
@@ -108,7 +108,7 @@ def _missing(ids: Iterable[str], known: set[str]) -> str:
 
 
 class AdoptedSubnets(Validator):
-    """Subnets lie where they should, one for each side and zone."""
+    """The subnets are in the VPC, one for each side and zone."""
 
     name = "adopted_subnets"
     components = EVERY_NETWORK_USER
@@ -149,7 +149,7 @@ class AdoptedSubnets(Validator):
 
 
 class AdoptedDns(Validator):
-    """File systems and interface endpoints are found by their names."""
+    """The VPC resolves names, by which nodes find file systems and interface endpoints."""
 
     name = "adopted_dns"
     components = EVERY_NETWORK_USER
@@ -184,7 +184,7 @@ class PublicRoutes(Validator):
 
 
 class PrivateRoutes(Validator):
-    """An adopted subnet may do with endpoints in place of a way out, if it has those."""
+    """Private subnets have a route out, or endpoints in place of it."""
 
     name = "private_routes"
     level = Level.WARNING
@@ -196,12 +196,13 @@ class PrivateRoutes(Validator):
             if missing:
                 yield (
                     f"private_subnet_ids: {item.id} has no default route to a NAT, transit or virtual private gateway, and "
-                    f"{item.properties['vpc']} has no endpoint for {', '.join(missing)}, which nodes there cannot reach."
+                    f"{item.properties['vpc']} has no endpoint for {', '.join(missing)}, which nodes there cannot reach. "
+                    "Add a route or the endpoints."
                 )
 
 
 def _unreachable(request: Request, subnet: Found, services: Iterable[str]) -> list[str]:
-    """The services that neither a route nor an endpoint leads to from an adopted subnet."""
+    """Return the services that an adopted subnet reaches neither by a route nor by an endpoint."""
     cloud, vpc_id = request.cloud, subnet.properties["vpc"]
     table = adopted.route_table(cloud, vpc_id, subnet.id)
     if adopted.leads_out(table):
@@ -214,7 +215,7 @@ def _unreachable(request: Request, subnet: Found, services: Iterable[str]) -> li
 
 
 class SessionManagerReach(Validator):
-    """Nodes without a way out need endpoints for Session Manager."""
+    """Nodes without a route out have endpoints for Session Manager."""
 
     name = "session_manager_reach"
     components = frozenset({NETWORK_COMPONENT})
@@ -231,13 +232,13 @@ class SessionManagerReach(Validator):
             missing = set(SESSION_SERVICES) - set(options["interface_endpoints"])
         if missing:
             yield (
-                f"session_manager: nodes in private subnets have no way to {', '.join(sorted(missing))}, which it needs. "
+                f"session_manager: nodes in private subnets do not reach {', '.join(sorted(missing))}, which it needs. "
                 "Add them to interface_endpoints, or give the subnets a NAT gateway."
             )
 
 
 class AdoptedGroups(Validator):
-    """Adopted security groups let through what the cluster needs. What a prefix list holds is not asked."""
+    """Adopted security groups allow what the cluster needs. Contents of prefix lists are not checked."""
 
     name = "adopted_groups"
     components = EVERY_NETWORK_USER
@@ -249,7 +250,10 @@ class AdoptedGroups(Validator):
         groups = [item for item in found if item.adopted and item.address.kind == "security_group"]
         for group in groups:
             if group.properties["vpc"] != vpc_id:
-                yield f"security_group_ids: {group.id} ({group.address.key}) lies in {group.properties['vpc']} and not in {vpc_id}."
+                yield (
+                    f"security_group_ids: {group.id} ({group.address.key}) lies in {group.properties['vpc']} and not in {vpc_id}. "
+                    f"Give a group of {vpc_id}."
+                )
         here = {item.address: item for item in groups if item.properties["vpc"] == vpc_id}
         cidrs = _adopted_cidrs(request, found)
         if NODES_GROUP in here:
@@ -320,7 +324,7 @@ class NetworkKept(Validator):
 
     @staticmethod
     def _lies_in(request: Request, found: Sequence[Found]) -> str | None:
-        """The VPC that the cluster's own security groups, or else its groups of nodes, are in."""
+        """Return the VPC of the cluster's own security groups, or else of its groups of nodes."""
         own = [item.properties["vpc"] for item in found if item.address.kind == "security_group" and not item.adopted]
         subnets = [subnet for item in _groups_of_nodes(found) for subnet in item.properties["subnets"]]
         return next(iter([*own, *(item["VpcId"] for item in adopted.subnets(request.cloud, subnets))]), None)
@@ -348,12 +352,12 @@ class InterfaceEndpoints(Validator):
             else:
                 lacking = [zone for zone in places if zone not in offered[name]["AvailabilityZones"]]
                 if lacking:
-                    yield f"interface_endpoints: {name} has none in {', '.join(lacking)}. Leave it out, or choose other zones."
+                    yield f"interface_endpoints: {name} has no endpoint in {', '.join(lacking)}. Leave it out, or choose other zones."
         yield from self._taken(request, found)
 
     @staticmethod
     def _taken(request: Request, found: Sequence[Found]) -> Iterator[str]:
-        """A VPC takes one endpoint with private DNS names for each service."""
+        """Check for endpoints of the VPC: it takes one with private DNS names per service."""
         if not request.options["vpc_id"]:
             return
         own = {item.id for item in found if item.address.kind == "vpc_endpoint"}
@@ -365,7 +369,7 @@ class InterfaceEndpoints(Validator):
 
 
 class EnoughAddresses(Validator):
-    """The subnets hold the nodes, and what else takes an address there."""
+    """The subnets have addresses for the nodes and for everything else in them."""
 
     name = "enough_addresses"
     components = frozenset({NETWORK_COMPONENT})
@@ -392,7 +396,7 @@ class EnoughAddresses(Validator):
         if need <= room:
             return
         fitting = [mask for mask in range(addresses.LARGEST_NETWORK, prefix) if addresses.room(mask, places) >= need]
-        advice = f"Take a mask of /{max(fitting)} or a shorter one" if fitting else "Take more zones or fewer workers"
+        advice = f"Give a mask of /{max(fitting)} or a shorter one" if fitting else "Give more zones or fewer workers"
         yield f"network_cidr: {cidr} leaves {room} addresses for the subnets of one side, and {need} are needed. {advice}."
 
     @staticmethod
@@ -404,11 +408,14 @@ class EnoughAddresses(Validator):
             free, need = sum(item.attributes["free"] for item in subnets), demand[side] - taken[side]
             if subnets and need > free:
                 names = ", ".join(sorted(item.id for item in subnets))
-                yield f"{side}_subnet_ids: {free} addresses are free in {names}, and {need} are needed. Give larger ones or fewer workers."
+                yield (
+                    f"{side}_subnet_ids: {free} addresses are free in {names}, and {need} are needed. "
+                    "Give larger ones, or reduce worker_count."
+                )
 
 
 def _demand(request: Request, zones_in_use: int) -> dict[str, int]:
-    """How many addresses the cluster takes on each side: nodes, a mount target and endpoints in each zone, NAT gateways."""
+    """Return how many addresses the cluster needs on each side: for nodes, for a mount target and endpoints per zone, for NAT gateways."""
     options, node = request.options, _addresses_of_a_node(request)
     gateways = {"single": 1, "per_zone": zones_in_use, "none": 0}[options["nat"]]
     master, workers = (node if "worker_count" in options else 0), node * (options.get("worker_count") or 0)
@@ -420,7 +427,7 @@ def _demand(request: Request, zones_in_use: int) -> dict[str, int]:
 
 
 def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[str, int]:
-    """How many of them it has already."""
+    """Return how many of those addresses the cluster has already."""
     node = _addresses_of_a_node(request)
     nodes = {item.address.key: node * len(item.attributes["instances"]) for item in _groups_of_nodes(found)}
     kinds = [item.address.kind for item in found]
@@ -430,7 +437,7 @@ def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[
 
 
 def _addresses_of_a_node(request: Request) -> int:
-    """One, and one for each further EFA interface that has an address."""
+    """Return the addresses of one node: one, and one per further EFA interface with an address."""
     name = request.options.get("instance_type")
     instance_type = instance_types.find(request.cloud, name) if name else None
     if not instance_type:

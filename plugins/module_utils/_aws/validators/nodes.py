@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the account has what the nodes are to be launched from."""
+"""Whether the account has what the nodes are launched from."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class KeyPair(Validator):
 
 
 class InstanceTypeOffered(Validator):
-    """Zones are a question of their own: only those that there are are asked."""
+    """The zones offer the instance type. Another validator reports zones that do not exist."""
 
     name = "instance_type_offered"
     components = frozenset({NODES_COMPONENT})
@@ -48,7 +48,7 @@ class InstanceTypeOffered(Validator):
             return
         offered = offering(cloud, instance_type)
         if not offered:
-            yield f"instance_type: {instance_type} is not offered in {cloud.region}. No zone of it has that type; check the name."
+            yield f"instance_type: {instance_type} is not offered in {cloud.region}. No zone of the region has that type. Check the name."
             return
         missing = [zone for zone in zones(request, found) if zone not in offered and zone in available(cloud)]
         if missing:
@@ -56,7 +56,7 @@ class InstanceTypeOffered(Validator):
 
 
 class ImageFits(Validator):
-    """An instance type that does not exist is a question of its own."""
+    """The image fits the instance type. Another validator reports a type that does not exist."""
 
     name = "image"
     components = frozenset({NODES_COMPONENT})
@@ -77,7 +77,7 @@ class ImageFits(Validator):
             return
         image = images.find(request.cloud, chosen.image_id)
         if image is None:
-            yield f"image_update: {chosen.image_id}, which {chosen.source} once led to, is gone. Set image_update: true to take a new one."
+            yield f"image_update: {chosen.image_id}, which {chosen.source} named before, is gone. Set image_update: true for a new one."
             return
         if image.get("Architecture", instance_type.architecture) not in instance_type.architectures:
             yield (
@@ -92,7 +92,10 @@ class ImageFits(Validator):
             )
         smallest = images.root_volume_size(image)
         if options["root_volume_size"] < smallest:
-            yield f"root_volume_size: {options['root_volume_size']} GiB cannot hold {image['ImageId']}, which needs {smallest}."
+            yield (
+                f"root_volume_size: {options['root_volume_size']} GiB cannot hold {image['ImageId']}, which needs {smallest}. "
+                "Give at least that."
+            )
 
 
 def _image_option(options: Mapping[str, Any]) -> str:
@@ -148,7 +151,7 @@ class Efa(Validator):
 
 
 class EfaUnused(Validator):
-    """The master and one worker are two hosts already, which is enough for a network between them to count."""
+    """EFA is used where it is available. A master and one worker are two hosts, so their network counts."""
 
     name = "efa_unused"
     level = Level.WARNING
@@ -175,8 +178,9 @@ class SuspendedProcesses(Validator):
             suspended = group.attributes["suspended_by_others"] if group.address.kind == "auto_scaling_group" else []
             if suspended:
                 yield (
-                    f"Auto scaling group {group.id}: somebody has suspended {', '.join(suspended)}, which stays so. Resume it when the "
-                    f"reason has passed: aws autoscaling resume-processes --auto-scaling-group-name {group.id} "
+                    f"Auto scaling group {group.id}: somebody else has suspended {', '.join(suspended)}, which this run leaves. "
+                    "Resume it when the "
+                    f"reason is gone: aws autoscaling resume-processes --auto-scaling-group-name {group.id} "
                     f"--scaling-processes {' '.join(suspended)}"
                 )
 
@@ -188,7 +192,7 @@ class Placement(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         if options["placement"] == "none" and options["placement_group"]:
-            yield f"placement_group: {options['placement_group']} is named, and placement is none. Leave one of them out."
+            yield f"placement_group: {options['placement_group']} is not possible with placement: none. Leave one of them out."
             return
         if not clustered(options):
             return
@@ -216,6 +220,6 @@ class PlacementGroup(Validator):
 
 
 def _instance_types(request: Request) -> list[InstanceType]:
-    """The types that the definition names, without those that do not exist."""
+    """Return the instance types of the definition that exist."""
     named = [request.options["instance_type"], *(item["instance_type"] for item in request.options["alternatives"])]
     return [found for name in dict.fromkeys(named) if name and (found := instance_types.find(request.cloud, name))]

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 
 class BucketMount(Validator):
-    """Buckets of one partition are not there for another one. Whether somebody may read one, its owner decides."""
+    """The bucket exists in the partition of the cluster. Only its owner decides who may read it."""
 
     name = "bucket_mount"
     components = frozenset({INSTANCE_ROLE_COMPONENT, NODES_COMPONENT})

@@ -47,7 +47,7 @@ def _own(request: Request, found: Sequence[Found]) -> list[Wanted]:
 
 
 def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
-    """Whether the policy refuses plain NFS. It counts for what is mounted, so it does once no node is, or will be, without TLS."""
+    """Return whether the policy refuses plain NFS. It affects existing mounts, so it does once no node is or will be without TLS."""
     if not request.options["encrypt_in_transit"]:
         return False
     file_system, required = resources.FILE_SYSTEMS.find(found), definition.file_system_policy(tls_required=True).properties["policy"]
@@ -69,7 +69,7 @@ def _keeps(request: Request, item: Found) -> bool:
 
 
 def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -> None:
-    """What other clusters mount stays: the file system, and mount targets in the zones of their nodes or for another VPC."""
+    """Refuse to delete what other clusters mount: the file system, and mount targets in the zones of their nodes or for another VPC."""
     deleted = [change.found for change in plan if change.action is Action.DELETE and change.found]
     for item in deleted:
         if item.address.kind == definition.FILE_SYSTEM.kind:
@@ -121,7 +121,7 @@ def _through_tls(option: bool | None, found: Sequence[Found]) -> bool | None:
 
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
-    """Whether the nodes mount a file system: the definition says so, or, where it is not at hand, there are mount targets."""
+    """Return whether nodes mount a file system, by the definition, or, without that, by the mount targets."""
     if request.manages(resources.NAME):
         return bool(request.options["efs"])
     adopted = bool(request.options.get("file_system_id"))
@@ -129,7 +129,7 @@ def is_mounted(request: Request, found: Sequence[Found]) -> bool:
 
 
 def _host_address(found: Sequence[Found]) -> str:
-    """What the nodes mount in place of the file system's name; empty for the name."""
+    """Return the address that nodes mount in place of the file system's name; empty for the name."""
     file_system = resources.FILE_SYSTEMS.find(found)
     return file_system.attributes["address"] if file_system else ""
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a cluster's shared storage consists of. Pure."""
+"""The resources of a cluster's shared storage on EFS. Pure."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:
-    """That of a directory, perhaps of a file system that the cluster used before: where an access point leads cannot be changed."""
+    """Return the address of a directory's access point, perhaps of a former file system: an access point cannot change its file system."""
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 
 
 def wanted_access_point(directory: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
-    """Without a user of its own, since jobs are another one than who logs in."""
+    """Return the access point of a directory. It sets no user, because jobs run as another user than the login user."""
     address = access_point(directory)
     return Wanted(address, {"file_system": Ref(FILE_SYSTEM), "tags": tags(address)})
 
@@ -39,15 +39,15 @@ def mount_target(zone: str) -> Address:
 
 
 def stale_mount_target(zone: str, file_system_id: str) -> Address:
-    """One of a file system that the cluster used before."""
+    """Return the address of a mount target of a former file system."""
     return Address("mount_target", f"{zone}-{file_system_id}")
 
 
 def host_address(targets: Mapping[str, str], zones: Sequence[str], *, same_vpc: bool, one_zone: str | None) -> str:
-    """The address that all hosts mount; empty where the file system's name leads each of them to the mount target of its zone.
+    """Return the address that all hosts mount, or an empty text if each of them resolves the name to the mount target of its zone.
 
-    The name means something only in the VPC of the mount targets, and only in zones that have one, of which a One Zone file system
-    has a single one. C(targets) are the addresses by zone; the cluster's first zone that has one is taken, else any.
+    The name resolves only in the VPC of the mount targets, and only in zones that have one. A One Zone file system has a single one.
+    `targets` are addresses by zone; the first zone of the cluster that has one counts, else any.
     """
     if not targets or (same_vpc and (one_zone is None or set(zones) <= {one_zone})):
         return ""
@@ -73,7 +73,7 @@ def file_system_policy(*, tls_required: bool) -> Wanted:
 
 
 def policy_document(*, tls_required: bool) -> dict[str, Any]:
-    """Clients have no identity, so that the network lets them in: the security groups of the mount targets.
+    """Return the policy of the file system. Clients have no identity: the security groups of the mount targets control access.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
@@ -88,7 +88,7 @@ def policy_document(*, tls_required: bool) -> dict[str, Any]:
 
 
 def comparable_policy(document: Mapping[str, Any]) -> str:
-    """What a file system's policy means, as JSON: EFS keeps neither the order of its parts nor their form, and names itself in it."""
+    """Return the meaning of a policy as JSON. EFS keeps neither the order nor the form of its parts, and adds its own ARN."""
     statements = [
         {name: _comparable(name, value) for name, value in statement.items() if name not in ("Sid", "Resource")}
         for statement in _list(document["Statement"])
@@ -113,7 +113,7 @@ def _text(value: Any) -> str:
 
 
 def mount_targets(zones: Sequence[str]) -> list[Wanted]:
-    """One mount target in the private subnet of every zone."""
+    """Return one mount target in the private subnet of every zone."""
     return [
         Wanted(
             mount_target(zone),

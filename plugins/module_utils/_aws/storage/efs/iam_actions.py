@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The calls to AWS for an EFS file system, its policy, its access points and its mount targets."""
+"""The IAM actions for an EFS file system, its policy, its access points and its mount targets."""
 
 from __future__ import annotations
 

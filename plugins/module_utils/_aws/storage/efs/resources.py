@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and changes EFS file systems, their policies, access points and mount targets. One AWS call per step."""
+"""Reads and changes EFS file systems, their policies, access points and mount targets."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ Properties = Mapping[str, Any]
 
 
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
-    """The cluster's file system, or the one it adopts, and the mount targets that this cluster uses or has left over.
+    """Return the cluster's file system or the adopted one, and the mount targets that this cluster uses or has left over.
 
-    Mount targets have no tags. Those behind the cluster's own security group are its own; of a file system of its own also those
-    behind a group that it adopts. The file system's attributes tell what hosts mount in place of its name (C(address)), in which VPC its
-    mount targets are (C(vpc), None without any), their C(addresses), and the zone of one that is only in that (C(one_zone)).
+    Mount targets have no tags. Those behind the cluster's own security group are its own. Of its own file system, those behind an adopted
+    group are its own too. The attributes of the file system say what hosts mount in place of its name (`address`), in which VPC its mount
+    targets are (`vpc`, None without any), their `addresses`, and the zone of a One Zone file system (`one_zone`).
     """
     cloud, network = request.cloud, list(network)
     group = find(network, STORAGE_GROUP)
@@ -94,7 +94,7 @@ def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str])
 
 
 def _read_access_points(request: Request, file_system_id: str | None) -> list[Found]:
-    """The cluster's own access points of the file system that it adopts; all it has where they are to be deleted."""
+    """Return the cluster's own access points of the adopted file system, or all of them when they are to be deleted."""
     cloud, present = request.cloud, request.present
     if present and not (file_system_id and request.options.get("file_system_id")):
         return []
@@ -114,17 +114,17 @@ def _read_access_points(request: Request, file_system_id: str | None) -> list[Fo
 
 
 def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: bool) -> bool:
-    """Whether the cluster's own file system is what it uses, or what is to be deleted: without a definition, its mount targets tell."""
+    """Return whether the cluster's own file system is in use or to be deleted. Without a definition, its mount targets tell."""
     return own is not None and (not present or own["FileSystemId"] in behind)
 
 
 def _defines(request: Request) -> bool:
-    """Whether the options say which file system there is to be."""
+    """Return whether the options say which file system the cluster has."""
     return request.present and request.manages(NAME)
 
 
 def _behind(cloud: AwsClient, group: Found) -> list[str]:
-    """The file systems that have a mount target behind the cluster's security group; its interface names them."""
+    """Return the file systems with a mount target behind the cluster's security group. The network interfaces name them."""
     interfaces = cloud.retrieve(
         "ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=[{"Name": "group-id", "Values": [group.id]}]
     )
@@ -133,7 +133,7 @@ def _behind(cloud: AwsClient, group: Found) -> list[str]:
 
 
 def _left_over(cloud: AwsClient, group: Found, file_system_id: str) -> list[Found]:
-    """The mount targets behind the cluster's security group of a file system that it does not use any more."""
+    """Return the mount targets of a file system behind the cluster's security group that the cluster no longer uses."""
     targets = [_mount_target(cloud, target) for target in _targets(cloud, file_system_id)]
     return [
         replace(target, address=stale_mount_target(target.address.key, file_system_id))
@@ -177,7 +177,7 @@ def _attributes(
 
 
 def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
-    """The policy of a file system, if it has one; with another Id than ours it is somebody else's."""
+    """Return the policy of a file system, if it has one. A policy with another Id belongs to somebody else."""
     try:
         document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
     except ClientError as error:
@@ -262,7 +262,7 @@ def _settle(lookup: Lookup) -> Callable[[AwsClient, Found], Found]:
             state = description["LifeCycleState"]
             if state == "error":
                 name = f"{lookup.name[0].upper()}{lookup.name[1:]}"
-                raise ClusterError(f"{name} {found.id} is in the state 'error', which does not pass. Delete it, and run again.")
+                raise ClusterError(f"{name} {found.id} is in the state 'error', which is final. Delete it, and run again.")
             return bool(state == "available")
 
         return lookup.settle(cloud, found, is_available)
@@ -280,7 +280,9 @@ def _update_file_system(cloud: AwsClient, found: Found, properties: Properties, 
 def _delete_file_system(cloud: AwsClient, found: Found) -> None:
     others = cloud.retrieve("efs", "describe_mount_targets", "MountTargets", FileSystemId=found.id)
     if others:
-        raise ClusterError(f"File system {found.id} is used in {others[0]['SubnetId']} too, so it stays. Delete that mount target first.")
+        raise ClusterError(
+            f"File system {found.id} has another mount target in {others[0]['SubnetId']}, so it stays. Delete that mount target first."
+        )
     cloud.once_unused(cloud.efs.delete_file_system, FileSystemId=found.id)
     FILE_SYSTEM_LOOKUP.wait_until_gone(cloud, found)
 
@@ -303,12 +305,12 @@ def _put_policy(cloud: AwsClient, found: Found, properties: Properties, _changed
 
 
 def _settle_policy(cloud: AwsClient, found: Found) -> Found:
-    """Waits until it is shown, so that the next run finds it."""
+    """Wait until AWS shows the policy, so that the next run finds it."""
 
     def shown() -> bool:
         return [item.properties for item in _read_policy(cloud, found.properties["file_system"])] == [found.properties]
 
-    cloud.wait_until(f"Policy of {found.properties['file_system']}", shown)
+    cloud.wait_until(f"the policy of {found.properties['file_system']}", shown)
     return found
 
 
@@ -352,7 +354,7 @@ def _create_mount_target(cloud: AwsClient, address: Address, properties: Propert
             raise
         raise ClusterError(
             f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Name other zones in zones, "
-            "or subnets of other zones in private_subnet_ids, or do without EFS (efs: false)."
+            "or subnets of other zones in private_subnet_ids, or set efs: false."
         ) from error
     return Found(address, created["MountTargetId"], properties)
 
@@ -375,7 +377,7 @@ KINDS = (
         settle=_settle(FILE_SYSTEM_LOOKUP),
         updatable=frozenset({"throughput_mode", "provisioned_throughput", "tags"}),
         deleted_after=("mount_target", "file_system_policy"),
-        advice="A file system keeps this setting for life. Put the old value back, or copy the data to a new file system and adopt that.",
+        advice="A file system cannot change this setting. Restore the former value, or copy the data to a new file system and adopt that.",
     ),
     Kind(
         "file_system_policy",

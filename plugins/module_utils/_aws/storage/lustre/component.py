@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shared storage on FSx for Lustre as one component."""
+"""Shared storage on FSx for Lustre as one component, which the module `lustre_file_system` provisions."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 
 
 def _keeps(request: Request, item: Found) -> bool:
-    """Data stays, and what it is linked to unless the definition has other links."""
+    """Keep data, and its links to S3 unless the definition has others."""
     if not request.present:
         return not request.options["delete_data"]
     return item.address.kind == definition.LUSTRE.kind or not _is_own_described(request)
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """A file system stays in its place, and reachable, as long as other clusters mount it."""
+    """Refuse to delete a file system, and what makes it reachable, as long as other clusters mount it."""
     if not plan or request.present:
         return
     for item in found:
@@ -106,7 +106,7 @@ def _cidrs_of_servers(request: Request, found: Sequence[Found], file_system: Fou
 
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
-    """Whether the nodes mount a Lustre file system."""
+    """Return whether nodes mount a Lustre file system."""
     if request.manages(resources.NAME):
         return _is_wished(request)
     return resources.FILE_SYSTEMS.find(found) is not None

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a cluster's FSx for Lustre file system consists of. Pure."""
+"""The resources of a cluster's FSx for Lustre file system. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ EVENTS = frozenset({"NEW", "CHANGED", "DELETED"})
 
 
 def data_repository(path: str) -> Address:
-    """The link of a directory of the file system to S3."""
+    """Return the address of the link from a directory of the file system to S3."""
     return Address("data_repository_association", path)
 
 
 def wanted(options: Mapping[str, Any], zone: str, tags: Callable[[Address], dict[str, str]]) -> list[Wanted]:
-    """A file system in the private subnet of C(zone), and its links to S3."""
+    """Return a file system in the private subnet of `zone`, and its links to S3."""
     deployment = options["lustre_deployment"]
     persistent = deployment == PERSISTENT
     file_system = Wanted(

@@ -52,9 +52,9 @@ FILE_SYSTEMS = FileSystems("fsx", NAME, LUSTRE, "Lustre file system", "lustre_fi
 
 
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
-    """The cluster's file system, or the one it adopts, and the cluster's own links of it to S3.
+    """Return the cluster's file system or the adopted one, and the cluster's own links to S3.
 
-    Its attributes tell what mount(8) calls it (C(source)), in which C(vpc) it is, and its C(address) there.
+    The attributes of the file system hold its name for mount(8) (`source`), its `vpc`, and its `address` there.
     """
     cloud = request.cloud
     own, adopted_id = FILE_SYSTEMS.owned(cloud), request.options.get("lustre_file_system_id")
@@ -69,7 +69,7 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 
 
 def _found(request: Request, description: Mapping[str, Any], vpc: str | None) -> Found:
-    """A file system in comparable form. Clients in another VPC mount the address of its first network interface."""
+    """Return a file system in comparable form. Clients in another VPC mount the address of its first network interface."""
     cloud, tags, target = request.cloud, description.get("Tags", []), _target(description)
     lustre = {**description["LustreConfiguration"], **target.get("LustreConfiguration", {})}
     ids = description.get("NetworkInterfaceIds", [])
@@ -140,10 +140,9 @@ def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:
 
 
 def _token(cloud: AwsClient, request: Mapping[str, Any]) -> str:
-    """The same for the same request within one run, so that a call whose answer was lost makes nothing twice.
+    """Return the client token: the same for the same request within one run, so that a lost answer creates nothing twice.
 
-    Another run looks first what there is by its tags. It has another token: with that of something deleted since, FSx could answer with the
-    thing that is gone.
+    Another run finds by tags what exists, and has another token: with the token of something deleted, FSx could answer with that.
     """
     return hashlib.sha256(json.dumps([cloud.cluster, cloud.run_id, request], sort_keys=True).encode()).hexdigest()[:40]
 
@@ -184,12 +183,12 @@ def _settle_file_system(cloud: AwsClient, found: Found) -> Found:
 
 
 def _timeout(cloud: AwsClient) -> float:
-    """Seconds to wait for a file system; who waits less than usual for all else means it for this, too."""
+    """Return the seconds to wait for a file system. A shorter timeout of the user applies to it too."""
     return TIMEOUT if cloud.wait_timeout >= DEFAULT_WAIT_TIMEOUT else cloud.wait_timeout
 
 
 def _is_available(description: Mapping[str, Any]) -> bool:
-    """Whether a file system or a link can be used. Raises ClusterError if it will never be."""
+    """Return whether a file system or a link can be used. Raises ClusterError if it never will."""
     if description["Lifecycle"] in ("FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE"):
         reason = description.get("FailureDetails", {}).get("Message", "AWS gives no reason")
         raise ClusterError(f"{description.get('AssociationId') or description['FileSystemId']} is {description['Lifecycle']}: {reason}")
@@ -197,7 +196,7 @@ def _is_available(description: Mapping[str, Any]) -> bool:
 
 
 def _target(description: Mapping[str, Any]) -> dict[str, Any]:
-    """What updates that AWS still works on will make of a file system."""
+    """Return what the updates in progress will change a file system to."""
     target: dict[str, Any] = {}
     for action in reversed(description.get("AdministrativeActions", [])):
         if action["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE" and action["Status"] in ("PENDING", "IN_PROGRESS"):
@@ -234,12 +233,12 @@ def _delete_file_system(cloud: AwsClient, found: Found) -> None:
 
 
 def _policies(properties: Properties) -> dict[str, Any]:
-    """What a link carries over. An empty list switches off what was on."""
+    """Return which events a link transfers. An empty list disables them."""
     return {"AutoImportPolicy": {"Events": sorted(properties["imports"])}, "AutoExportPolicy": {"Events": sorted(properties["exports"])}}
 
 
 def _created_policies(properties: Properties) -> dict[str, Any]:
-    """As the API has it for a new link: what it is not to carry over is left out."""
+    """Return the same for a new link: the API wants disabled events left out."""
     policies = {name: policy for name, policy in _policies(properties).items() if policy["Events"]}
     return {"S3": policies} if policies else {}
 
@@ -284,7 +283,7 @@ KINDS = (
         updatable=frozenset({"capacity", "throughput", "compression", "security_groups", "tags"}),
         deleted_after=("data_repository_association", "auto_scaling_group"),
         deleted_before=("security_group", "subnet"),
-        advice="A Lustre file system keeps this setting for life. Put the old value back, or copy the data to a new one and adopt that.",
+        advice="A Lustre file system cannot change this setting. Restore the former value, or copy the data to a new one and adopt that.",
     ),
     Kind(
         "data_repository_association",
@@ -293,6 +292,6 @@ KINDS = (
         update=_update_link,
         settle=_settle_link,
         updatable=frozenset({"imports", "exports", "tags"}),
-        advice="Take this path out of lustre_data_repositories, run, and put it in again with the other prefix.",
+        advice="Remove this path from lustre_data_repositories, run, and add it again with the other prefix.",
     ),
 )

@@ -31,5 +31,5 @@ def test_names_of_a_partition(region, partition, suffix):
 
 @pytest.mark.parametrize("region", ["aws-global", "aws-cn-global", "aws-us-gov-global", "us-east-9", "mars"])
 def test_what_is_no_region_is_refused(region):
-    with pytest.raises(ValueError, match=f"region: '{region}' is not an AWS region. Regions that could be meant: "):
+    with pytest.raises(ValueError, match=f"region: '{region}' is not an AWS region. Did you mean one of "):
         regions.valid_region(region)
