@@ -77,11 +77,10 @@ extends_documentation_fragment:
 options:
   vpc_id:
     description:
-      - An existing VPC to lie in, with subnets that exist. It is checked for what the cluster needs, and never
-        changed or deleted.
+      - An existing VPC for the cluster, with existing subnets. It is checked, and never changed or deleted.
       - By default the cluster gets a VPC of its own.
-      - Modules of one component need this and the other options of the network as well, since nothing in AWS says
-        that it was adopted.
+      - Modules of one component need this and the other options of the network, too, because nothing in AWS says
+        that the cluster has adopted it.
       - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
         keeps its network, so copy its data and delete it as well.
     type: str
@@ -96,8 +95,8 @@ options:
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Changed in place, as zones are added, or taken away in which no node runs. Delete the cluster, which keeps
-        the data, and create it again for another subnet of the same zone.
+      - Changed in place, to add zones, or to remove zones without nodes. Delete the cluster, which keeps the data,
+        and create it again for another subnet of the same zone.
     type: list
     elements: str
     default: []
@@ -142,7 +141,7 @@ options:
       - Availability zones that get a public and a private subnet, four at most.
       - By default the zones that the network or the adopted subnets have, or else one that offers the instance
         type.
-      - Changed in place, as long as no node runs in a zone that is taken away.
+      - Changed in place, as long as no node runs in a zone to be removed.
     type: list
     elements: str
     default: []
@@ -157,18 +156,18 @@ options:
     default: []
   allow_ssh_from_anywhere:
     description:
-      - Has to be set for O(ssh_cidrs) to cover the internet, or more of it than an IPv4 /8 or an IPv6 /32. Private
-        ranges do not count.
+      - Whether O(ssh_cidrs) may cover the internet, or more of it than an IPv4 /8 or an IPv6 /32. Private ranges
+        do not count.
       - It counts for one run and is not stored.
     type: bool
     default: false
   nat:
     description:
       - NAT gateways of the cluster's own VPC. V(single) serves all zones, and other zones pay for traffic to it.
-        V(per_zone) costs one gateway for each zone and outlives the loss of a zone. V(none) leaves nodes without
-        a public address no way to the internet.
+        V(per_zone) costs one gateway for each zone and outlives the loss of a zone. With V(none), nodes without
+        a public address do not reach the internet.
       - Not used with O(vpc_id).
-      - Changed in place, without a moment in which nodes have no way out.
+      - Changed in place, without interrupting the nodes' route out.
     type: str
     choices: [single, per_zone, none]
     default: single
@@ -412,14 +411,14 @@ options:
     description:
       - The number of workers that a job can do with, at least 1.
       - When AWS has fewer than O(worker_count) after O(capacity_timeout), but as many as this, the cluster goes
-        on with what was launched, and says so. By default only the full number will do.
+        on with what was launched, and says so. By default the full number is required.
       - A cluster that was accepted with fewer workers stays so until O(grow) or another O(worker_count) is given.
       - It counts for one run and is not stored.
     type: int
   market:
     description:
-      - How the nodes are paid, on demand, as spot instances, from a capacity reservation, or from a Capacity Block
-        for ML.
+      - 'How nodes are purchased: on demand, as spot instances, from a capacity reservation, or from a Capacity
+        Block for ML.'
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
@@ -437,12 +436,12 @@ options:
     type: str
   alternatives:
     description:
-      - What else to try, in this order, when AWS does not have O(worker_minimum) workers and the master as O(instance_type)
-        and O(market) say. What an alternative does not name is as for the first choice.
-      - Each is tried with all nodes for O(capacity_timeout), since a job goes at the pace of its slowest host.
-        Only tried with O(wait).
-      - It counts for one run and is not stored. A cluster that has nodes stays with what they are. A zone that
-        an alternative names is added in place.
+      - What else to try, in this order, when AWS has no capacity for O(worker_minimum) workers and the master with
+        O(instance_type) and O(market). An alternative inherits every setting that it does not override.
+      - Each is tried with all nodes for O(capacity_timeout), because a job runs at the speed of its slowest host.
+        Requires O(wait).
+      - It counts for one run and is not stored. A cluster with nodes keeps the alternative that they have. A zone
+        that an alternative names is added in place.
     type: list
     elements: dict
     default: []
@@ -457,7 +456,7 @@ options:
         type: str
       market:
         description:
-          - How the nodes are paid.
+          - How nodes are purchased.
         type: str
         choices: [on-demand, spot, capacity-reservation, capacity-block]
       spot_max_price:
@@ -471,8 +470,8 @@ options:
   capacity_timeout:
     description:
       - How long to wait for the nodes of one alternative, in seconds. A reason that does not pass by itself ends
-        it earlier.
-      - When none of them has enough, the groups are put back as they were.
+        the wait earlier.
+      - When none of them has enough, the groups are restored.
       - It counts for one run and is not stored.
     type: int
     default: 600
@@ -484,17 +483,17 @@ options:
     default: false
   replace_nodes:
     description:
-      - Whether nodes are replaced, one by one and workers before the master, whose launch template has changed
-        or is to change, or whose status checks of EC2 have failed.
-      - Without it such changes are only told, in RV(ignore:deferred), as long as there are nodes; new nodes are
-        like the old ones.
+      - Whether a run replaces nodes whose launch template has changed or changes, or whose EC2 status checks have
+        failed. It replaces one by one, workers before the master.
+      - Without it, such changes are only listed in RV(ignore:deferred) while there are nodes, and new nodes are
+        like the others.
       - Never use it while a job runs; C(playbooks/provision.yml) asks the hosts first.
       - It counts for one run and is not stored.
     type: bool
     default: false
   progress_file:
     description:
-      - Where to append one line whenever something can be told about the wait for nodes. M(deeplearning.cluster.cluster)
+      - File to which the module appends a line for each progress in the wait for nodes. M(deeplearning.cluster.cluster)
         shows them where this is left out.
       - It counts for one run and is not stored.
     type: path
@@ -508,7 +507,7 @@ options:
     description:
       - Public SSM parameter that names a machine image, such as those of the deep learning AMIs.
       - It is looked up once. Later runs keep the image until this option changes, so that a new release does not
-        roll the cluster.
+        replace the nodes.
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
   image_framework:
@@ -528,7 +527,7 @@ options:
     type: str
   image_update:
     description:
-      - Whether O(image_parameter) or O(image_framework) is looked up again, for the newest image there is now.
+      - Whether O(image_parameter) or O(image_framework) is looked up again, for the newest image.
       - It counts for one run and is not stored. A newer image than that of the nodes replaces them, which happens
         only with O(replace_nodes).
     type: bool
@@ -578,7 +577,7 @@ options:
   efa:
     description:
       - Whether nodes get an Elastic Fabric Adapter on every network card that takes one. The instance type has
-        to have it.
+        to support it.
       - A master with several network cards is reached through an elastic IP address, as AWS gives such instances
         no other public one.
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
@@ -586,8 +585,8 @@ options:
     default: false
   placement:
     description:
-      - Whether nodes are near each other, in a placement group with the strategy C(cluster). V(auto) means with
-        O(efa), unless they go into the reservation or block of O(capacity_reservation_id), which decides where
+      - Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) means
+        with O(efa), unless they go into the reservation or block of O(capacity_reservation_id), which decides where
         they are.
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
@@ -596,7 +595,7 @@ options:
   placement_group:
     description:
       - Name of an existing placement group with the strategy C(cluster) to use. It is never changed or deleted.
-      - By default the cluster gets one of its own where O(placement) asks for one.
+      - By default the cluster creates one if O(placement) requires it.
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
   login_user:
@@ -611,11 +610,10 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC to lie in, with subnets that exist. It is checked for what the cluster needs, and never
-        changed or deleted.
+      - An existing VPC for the cluster, with existing subnets. It is checked, and never changed or deleted.
       - By default the cluster gets a VPC of its own.
-      - Modules of one component need this and the other options of the network as well, since nothing in AWS says
-        that it was adopted.
+      - Modules of one component need this and the other options of the network, too, because nothing in AWS says
+        that the cluster has adopted it.
       - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
         keeps its network, so copy its data and delete it as well.
     type: str
@@ -630,8 +628,8 @@ options:
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Changed in place, as zones are added, or taken away in which no node runs. Delete the cluster, which keeps
-        the data, and create it again for another subnet of the same zone.
+      - Changed in place, to add zones, or to remove zones without nodes. Delete the cluster, which keeps the data,
+        and create it again for another subnet of the same zone.
     type: list
     elements: str
     default: []
@@ -676,7 +674,7 @@ options:
       - Availability zones that get a public and a private subnet, four at most.
       - By default the zones that the network or the adopted subnets have, or else one that offers the instance
         type.
-      - Changed in place, as long as no node runs in a zone that is taken away.
+      - Changed in place, as long as no node runs in a zone to be removed.
     type: list
     elements: str
     default: []
@@ -691,18 +689,18 @@ options:
     default: []
   allow_ssh_from_anywhere:
     description:
-      - Has to be set for O(ssh_cidrs) to cover the internet, or more of it than an IPv4 /8 or an IPv6 /32. Private
-        ranges do not count.
+      - Whether O(ssh_cidrs) may cover the internet, or more of it than an IPv4 /8 or an IPv6 /32. Private ranges
+        do not count.
       - It counts for one run and is not stored.
     type: bool
     default: false
   nat:
     description:
       - NAT gateways of the cluster's own VPC. V(single) serves all zones, and other zones pay for traffic to it.
-        V(per_zone) costs one gateway for each zone and outlives the loss of a zone. V(none) leaves nodes without
-        a public address no way to the internet.
+        V(per_zone) costs one gateway for each zone and outlives the loss of a zone. With V(none), nodes without
+        a public address do not reach the internet.
       - Not used with O(vpc_id).
-      - Changed in place, without a moment in which nodes have no way out.
+      - Changed in place, without interrupting the nodes' route out.
     type: str
     choices: [single, per_zone, none]
     default: single
@@ -737,11 +735,10 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC to lie in, with subnets that exist. It is checked for what the cluster needs, and never
-        changed or deleted.
+      - An existing VPC for the cluster, with existing subnets. It is checked, and never changed or deleted.
       - By default the cluster gets a VPC of its own.
-      - Modules of one component need this and the other options of the network as well, since nothing in AWS says
-        that it was adopted.
+      - Modules of one component need this and the other options of the network, too, because nothing in AWS says
+        that the cluster has adopted it.
       - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
         keeps its network, so copy its data and delete it as well.
     type: str
@@ -756,8 +753,8 @@ options:
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Changed in place, as zones are added, or taken away in which no node runs. Delete the cluster, which keeps
-        the data, and create it again for another subnet of the same zone.
+      - Changed in place, to add zones, or to remove zones without nodes. Delete the cluster, which keeps the data,
+        and create it again for another subnet of the same zone.
     type: list
     elements: str
     default: []
@@ -871,11 +868,10 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC to lie in, with subnets that exist. It is checked for what the cluster needs, and never
-        changed or deleted.
+      - An existing VPC for the cluster, with existing subnets. It is checked, and never changed or deleted.
       - By default the cluster gets a VPC of its own.
-      - Modules of one component need this and the other options of the network as well, since nothing in AWS says
-        that it was adopted.
+      - Modules of one component need this and the other options of the network, too, because nothing in AWS says
+        that the cluster has adopted it.
       - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
         keeps its network, so copy its data and delete it as well.
     type: str
@@ -890,8 +886,8 @@ options:
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Changed in place, as zones are added, or taken away in which no node runs. Delete the cluster, which keeps
-        the data, and create it again for another subnet of the same zone.
+      - Changed in place, to add zones, or to remove zones without nodes. Delete the cluster, which keeps the data,
+        and create it again for another subnet of the same zone.
     type: list
     elements: str
     default: []
@@ -1065,11 +1061,10 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC to lie in, with subnets that exist. It is checked for what the cluster needs, and never
-        changed or deleted.
+      - An existing VPC for the cluster, with existing subnets. It is checked, and never changed or deleted.
       - By default the cluster gets a VPC of its own.
-      - Modules of one component need this and the other options of the network as well, since nothing in AWS says
-        that it was adopted.
+      - Modules of one component need this and the other options of the network, too, because nothing in AWS says
+        that the cluster has adopted it.
       - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
         keeps its network, so copy its data and delete it as well.
     type: str
@@ -1084,8 +1079,8 @@ options:
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Changed in place, as zones are added, or taken away in which no node runs. Delete the cluster, which keeps
-        the data, and create it again for another subnet of the same zone.
+      - Changed in place, to add zones, or to remove zones without nodes. Delete the cluster, which keeps the data,
+        and create it again for another subnet of the same zone.
     type: list
     elements: str
     default: []
@@ -1211,14 +1206,14 @@ options:
     description:
       - The number of workers that a job can do with, at least 1.
       - When AWS has fewer than O(worker_count) after O(capacity_timeout), but as many as this, the cluster goes
-        on with what was launched, and says so. By default only the full number will do.
+        on with what was launched, and says so. By default the full number is required.
       - A cluster that was accepted with fewer workers stays so until O(grow) or another O(worker_count) is given.
       - It counts for one run and is not stored.
     type: int
   market:
     description:
-      - How the nodes are paid, on demand, as spot instances, from a capacity reservation, or from a Capacity Block
-        for ML.
+      - 'How nodes are purchased: on demand, as spot instances, from a capacity reservation, or from a Capacity
+        Block for ML.'
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
@@ -1236,12 +1231,12 @@ options:
     type: str
   alternatives:
     description:
-      - What else to try, in this order, when AWS does not have O(worker_minimum) workers and the master as O(instance_type)
-        and O(market) say. What an alternative does not name is as for the first choice.
-      - Each is tried with all nodes for O(capacity_timeout), since a job goes at the pace of its slowest host.
-        Only tried with O(wait).
-      - It counts for one run and is not stored. A cluster that has nodes stays with what they are. A zone that
-        an alternative names is added in place.
+      - What else to try, in this order, when AWS has no capacity for O(worker_minimum) workers and the master with
+        O(instance_type) and O(market). An alternative inherits every setting that it does not override.
+      - Each is tried with all nodes for O(capacity_timeout), because a job runs at the speed of its slowest host.
+        Requires O(wait).
+      - It counts for one run and is not stored. A cluster with nodes keeps the alternative that they have. A zone
+        that an alternative names is added in place.
     type: list
     elements: dict
     default: []
@@ -1256,7 +1251,7 @@ options:
         type: str
       market:
         description:
-          - How the nodes are paid.
+          - How nodes are purchased.
         type: str
         choices: [on-demand, spot, capacity-reservation, capacity-block]
       spot_max_price:
@@ -1270,8 +1265,8 @@ options:
   capacity_timeout:
     description:
       - How long to wait for the nodes of one alternative, in seconds. A reason that does not pass by itself ends
-        it earlier.
-      - When none of them has enough, the groups are put back as they were.
+        the wait earlier.
+      - When none of them has enough, the groups are restored.
       - It counts for one run and is not stored.
     type: int
     default: 600
@@ -1283,17 +1278,17 @@ options:
     default: false
   replace_nodes:
     description:
-      - Whether nodes are replaced, one by one and workers before the master, whose launch template has changed
-        or is to change, or whose status checks of EC2 have failed.
-      - Without it such changes are only told, in RV(ignore:deferred), as long as there are nodes; new nodes are
-        like the old ones.
+      - Whether a run replaces nodes whose launch template has changed or changes, or whose EC2 status checks have
+        failed. It replaces one by one, workers before the master.
+      - Without it, such changes are only listed in RV(ignore:deferred) while there are nodes, and new nodes are
+        like the others.
       - Never use it while a job runs; C(playbooks/provision.yml) asks the hosts first.
       - It counts for one run and is not stored.
     type: bool
     default: false
   progress_file:
     description:
-      - Where to append one line whenever something can be told about the wait for nodes. M(deeplearning.cluster.cluster)
+      - File to which the module appends a line for each progress in the wait for nodes. M(deeplearning.cluster.cluster)
         shows them where this is left out.
       - It counts for one run and is not stored.
     type: path
@@ -1307,7 +1302,7 @@ options:
     description:
       - Public SSM parameter that names a machine image, such as those of the deep learning AMIs.
       - It is looked up once. Later runs keep the image until this option changes, so that a new release does not
-        roll the cluster.
+        replace the nodes.
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
   image_framework:
@@ -1327,7 +1322,7 @@ options:
     type: str
   image_update:
     description:
-      - Whether O(image_parameter) or O(image_framework) is looked up again, for the newest image there is now.
+      - Whether O(image_parameter) or O(image_framework) is looked up again, for the newest image.
       - It counts for one run and is not stored. A newer image than that of the nodes replaces them, which happens
         only with O(replace_nodes).
     type: bool
@@ -1377,7 +1372,7 @@ options:
   efa:
     description:
       - Whether nodes get an Elastic Fabric Adapter on every network card that takes one. The instance type has
-        to have it.
+        to support it.
       - A master with several network cards is reached through an elastic IP address, as AWS gives such instances
         no other public one.
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
@@ -1385,8 +1380,8 @@ options:
     default: false
   placement:
     description:
-      - Whether nodes are near each other, in a placement group with the strategy C(cluster). V(auto) means with
-        O(efa), unless they go into the reservation or block of O(capacity_reservation_id), which decides where
+      - Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) means
+        with O(efa), unless they go into the reservation or block of O(capacity_reservation_id), which decides where
         they are.
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
@@ -1395,7 +1390,7 @@ options:
   placement_group:
     description:
       - Name of an existing placement group with the strategy C(cluster) to use. It is never changed or deleted.
-      - By default the cluster gets one of its own where O(placement) asks for one.
+      - By default the cluster creates one if O(placement) requires it.
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
   login_user:

@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, IMAGE_TAG, KEY_TAG
 
-# A new resource is not seen everywhere at once: calls that name it may answer so for a while.
+# AWS does not see a new resource everywhere at once: calls that name it may fail like this for a while.
 NOT_YET_VISIBLE = (
     "InvalidAllocationID.NotFound",
     "InvalidGatewayID.NotFound",
@@ -50,7 +50,7 @@ NOT_YET_VISIBLE = (
     "NoSuchEntity",
     "SubnetNotFound",
 )
-# What AWS answers while something that uses a resource is still going away.
+# What AWS answers while something that uses a resource is being deleted.
 IN_USE = (
     "DeleteConflict",
     "DependencyViolation",
@@ -65,7 +65,7 @@ NOT_LET_IN = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "Unrecogni
 
 # What AWS answers to too many calls: it did nothing.
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
-# What it answers to a call whose like was done before, perhaps by ourselves, with the answer lost.
+# What it answers to a call that somebody has made before, perhaps this run, with the answer lost.
 DONE_BEFORE = (
     "AccessPointAlreadyExists",
     "AlreadyExists",
@@ -81,14 +81,14 @@ DONE_BEFORE = (
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
-# What AWS answers to calls that no policy allows, and for a while to calls that name something new, which IAM does not know yet.
+# What AWS answers to calls that no policy allows, and for a while to calls that name something that IAM does not see yet.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 DENIED_TIMEOUT = 60  # seconds
 CREATE_ATTEMPTS = 10
 RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
 PROGRESS_INTERVAL = 30  # seconds
 
-# The first that tells which network cards take which interfaces; older ones also lack parameters of S3 buckets and route tables
+# The first version that says which network cards take which interfaces. Older ones also lack parameters of S3 buckets and route tables
 LEAST_SDK = "1.44.0"
 
 T = TypeVar("T")

@@ -42,11 +42,11 @@ class Request:
     options: Mapping[str, Any]
     components: frozenset[str] = frozenset()
     chosen: Alternative | None = None
-    """The nodes that this attempt is for; none when the module is not about nodes."""
+    """The nodes of this attempt; None when the module does not manage nodes."""
     past_activities: frozenset[str] = frozenset()
     """Ids of the scaling activities of earlier attempts."""
     storage: tuple[Component, ...] = ()
-    """All components of storage, managed or not: the network lets their servers and the nodes reach each other."""
+    """All components of storage, managed or not. The network allows traffic between their servers and the nodes."""
 
     @property
     def present(self) -> bool:
@@ -87,18 +87,18 @@ class Mount:
     """Storage that all nodes mount, in the form in which components of storage describe it. Nodes know nothing else about any kind."""
 
     kind: str
-    """One of the kinds that hosts know, in _hosts/shared_storage/mounts.py, which has the client and the ports."""
+    """A kind in `_hosts/shared_storage/mounts.py`, which has the client and the ports."""
     mount_point: str
     option: str
-    """The option that says where it is mounted."""
+    """The option with the mount point."""
     tags: Mapping[str, Any]
-    """What the tags of nodes tell of it. Values may be references."""
+    """The tags of nodes that describe it. Values may be references."""
     entry: Computed
-    """What hosts mount: a `Mount` of that file, with source and options, once the ids in it are known."""
+    """What hosts mount: a `Mount` of that file, computed once its ids are known."""
     holds_jobs: bool = True
-    """Whether jobs can be on it: all nodes can write there."""
+    """Whether jobs can be on it, because all nodes can write there."""
     statements: tuple[Mapping[str, Any], ...] = ()
-    """What the policy of the nodes' role says for it."""
+    """The statements that it needs in the policy of the nodes' role."""
     servers: tuple[Server, ...] = ()
     """Adopted servers, which have to let the nodes in."""
 

@@ -12,7 +12,7 @@ MASTER = "master"
 WORKERS = "workers"
 NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
 GROUP_TAG = "aws:autoscaling:groupName"
-"""Auto Scaling sets it on what a group launches. EC2 lets nobody set or delete a tag whose key begins with `aws:`."""
+"""Auto Scaling sets it on the instances of a group. EC2 does not let anybody set or delete tags that begin with `aws:`."""
 
 
 def group_name(cluster: str, group: str) -> str:

@@ -29,9 +29,9 @@ BUCKET = Address("bucket", "data")
 BLOCKED = dict.fromkeys(("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"), True)
 TLS_ONLY = "DenyInsecureTransport"
 NO_LISTS = "BucketOwnerEnforced"
-# The region that a bucket is in when its creation names none, and that it must not name
+# The default region of a bucket, which its creation must not name
 DEFAULT_REGION = "us-east-1"
-# What S3 answers while a bucket is not known everywhere, or something else about it is being changed
+# What S3 answers while it does not see a bucket everywhere, or something else about it changes
 NOT_YET = ("NoSuchBucket", "OperationAborted")
 Properties = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str])
         "public_access": False,
         "access_lists": False,
         "tls_only": True,
-        "kms_key": kms_key,  # without one, S3 encrypts all the same
+        "kms_key": kms_key,  # without one, S3 encrypts with its own key
         "tags": tags,
     }
     return Wanted(BUCKET, {key: value for key, value in properties.items() if value is not None})
@@ -136,7 +136,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
         rules = [{"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}]
         cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
     if "tls_only" in changed:
-        # What others have put into the policy stays
+        # Statements of others in the policy stay
         statements = [*_others(_statements(cloud, name)), _tls_only(name, cloud.region)]
         policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
         cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, Bucket=name, Policy=policy)

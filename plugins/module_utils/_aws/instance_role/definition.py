@@ -14,10 +14,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions 
 ROLE = Address("role", "nodes")
 INSTANCE_PROFILE = Address("instance_profile", "nodes")
 
-# Operators' policies name it, so that their rights end at the collection's roles whatever other roles are called
+# The policies of operators name it, so they apply to the collection's roles only
 PATH = "/deeplearning/"
 
-# AWS: the custom role with the least permissions for Session Manager
+# AWS documents this as the custom role with the least permissions for Session Manager
 SESSION_MANAGER_ACTIONS = [
     "ssm:UpdateInstanceInformation",
     "ssmmessages:CreateControlChannel",
@@ -27,8 +27,8 @@ SESSION_MANAGER_ACTIONS = [
 ]
 
 
-# Who reads the parameter can sign certificates for every node, who writes it is the authority from then on.
-# Systems Manager's managed policies for instances allow reading all parameters, and others attach them to roles of nodes.
+# Whoever reads the parameter can sign certificates for every node. Whoever writes it becomes the authority.
+# Systems Manager's managed policies for instances allow reading all parameters, and others attach them to the nodes' roles.
 AUTHORITY_ACTIONS = [
     "ssm:DeleteParameter",
     "ssm:DeleteParameters",
@@ -81,7 +81,7 @@ def policy(
     ]
     readable = sorted({*read_buckets, *write_buckets})
     if readable:
-        # Tags: the AWS CLI keeps them when it copies large objects from bucket to bucket
+        # Tags: the AWS CLI copies them with large objects
         statements += [
             _statement("ListBuckets", ["s3:ListBucket", "s3:GetBucketLocation"], [partition.arn("s3", bucket) for bucket in readable]),
             _statement("ReadObjects", ["s3:GetObject", "s3:GetObjectTagging"], [partition.arn("s3", f"{each}/*") for each in readable]),

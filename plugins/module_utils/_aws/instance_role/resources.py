@@ -134,7 +134,7 @@ def _update_role(cloud: AwsClient, found: Found, properties: Properties, changed
 
 
 def _delete_role(cloud: AwsClient, found: Found) -> None:
-    # Others attach policies to roles of instances, Systems Manager's quick setup for one
+    # Others attach policies to the roles of instances, for example Systems Manager's quick setup
     for attached in cloud.retrieve("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=found.id):
         cloud.iam.detach_role_policy(RoleName=found.id, PolicyArn=attached["PolicyArn"])
     for policy_name in cloud.retrieve("iam", "list_role_policies", "PolicyNames", RoleName=found.id):

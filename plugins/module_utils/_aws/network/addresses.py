@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 SMALLEST_SUBNET = 28  # AWS: VPC and subnet masks lie between /16 and /28
 LARGEST_NETWORK = 16
 MOST_BLOCKS = 8  # four zones with a public and a private subnet each
-RESERVED = 5  # addresses of each subnet that AWS keeps for itself
+RESERVED = 5  # addresses that AWS reserves in each subnet
 
 
 class AddressPlanError(ValueError):

@@ -63,7 +63,7 @@ def group_ids(request: Request) -> dict[str, str]:
     return {name: named[name] for name in GROUPS if named.get(name)}
 
 
-# What AWS says of it. Filters take ids that do not exist, or cannot.
+# What AWS says of it. Filters accept ids that do not exist.
 
 
 def vpcs(cloud: AwsClient, vpc_id: str | None) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ def _described(cloud: AwsClient, operation: str, key: str, name: str, values: It
     return cloud.facts("ec2", operation, key, Filters=[{"Name": name, "Values": ids}]) if ids else []
 
 
-# Pure. What a prefix list holds is not asked, and a route table that is not seen is trusted.
+# Pure. Contents of prefix lists are not read. A route table that cannot be read is trusted.
 
 
 def leads_out(table: Mapping[str, Any]) -> bool:

@@ -73,7 +73,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
         VpcId=properties["vpc"],
         TagSpecifications=tag_specifications("security-group", properties["tags"]),
     )["GroupId"]
-    # AWS gives every new group the rule that lets everything out
+    # AWS gives every new group the rule that allows all outgoing traffic
     found = Found(address, group_id, {**properties, "ingress": frozenset(), "egress": frozenset({("-1", -1, -1, "0.0.0.0/0")})})
     _update(cloud, found, properties, frozenset({"ingress", "egress"} & properties.keys()))
     return found

@@ -47,7 +47,7 @@ def _of_alternatives(request: Request) -> set[str]:
 def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] | None:
     """Return a capacity reservation or Capacity Block as EC2 describes it, if it exists."""
     try:
-        # There is no filter for the id
+        # No filter exists for the id
         found = cloud.facts("ec2", "describe_capacity_reservations", "CapacityReservations", CapacityReservationIds=[reservation])
     except ClientError as error:
         if error_code(error) not in NO_RESERVATION:

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 
 FAILED = ("Failed", "Cancelled")
 
-# Characters of a reason: a group's activity repeats what whoever made the template has put into names.
+# Characters of a reason: activities repeat names, which whoever writes the template can choose.
 REASON_LIMIT = 2000
 
 
@@ -49,7 +49,7 @@ ADVICE: tuple[Advice, ...] = (
         True,
     ),
     Advice(
-        # An instance that has been ended holds its place for minutes
+        # A terminated instance holds its placement for minutes
         ("ReservationCapacityExceeded", "sufficient compatible and available capacity"),
         "The reservation has no free instances, or not yet. Launch fewer nodes, or use a larger reservation.",
         True,
@@ -125,7 +125,7 @@ class Launches:
     def observe(self, ready: int, activities: Iterable[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
         """Record how many nodes are ready, the group's newest activities, and whether nodes that end will free capacity."""
         self.ready, self.leaving, self.replacing = ready, leaving, replacing
-        recent = self.since - timedelta(seconds=60)  # the group may have tried just before we looked
+        recent = self.since - timedelta(seconds=60)  # the group may have tried just before this read
         failed = [
             activity
             for activity in activities

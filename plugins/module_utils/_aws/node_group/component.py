@@ -108,7 +108,7 @@ def _foresee(request: Request, plan: Sequence[Change], found: Sequence[Found]) -
     ]
     if not capacity.is_moving(request, found) or not _is_outdated(MASTER, foreseen):
         return foreseen
-    # The master that has the address goes
+    # The master with the address ends
     return [
         replace(item, properties={**item.properties, "master_is_public": False}) if item.address == definition.MASTER_ADDRESS else item
         for item in foreseen

@@ -22,13 +22,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 MASTER_NUMBER = 1  # the master trains too and is worker 1
 NUMBER_TAG = "deeplearning:number"
-WANTED_TAG = "deeplearning:wanted"  # of a group: the worker count that it was last made for, also when fewer were accepted
+WANTED_TAG = "deeplearning:wanted"  # of a group: its last desired worker count, also when fewer were accepted
 STORAGE_TAGS = tuple(tag.key for tag in TAGS)
-NODE_TYPE_TAG = "NodeType"  # for people and bills; a node is what its auto scaling group launched
+NODE_TYPE_TAG = "NodeType"  # for people and bills. The auto scaling group decides what is a node
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, in which large instances boot
 OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG)
-"""What an instance has besides the user's tags and those that tell what it mounts. Groups have `WANTED_TAG` in place of `NUMBER_TAG`."""
+"""The tags of an instance besides those of the user and of its mounts. Groups have `WANTED_TAG` in place of `NUMBER_TAG`."""
 PLACEMENT_GROUP = Address("placement_group", "main")
 MASTER_ADDRESS = Address("master_address", MASTER)
 
@@ -103,13 +103,13 @@ class Capacity:
     """More than `workers` when fewer were accepted before, and this run does not try for more."""
     least_workers: int
     zones: Sequence[str] | None
-    """Where new nodes are launched; None leaves that as it is."""
+    """The zones of new nodes; None leaves them as they are."""
     timeout: float
     """Seconds until `least_workers` are enough."""
     past_activities: frozenset[str] = frozenset()
     """Ids of scaling activities that belong to an earlier alternative."""
     alternative: str = ""
-    """What is being tried, in words."""
+    """The candidate of this attempt, in words."""
 
 
 def launch_template(group: str) -> Address:
@@ -163,7 +163,7 @@ def wanted(
     `storage_tags` are those of nodes that are not replaced; by default those of `settings`.
     """
     public = group == MASTER and public_master
-    by_ssh = group == MASTER or not public_master  # without a public master there is none to jump through: all nodes are reached alike
+    by_ssh = group == MASTER or not public_master  # without a public master, SSH reaches all nodes directly
     template = _launch_template(group, settings, cluster, tags, public=public, by_ssh=by_ssh)
     mounted = _storage_tags(settings) if storage_tags is None else storage_tags
     result = [template, _scaling_group(group, capacity, cluster, {**tags(auto_scaling_group(group)), **mounted}, public=public)]
@@ -217,7 +217,7 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
             "minimum": 1 if group == MASTER else 0,
             "size": len(numbers(group, capacity.workers)),
             "subnets": capacity.zones and frozenset(Ref(subnet(side, zone)) for zone in capacity.zones),
-            # Never end a node under a job, to balance zones or because it is busy, hangs or reboots; a run tells of unhealthy nodes
+            # Never terminate a node during a job: to balance zones, or because it is busy, hangs or reboots. A run reports unhealthy nodes
             "suspended": SUSPENDED,
             "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
             "tags": {
@@ -227,7 +227,7 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
                 WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),
             },
         },
-        # The master launches first: workers are what a cluster can have fewer of
+        # The master launches first: a cluster can have fewer workers, but not no master
         after=() if group == MASTER else (auto_scaling_group(MASTER),),
     )
 
@@ -238,7 +238,7 @@ def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
     return Wanted(
         nodes(group),
         {"numbers": numbers(group, capacity.workers), "group": Ref(scaling_group), "outdated": (), "unhealthy": ()},
-        # What replaces a node is launched from the template as it is then, also where the group stays as it is
+        # A replacement is launched from the new template, also if the group does not change
         after=(template, nodes(WORKERS)) if group == MASTER else (template,),
         parameters={
             "least": 1 if group == MASTER else capacity.least_workers,

@@ -39,7 +39,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
-NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds; a new instance profile takes some to get known
+NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, in which AWS sees a new instance profile
 Properties = Mapping[str, Any]
 
 
@@ -115,7 +115,7 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
         HealthCheckGracePeriod=properties["health_check_grace_period"],
         Tags=_group_tags(name, properties["tags"]),
     )
-    # The template and the role have been made a moment ago, too
+    # The template and the role are new, too
     _once_accepted(cloud, name, partial(cloud.once_allowed, create))
     found = Found(address, name, {**properties, "suspended": frozenset()})
     cloud.once_allowed(partial(_update_group, cloud, found, properties, frozenset({"suspended"})))
@@ -177,7 +177,7 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
     if "suspended" in changed:
         _suspend(cloud, found.id, before=found.properties["suspended"], after=properties["suspended"])
     if "tags" in changed:
-        # Only now has the group the size that this tag speaks of
+        # Only now has the group the size in this tag
         _change_tags(cloud, found, properties["tags"], inherited=False)
 
 
@@ -204,13 +204,13 @@ def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properti
     """End the surplus nodes with the highest numbers. AWS would choose by age and zone."""
     in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
     surplus = max(len(in_group) - properties["size"], 0)
-    # What is not launched yet is not to come any more, while what is there waits for its turn
+    # Do not launch the missing nodes any more. The surplus waits for its turn
     cloud.autoscaling.update_auto_scaling_group(
         AutoScalingGroupName=found.id, MinSize=min(properties["minimum"], properties["size"]), DesiredCapacity=properties["size"] + surplus
     )
     numbered = {instance["InstanceId"]: number for instance in in_group if (number := number_of(instance))}
     unnumbered = [instance["InstanceId"] for instance in in_group if instance["InstanceId"] not in numbered]
-    # As the inventory shows them, and with it whoever looks for jobs on those that go
+    # The order of the inventory, by which others look for jobs on surplus nodes
     shown = assign_numbers(found.address.key, numbered, unnumbered, len(in_group))
     for instance_id in sorted(shown, key=shown.__getitem__, reverse=True)[:surplus]:
         end(cloud, instance_id, replaced=False)

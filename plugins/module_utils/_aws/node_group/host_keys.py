@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import BLOCK, host_keys
 
 QUIET_SECONDS = 2
-PAUSE = 1  # seconds between the first two looks at the console of an instance
+PAUSE = 1  # seconds between the first two reads of an instance's console
 KEPT = 60 * 1024  # bytes, of the 64 KB that EC2 keeps of an output
 
 
@@ -39,7 +39,7 @@ def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
     """Return the keys on the console. Each output holds 64 KB, so the keys may be in one only. Keys in both have to agree."""
     latest = console_output(cloud, instance_id, latest=True)
     if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
-        return []  # it still boots, and the other output has nothing that this one lacks
+        return []  # it still boots, so the other output has no more
     boot = console_output(cloud, instance_id, latest=False)
     try:
         shown = [keys for keys in map(host_keys, (latest, boot)) if keys]

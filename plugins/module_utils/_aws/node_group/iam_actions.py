@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 
-# Of what is launched for an alternative that AWS has no nodes for nothing stays
+# An attempt without capacity leaves nothing
 REMOVALS = (
     "autoscaling:DeleteAutoScalingGroup",
     "ec2:DeleteLaunchTemplate",

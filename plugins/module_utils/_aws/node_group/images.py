@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
 DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"
-# Amazon Linux 2 has reached its end, and lacks dnf, a Python that Ansible takes and an SSH server that reads /etc/ssh/sshd_config.d
+# Amazon Linux 2 is out of support. It lacks dnf, a Python for Ansible and an SSH server that reads /etc/ssh/sshd_config.d
 OLD_AMAZON_LINUX = re.compile(r"amzn2?-ami-|Amazon Linux 2\b|Amazon Linux AMI")
 PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>amazon-linux-\d{{4}}|(?!linux-)[a-z]+-[\d.]+)/latest/ami-id")
 UBUNTU = "ubuntu-"

@@ -45,7 +45,7 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
     """Return an entry of DescribeInstanceTypes as an instance type."""
     network = description["NetworkInfo"]
     has_efa = network.get("EfaSupported", False)
-    # The only card of a type with EFA takes an adapter, whether EC2 says so or not
+    # The only card of a type with EFA takes an adapter, even if EC2 does not say so
     only = (PLAIN, EFA) if has_efa and len(network["NetworkCards"]) == 1 else ()
     return InstanceType(
         name=description["InstanceType"],
@@ -113,6 +113,6 @@ def _on_further_card(card: NetworkCard) -> Interface | None:
     if EFA_ONLY in card.types:
         return (card.number, 0, EFA_ONLY)
     if EFA in card.types:
-        # An adapter with an address is a second interface of IP as well, which device 1 is for
+        # An adapter with an address is also a second IP interface, which has to be device 1
         return (card.number, 0 if card.capacity == 1 else 1, EFA)
     return None

@@ -29,7 +29,7 @@ class Node:
     private_ip: str
     public_ip: str | None
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Those that tell what it mounts."""
+    """The tags that describe its mounts."""
     efa: bool = False
 
     @property

@@ -137,7 +137,7 @@ def _network_interface(interface: Interface, properties: Properties) -> dict[str
         "Groups": sorted(properties["security_groups"]),
         "DeleteOnTermination": True,
     }
-    # AWS refuses the very mention of it beside several interfaces
+    # AWS refuses the parameter with several interfaces
     if len(properties["interfaces"]) == 1:
         result["AssociatePublicIpAddress"] = properties["public_address"]
     return result
@@ -176,7 +176,7 @@ def _create_template(cloud: AwsClient, address: Address, properties: Properties)
 def _update_template(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
     attributes = dict(found.attributes)
     if changed - {"tags"}:
-        # What waits until nodes are replaced stays as it is
+        # Changes that wait until nodes are replaced
         data = _template_data({**found.properties, **{name: properties[name] for name in changed}})
         version = cloud.ec2.create_launch_template_version(LaunchTemplateId=found.id, LaunchTemplateData=data)["LaunchTemplateVersion"][
             "VersionNumber"

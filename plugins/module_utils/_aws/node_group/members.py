@@ -32,7 +32,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 ALIVE = ("pending", "running")
 END_TIMEOUT = 3600  # seconds; large instances shut down for a quarter of an hour
-END_PAUSE = 0.5  # seconds between the first two looks
+END_PAUSE = 0.5  # seconds between the first two reads
 Properties = Mapping[str, Any]
 
 
@@ -55,7 +55,7 @@ def in_group(cloud: AwsClient, instances: list[dict[str, Any]], group: str) -> l
 def read(cloud: AwsClient) -> Iterator[Found]:
     """Return the numbered nodes of each group, also of groups that do not exist."""
     instances = live_instances(cloud)
-    # What is pending may replace what EC2 still shows
+    # A pending instance may replace one that EC2 still shows
     problems = membership.problems(cloud.cluster, [item for item in instances if item["State"]["Name"] == "running"])
     for group in NODE_TYPES:
         members = in_group(cloud, instances, group)
@@ -127,10 +127,10 @@ def _in_service(
         leaving = any(instance["InstanceId"] in ended and instance["State"]["Name"] == "shutting-down" for instance in instances)
         alive = [instance for instance in instances if instance["InstanceId"] in members and instance["State"]["Name"] in ALIVE]
         ready = [instance for instance in alive if _is_in_service(instance, members[instance["InstanceId"]])]
-        # The group notices minutes later that an instance has died, and EC2 shows one for a while that the group ends
+        # A group notices minutes later that an instance has stopped, and EC2 shows terminated ones for a while
         if len(ready) == len(alive) == len(members) == wanted:
             return ready, None
-        # The group is not to replace nodes by itself, so that it keeps those that are dead
+        # The group does not replace nodes by itself, so it keeps dead ones
         for instance_id in _lost(members, alive):
             end(cloud, instance_id, replaced=True)
             ended.add(instance_id)
@@ -146,7 +146,7 @@ def _in_service(
             return ready, explain(name, launches)
         if len(ready) < least:
             raise Shortage(explain(name, launches))
-        return None  # more than wanted: the surplus is still leaving
+        return None  # more than wanted: the surplus still terminates
 
     try:
         return cloud.wait_until(f"the nodes of {name}", look, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
@@ -206,7 +206,7 @@ def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> No
     The first one that does not come back ends the run, so that a template that fails to launch costs one node.
     """
     group = properties["group"]
-    # Those that were too many have gone with the group's size
+    # The smaller group has ended the surplus
     going = sorted({*found.properties["outdated"], *found.properties["unhealthy"]} & set(properties["numbers"]))
     for count, number in enumerate(going, start=1):
         cloud.progress(f"{group}: replacing node {number}, {count} of {len(going)}")

@@ -36,7 +36,7 @@ def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
     )
     templates = {item.address.key: item for item in found if item.address.kind == launch_templates.KIND.name}
     existing = {item.address.key: item for item in found if item.address.kind == groups.KIND.name}
-    # Nodes belong to a group: without one there is nothing that could be changed
+    # Nodes belong to a group: without one nothing can change
     result = [_with_users(item, found) for item in found if item.address.kind != members.KIND.name]
     for item in found:
         if item.address.kind == members.KIND.name and item.address.key in existing:

@@ -30,10 +30,10 @@ OPTIONS = (
         IN_THE_NETWORK,
         MOVING,
         (
-            "An existing VPC to lie in, with subnets that exist. It is checked for what the cluster needs, and never changed or deleted.",
+            "An existing VPC for the cluster, with existing subnets. It is checked, and never changed or deleted.",
             "By default the cluster gets a VPC of its own.",
-            "Modules of one component need this and the other options of the network as well, since nothing in AWS says that it was"
-            " adopted.",
+            "Modules of one component need this and the other options of the network, too, because nothing in AWS says that"
+            " the cluster has adopted it.",
         ),
     ),
     Option(
@@ -51,7 +51,7 @@ OPTIONS = (
         {"type": "list", "elements": "str", "default": []},
         IN_THE_NETWORK,
         in_place(
-            "as zones are added, or taken away in which no node runs",
+            "to add zones, or to remove zones without nodes",
             f"{DELETE_AND_CREATE} for another subnet of the same zone",
         ),
         ("Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).",),
@@ -98,7 +98,7 @@ OPTIONS = (
         "zones",
         {"type": "list", "elements": "str", "default": []},
         (NETWORK,),
-        in_place("as long as no node runs in a zone that is taken away"),
+        in_place("as long as no node runs in a zone to be removed"),
         (
             "Availability zones that get a public and a private subnet, four at most.",
             "By default the zones that the network or the adopted subnets have, or else one that offers the instance type.",
@@ -119,20 +119,17 @@ OPTIONS = (
         {"type": "bool", "default": False},
         (NETWORK,),
         NOT_STORED,
-        (
-            "Has to be set for O(ssh_cidrs) to cover the internet, or more of it than an IPv4 /8 or an IPv6 /32. Private ranges do not"
-            " count.",
-        ),
+        ("Whether O(ssh_cidrs) may cover the internet, or more of it than an IPv4 /8 or an IPv6 /32. Private ranges do not count.",),
     ),
     Option(
         "nat",
         {"type": "str", "choices": ["single", "per_zone", "none"], "default": "single"},
         (NETWORK,),
-        in_place("without a moment in which nodes have no way out"),
+        in_place("without interrupting the nodes' route out"),
         (
             "NAT gateways of the cluster's own VPC. V(single) serves all zones, and other zones pay for traffic to it. V(per_zone) costs"
-            " one gateway for each zone and outlives the loss of a zone. V(none) leaves nodes without a public address no way to the"
-            " internet.",
+            " one gateway for each zone and outlives the loss of a zone. With V(none), nodes without a public address do not"
+            " reach the internet.",
             "Not used with O(vpc_id).",
         ),
     ),

@@ -57,7 +57,7 @@ OPTIONS = (
         (
             "The number of workers that a job can do with, at least 1.",
             "When AWS has fewer than O(worker_count) after O(capacity_timeout), but as many as this, the cluster goes on with what was"
-            " launched, and says so. By default only the full number will do.",
+            " launched, and says so. By default the full number is required.",
             "A cluster that was accepted with fewer workers stays so until O(grow) or another O(worker_count) is given.",
         ),
     ),
@@ -66,7 +66,7 @@ OPTIONS = (
         {"type": "str", "choices": MARKETS, "default": "on-demand"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("How the nodes are paid, on demand, as spot instances, from a capacity reservation, or from a Capacity Block for ML.",),
+        ("How nodes are purchased: on demand, as spot instances, from a capacity reservation, or from a Capacity Block for ML.",),
     ),
     Option(
         "spot_max_price",
@@ -91,18 +91,17 @@ OPTIONS = (
         (NODE_GROUP,),
         Update(
             Policy.NOT_STORED,
-            advice="A cluster that has nodes stays with what they are. A zone that an alternative names is added in place",
+            advice="A cluster with nodes keeps the alternative that they have. A zone that an alternative names is added in place",
         ),
         (
-            "What else to try, in this order, when AWS does not have O(worker_minimum) workers and the master as O(instance_type) and"
-            " O(market) say. What an alternative does not name is as for the first choice.",
-            "Each is tried with all nodes for O(capacity_timeout), since a job goes at the pace of its slowest host. Only tried with"
-            " O(wait).",
+            "What else to try, in this order, when AWS has no capacity for O(worker_minimum) workers and the master with O(instance_type)"
+            " and O(market). An alternative inherits every setting that it does not override.",
+            "Each is tried with all nodes for O(capacity_timeout), because a job runs at the speed of its slowest host. Requires O(wait).",
         ),
         (
             Suboption("instance_type", {"type": "str"}, "Instance type."),
             Suboption("zone", {"type": "str"}, "Availability zone for all nodes."),
-            Suboption("market", {"type": "str", "choices": MARKETS}, "How the nodes are paid."),
+            Suboption("market", {"type": "str", "choices": MARKETS}, "How nodes are purchased."),
             Suboption("spot_max_price", {"type": "str"}, "The most to pay for a spot instance, in US dollars per hour."),
             Suboption("capacity_reservation_id", {"type": "str"}, "The reservation or block to launch into."),
         ),
@@ -113,8 +112,8 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "How long to wait for the nodes of one alternative, in seconds. A reason that does not pass by itself ends it earlier.",
-            "When none of them has enough, the groups are put back as they were.",
+            "How long to wait for the nodes of one alternative, in seconds. A reason that does not pass by itself ends the wait earlier.",
+            "When none of them has enough, the groups are restored.",
         ),
     ),
     Option(
@@ -130,9 +129,9 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "Whether nodes are replaced, one by one and workers before the master, whose launch template has changed or is to change, or"
-            " whose status checks of EC2 have failed.",
-            "Without it such changes are only told, in RV(ignore:deferred), as long as there are nodes; new nodes are like the old ones.",
+            "Whether a run replaces nodes whose launch template has changed or changes, or whose EC2 status checks have failed."
+            " It replaces one by one, workers before the master.",
+            "Without it, such changes are only listed in RV(ignore:deferred) while there are nodes, and new nodes are like the others.",
             "Never use it while a job runs; C(playbooks/provision.yml) asks the hosts first.",
         ),
     ),
@@ -142,7 +141,7 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "Where to append one line whenever something can be told about the wait for nodes. M(deeplearning.cluster.cluster) shows them"
+            "File to which the module appends a line for each progress in the wait for nodes. M(deeplearning.cluster.cluster) shows them"
             " where this is left out.",
         ),
     ),
@@ -163,7 +162,7 @@ OPTIONS = (
         REPLACES_NODES,
         (
             "Public SSM parameter that names a machine image, such as those of the deep learning AMIs.",
-            "It is looked up once. Later runs keep the image until this option changes, so that a new release does not roll the cluster.",
+            "It is looked up once. Later runs keep the image until this option changes, so that a new release does not replace the nodes.",
         ),
         yields_to=("image_id", "image_framework"),
     ),
@@ -193,7 +192,7 @@ OPTIONS = (
         {"type": "bool", "default": False},
         (NODE_GROUP,),
         Update(Policy.NOT_STORED, advice="A newer image than that of the nodes replaces them, which happens only with O(replace_nodes)"),
-        ("Whether O(image_parameter) or O(image_framework) is looked up again, for the newest image there is now.",),
+        ("Whether O(image_parameter) or O(image_framework) is looked up again, for the newest image.",),
     ),
     Option(
         "key_name",
@@ -257,7 +256,7 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Whether nodes get an Elastic Fabric Adapter on every network card that takes one. The instance type has to have it.",
+            "Whether nodes get an Elastic Fabric Adapter on every network card that takes one. The instance type has to support it.",
             "A master with several network cards is reached through an elastic IP address, as AWS gives such instances no other public"
             " one.",
         ),
@@ -268,8 +267,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Whether nodes are near each other, in a placement group with the strategy C(cluster). V(auto) means with O(efa), unless they"
-            " go into the reservation or block of O(capacity_reservation_id), which decides where they are.",
+            "Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) means with O(efa), unless"
+            " they go into the reservation or block of O(capacity_reservation_id), which decides where they are.",
         ),
     ),
     Option(
@@ -279,7 +278,7 @@ OPTIONS = (
         REPLACES_NODES,
         (
             "Name of an existing placement group with the strategy C(cluster) to use. It is never changed or deleted.",
-            "By default the cluster gets one of its own where O(placement) asks for one.",
+            "By default the cluster creates one if O(placement) requires it.",
         ),
     ),
     Option(

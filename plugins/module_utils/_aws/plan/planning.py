@@ -13,7 +13,7 @@ from typing import Any
 try:
     from graphlib import CycleError, TopologicalSorter
 except ImportError:
-    pass  # Python 3.8, with which ansible-test imports the file and nobody runs it
+    pass  # Python 3.8, which ansible-test only uses to import the file
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ForbiddenChange
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import (
@@ -61,7 +61,7 @@ class Kind:
     updatable: frozenset[str] = frozenset()
     """Properties that change in place."""
     replacing: frozenset[str] = frozenset()
-    """Properties that nodes have to be replaced for; a change of any property that is in neither set is forbidden."""
+    """Properties whose change replaces nodes. A change of a property in neither set is forbidden."""
     deleted_after: tuple[str, ...] = ()
     """Kinds whose resources use this one, so that they have to go first."""
     deleted_before: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Change:
     found: Found | None = None
     prerequisites: frozenset[Address] = frozenset()
     policy: Policy = Policy.IN_PLACE
-    """Of an update: whether it only takes effect with new nodes."""
+    """The policy of an update: whether it takes effect only with new nodes."""
 
     def describe(self) -> dict[str, Any]:
         """Return the change in the form of the modules' return value."""

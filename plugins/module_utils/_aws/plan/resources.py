@@ -61,9 +61,9 @@ class Wanted:
     address: Address
     properties: Mapping[str, Any] = field(default_factory=dict)
     after: tuple[Address, ...] = ()
-    """Resources that must be finished first, beyond those that the properties refer to."""
+    """Prerequisites beyond the references in the properties."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What creating or changing it has to know besides; never compared."""
+    """Further arguments of its creation and its change, which are never compared."""
 
 
 @dataclass(frozen=True)

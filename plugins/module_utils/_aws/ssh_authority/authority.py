@@ -27,7 +27,7 @@ try:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 except ImportError:
-    pass  # it comes with ansible-core
+    pass  # part of ansible-core
 
 
 class Stored(NamedTuple):

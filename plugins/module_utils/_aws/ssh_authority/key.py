@@ -175,11 +175,11 @@ def create(cloud: AwsClient) -> str:
         ) from error
     arn, name = str(key["Arn"]), alias(cloud.cluster)
     try:
-        # It takes a while until a new key and its policy are known everywhere
+        # AWS does not see a new key and its policy everywhere at once
         create_alias = partial(cloud.client("kms").create_alias, AliasName=name, TargetKeyId=key["KeyId"])
         cloud.once_allowed(partial(cloud.once_visible, create_alias, "NotFoundException"))
     except (BotoCoreError, ClientError) as error:
-        # Botocore calls again when the answer to the first call is lost
+        # botocore repeats the call when the first answer is lost
         if error_code(error) == "AlreadyExistsException" and find(cloud) == arn:
             return arn
         raise ClusterError(f"create_kms_key: {arn} was created and could not be named {name}: {error}. {_discard(cloud, arn)}") from error

@@ -40,9 +40,9 @@ class FileSystems:
     component: str
     address: Address
     name: str
-    """The word of messages for one."""
+    """The word for one in messages."""
     option: str
-    """The option that names one to adopt."""
+    """The option that adopts one."""
     is_usable: Callable[[Description], bool]
 
     @property

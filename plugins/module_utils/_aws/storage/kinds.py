@@ -25,9 +25,9 @@ KINDS: dict[str, tuple[StorageTag, ...]] = {"efs": efs_tags.TAGS, "lustre": lust
 TAGS = tuple(tag for tags in KINDS.values() for tag in tags)
 OPTIONS: tuple[Option, ...] = (*efs_options.OPTIONS, *lustre_options.OPTIONS, *bucket_options.OPTIONS)
 MODULES = (efs_options.MODULE, lustre_options.MODULE)
-"""The modules of the kinds that clusters can have of their own."""
+"""The modules of the kinds that a cluster can own."""
 SWITCHES = (efs_options.SWITCH, lustre_options.SWITCH)
-"""The options that give a cluster storage of its own on which jobs can be."""
+"""The options that create storage on which jobs can be."""
 BOUND_TO_NETWORK = (lustre_options.BOUND_TO_NETWORK,)
 """What to do with a file system that cannot follow its cluster to another network."""
 

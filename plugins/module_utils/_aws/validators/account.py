@@ -31,7 +31,7 @@ except ImportError:
 ON_DEMAND = "on-demand"
 ADDRESSES = "L-0263D0A3"
 VPCS = "L-F678F1CE"
-# What the quotas for vCPUs are called; nodes in reservations and Capacity Blocks need none that is not counted already
+# The names of the quotas for vCPUs. Nodes in reservations and Capacity Blocks count already
 VCPU_QUOTAS = {
     ON_DEMAND: re.compile(r"Running On-Demand (.+) instances"),
     capacity.SPOT: re.compile(r"All (.+) Spot Instance Requests"),
@@ -173,7 +173,7 @@ class AddressQuota(QuotaValidator):
         needed = self.needed(request, found)
         if not needed:
             return
-        # Addresses from a range that the account has brought along do not count
+        # Addresses from the account's own range do not count
         addresses = request.cloud.facts("ec2", "describe_addresses", "Addresses")
         used = len([item for item in addresses if item.get("PublicIpv4Pool", "amazon") == "amazon"])
         exceeded = self._exceeded(request.cloud, ADDRESSES, used, needed)
@@ -197,7 +197,7 @@ class VpcQuota(QuotaValidator):
         needed = self.needed(request, found)
         if not needed:
             return
-        # Those that other accounts share do not count
+        # VPCs that other accounts share do not count
         account = request.cloud.client("sts").get_caller_identity()["Account"]
         own = [item for item in request.cloud.facts("ec2", "describe_vpcs", "Vpcs") if item["OwnerId"] == account]
         exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)

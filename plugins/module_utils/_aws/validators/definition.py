@@ -26,12 +26,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
-TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # what IAM, EFS and SSM take, EC2 takes more
+TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # what IAM, EFS and SSM accept; EC2 accepts more
 RESERVED_TAGS = ("aws:", "deeplearning:")
-MOST_TAGS = 50  # that AWS takes on an instance
+MOST_TAGS = 50  # that AWS accepts on an instance
 SMALLEST_ROOT_VOLUME = 8  # GiB
-MOST_HOPS = 64  # that EC2 takes for the instance metadata service
-# More is no company's: registries give providers an IPv6 /32, and gave a few companies an IPv4 /8
+MOST_HOPS = 64  # that EC2 accepts for the instance metadata service
+# No company has more: registries assign an IPv6 /32 to providers, and have assigned an IPv4 /8 to a few companies
 WIDEST_SSH_RANGE = {4: ipaddress.ip_network("0.0.0.0/8"), 6: ipaddress.ip_network("::/32")}
 PRIVATE: dict[int, list[Any]] = {
     4: [ipaddress.ip_network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")],

@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 EVERY_NETWORK_USER = STORAGE_NAMES | {NETWORK_COMPONENT, NODES_COMPONENT}
 ALL_TCP = ("tcp", 1, 65535)
-NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # what the nodes' role lets them use in any case
+NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # what the nodes' role always allows
 SESSION_SERVICES = ("ssm", "ssmmessages")
 ADVICE = "delete the cluster, which keeps the data, and create it again"
 

@@ -122,7 +122,7 @@ class RootVolumeKey(Validator):
             state = cloud.client("kms").describe_key(KeyId=key)["KeyMetadata"]["KeyState"]
         except ClientError as error:
             if error_code(error) == "AccessDeniedException":
-                return  # who launches nodes need not be allowed to look at keys
+                return  # the permission to launch nodes does not include keys
             if not is_missing(error) and error_code(error) != "InvalidArnException":
                 raise
             yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Give the id, ARN or alias (alias/NAME) of one."

@@ -61,7 +61,7 @@ def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
 
 def _keeps(request: Request, item: Found) -> bool:
     if item.address.kind == definition.ACCESS_POINT_KIND:
-        # What nodes have mounted by an earlier definition stays until they are replaced, after which a run deletes what is left
+        # What nodes have mounted stays until they are replaced. A later run deletes it
         replaces = request.options.get("replace_nodes") and request.options["wait"]
         return request.present and item.attributes["used_by_nodes"] and not replaces
     kept = (definition.FILE_SYSTEM.kind, definition.POLICY.kind)

@@ -15,12 +15,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 FILE_SYSTEM = Address("file_system", "main")
 POLICY = Address("file_system_policy", "main")
 POLICY_ID = "deeplearning.cluster"
-"""What the policies that clusters put are known by."""
+"""The id of the policies that clusters write."""
 
 
 ACCESS_POINT_KIND = "access_point"
 OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
-"""The login user of Ubuntu, Debian and Amazon Linux; EFS gives the directory to it, if it is the one that makes it."""
+"""The login user of Ubuntu, Debian and Amazon Linux. If EFS creates the directory, it belongs to this user."""
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:

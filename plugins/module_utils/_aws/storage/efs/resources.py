@@ -212,7 +212,7 @@ def _targets(cloud: AwsClient, file_system_id: str) -> list[dict[str, Any]]:
 
 
 def _mount_target(cloud: AwsClient, target: Mapping[str, Any]) -> Found:
-    # A target that an earlier run has just made has no network interface yet
+    # A target that an earlier run has just created has no network interface yet
     describe_groups = partial(cloud.once_visible, cloud.efs.describe_mount_target_security_groups, "IncorrectMountTargetState")
     groups = describe_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"]
     return Found(

@@ -26,7 +26,7 @@ def _read(request: Request, network: Sequence[Found]) -> list[Found]:
     try:
         return resources.read(request, network)
     except ClientError as error:
-        # An account that keeps people away from FSx is no obstacle to those who do without
+        # Clusters without FSx need no permission for it
         if _is_wished(request) or error_code(error) not in ("AccessDenied", "AccessDeniedException"):
             raise
         return []

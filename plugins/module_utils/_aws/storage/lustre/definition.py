@@ -16,7 +16,7 @@ PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
 """Protocol, first and last port by which servers and clients connect to each other."""
 SCRATCH, PERSISTENT = "SCRATCH_2", "PERSISTENT_2"
 EVENTS = frozenset({"NEW", "CHANGED", "DELETED"})
-"""What a link to S3 carries over."""
+"""The events that a link to S3 transfers."""
 
 
 def data_repository(path: str) -> Address:
@@ -33,7 +33,7 @@ def wanted(options: Mapping[str, Any], zone: str, tags: Callable[[Address], dict
         {
             "capacity": options["lustre_capacity"],
             "deployment": deployment,
-            # AWS fixes the throughput of a scratch file system, and its key
+            # AWS sets the throughput and the key of a scratch file system
             "throughput": options["lustre_throughput"] if persistent else None,
             "kms_key": options["kms_key_id"] if persistent else None,
             "compression": options["lustre_compression"],

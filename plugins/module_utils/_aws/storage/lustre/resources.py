@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
 
 NAME = "lustre"
-TIMEOUT = 3600  # seconds that a file system may take to come, to change or to go: AWS speaks of minutes, large ones of many
+TIMEOUT = 3600  # seconds to create, change or delete a file system: minutes according to AWS, many for a large one
 FILE_SYSTEM = Lookup(
     "Lustre file system", "fsx", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemIds": [id_]}, ("FileSystemNotFound",)
 )
@@ -40,7 +40,7 @@ LINK = Lookup(
     lambda id_: {"AssociationIds": [id_]},
     ("DataRepositoryAssociationNotFound",),
 )
-VERSION = "2.15"  # the first types of deployment come as 2.10 otherwise, which cannot be linked to S3 by associations
+VERSION = "2.15"  # the default of the first deployment types is 2.10, which has no associations with S3
 Properties = Mapping[str, Any]
 
 
@@ -73,7 +73,7 @@ def _found(request: Request, description: Mapping[str, Any], vpc: str | None) ->
     cloud, tags, target = request.cloud, description.get("Tags", []), _target(description)
     lustre = {**description["LustreConfiguration"], **target.get("LustreConfiguration", {})}
     ids = description.get("NetworkInterfaceIds", [])
-    # A file system that has failed may name interfaces that are gone, which a filter takes
+    # A failed file system may name interfaces that are gone. A filter accepts them
     filters = [{"Name": "network-interface-id", "Values": ids}]
     described = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=filters) if ids else []
     interfaces = {item["NetworkInterfaceId"]: item for item in described}
@@ -248,7 +248,7 @@ def _create_link(cloud: AwsClient, address: Address, properties: Properties) -> 
         "FileSystemId": properties["file_system"],
         "FileSystemPath": address.key,
         "DataRepositoryPath": properties["s3"],
-        # What the bucket holds already is to be seen, too
+        # Import existing objects, too
         "BatchImportMetaDataOnCreate": bool(properties["imports"]),
         **_created_policies(properties),
         "Tags": tag_list(properties["tags"]),
