@@ -61,7 +61,7 @@ IN_USE = (
     "ScalingActivityInProgress",
 )
 # What AWS answers to bad credentials, and to good ones in a region that the account has not opted in to.
-NOT_LET_IN = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "UnrecognizedClientException")
+ACCESS_REFUSED = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "UnrecognizedClientException")
 
 # What AWS answers to too many calls: it did nothing.
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
@@ -238,7 +238,7 @@ class AwsClient:
             return list(client.get_paginator(operation).paginate(**arguments).build_full_result().get(key, []))
         return list(getattr(client, operation)(**arguments).get(key, []))
 
-    def facts(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
+    def retrieve_once(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
         """Return the same as `retrieve`, asked once per run. Use it for what this run does not change, such as quotas and images.
 
         Threads that ask at the same time share the answer.
@@ -403,7 +403,7 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
         module.fail_json(
             msg="No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first.", **result
         )
-    if error_code(error) in NOT_LET_IN:
+    if error_code(error) in ACCESS_REFUSED:
         module.fail_json_aws(
             error,
             msg=f"AWS does not accept the credentials in {module.region}. "

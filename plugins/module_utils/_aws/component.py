@@ -130,7 +130,7 @@ class Component:
     `read(request, found)` returns what exists of it; `found` are the resources of the components in `reads_after`.
     `wanted(request, found)` returns the desired resources. `keeps(request, found)` returns whether a resource stays that is not desired.
     `refuse(request, plan, found)` raises ClusterError for a plan that would do harm.
-    `foresee(request, plan, found)` returns `found` with the consequences of the plan: nodes are outdated as soon as their template changes.
+    `predict(request, plan, found)` returns `found` with the consequences of the plan: nodes are outdated as soon as their template changes.
     `mounts(request, found)` returns what nodes mount of it.
     `server_rules(request, found, subnet_cidrs)` returns the traffic from its servers to their clients: protocol, first and last port,
     address range.
@@ -145,7 +145,7 @@ class Component:
     wanted: Callable[[Request, Sequence[Found]], Iterable[Wanted]]
     keeps: Callable[[Request, Found], bool] = _never
     refuse: Callable[[Request, Sequence[Change], Sequence[Found]], None] = _nothing
-    foresee: Callable[[Request, Sequence[Change], Sequence[Found]], list[Found]] = _as_they_are
+    predict: Callable[[Request, Sequence[Change], Sequence[Found]], list[Found]] = _as_they_are
     mounts: Callable[[Request, Sequence[Found]], list[Mount]] = _no_mounts
     server_rules: Callable[[Request, Sequence[Found], Mapping[str, str]], Iterable[tuple[str, int, int, str]]] = _no_rules
     reads_after: tuple[str, ...] = ()

@@ -111,13 +111,13 @@ def _tls_only(name: str, region: str) -> dict[str, Any]:
 
 
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
-    place = {} if properties["region"] == DEFAULT_REGION else {"LocationConstraint": properties["region"]}
+    location = {} if properties["region"] == DEFAULT_REGION else {"LocationConstraint": properties["region"]}
     cloud.create(
         "s3",
         "create_bucket",
         Bucket=properties["name"],
         ObjectOwnership=NO_LISTS,
-        CreateBucketConfiguration={**place, "Tags": tag_list(properties["tags"])},
+        CreateBucketConfiguration={**location, "Tags": tag_list(properties["tags"])},
     )
     found = Found(address, properties["name"], properties, {"tags": properties["tags"]})
     for name in ("public_access", *properties.keys() & {"kms_key"}, "tls_only"):

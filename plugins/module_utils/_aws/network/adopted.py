@@ -97,7 +97,7 @@ def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]
 
 def _described(cloud: AwsClient, operation: str, key: str, name: str, values: Iterable[str]) -> list[dict[str, Any]]:
     ids = sorted(set(values))
-    return cloud.facts("ec2", operation, key, Filters=[{"Name": name, "Values": ids}]) if ids else []
+    return cloud.retrieve_once("ec2", operation, key, Filters=[{"Name": name, "Values": ids}]) if ids else []
 
 
 # Pure. Contents of prefix lists are not read. A route table that cannot be read is trusted.

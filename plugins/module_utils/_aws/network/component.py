@@ -32,16 +32,16 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
-    options, tags, places = request.options, request.tags(NETWORK_COMPONENT), zones(request, found)
+    options, tags, zone_names = request.options, request.tags(NETWORK_COMPONENT), zones(request, found)
     ssh_cidrs = [addresses.normal_cidr(cidr) for cidr in options["ssh_cidrs"]]
     offered = endpoint_services.offered(request.cloud) if options["interface_endpoints"] else {}
     endpoints = {name: offered[name]["ServiceName"] for name in options["interface_endpoints"] if name in offered}
     if options["vpc_id"]:
         cidrs = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.properties["cidr"]}
-        return definition.access(places, _server_rules(request, found, cidrs), ssh_cidrs, endpoints, tags)
+        return definition.access(zone_names, _server_rules(request, found, cidrs), ssh_cidrs, endpoints, tags)
     cidr, cidrs = addresses.normal_cidr(options["network_cidr"]), own_subnets(request, found)
     own = definition.own_network(cidr, cidrs, request.cloud.region, tags, nat=options["nat"], nat_subnet=_nat_subnet(found))
-    return [*own, *definition.access(places, _server_rules(request, found, cidrs), ssh_cidrs, endpoints, tags)]
+    return [*own, *definition.access(zone_names, _server_rules(request, found, cidrs), ssh_cidrs, endpoints, tags)]
 
 
 def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[definition.Rule]:

@@ -38,17 +38,17 @@ def zones(request: Request, found: Sequence[Found]) -> list[str]:
 def _of_alternatives(request: Request) -> set[str]:
     """Return the zones that alternatives name, and those of reservations."""
     options = request.options
-    ways = [options, *options.get("alternatives", [])]
-    reservations = {way["capacity_reservation_id"] for way in ways if way.get("capacity_reservation_id")}
+    candidates = [options, *options.get("alternatives", [])]
+    reservations = {item["capacity_reservation_id"] for item in candidates if item.get("capacity_reservation_id")}
     reserved = [described_reservation(request.cloud, reservation) for reservation in sorted(reservations)]
-    return {way["zone"] for way in ways if way.get("zone")} | {item["AvailabilityZone"] for item in reserved if item}
+    return {item["zone"] for item in candidates if item.get("zone")} | {item["AvailabilityZone"] for item in reserved if item}
 
 
 def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] | None:
     """Return a capacity reservation or Capacity Block as EC2 describes it, if it exists."""
     try:
         # No filter exists for the id
-        found = cloud.facts("ec2", "describe_capacity_reservations", "CapacityReservations", CapacityReservationIds=[reservation])
+        found = cloud.retrieve_once("ec2", "describe_capacity_reservations", "CapacityReservations", CapacityReservationIds=[reservation])
     except ClientError as error:
         if error_code(error) not in NO_RESERVATION:
             raise
@@ -59,13 +59,13 @@ def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] 
 def available(cloud: AwsClient) -> set[str]:
     """Return the availability zones of the region. Local zones and Wavelength zones lack services that a cluster needs."""
     filters = [{"Name": "zone-type", "Values": ["availability-zone"]}]
-    return {zone["ZoneName"] for zone in cloud.facts("ec2", "describe_availability_zones", "AvailabilityZones", Filters=filters)}
+    return {zone["ZoneName"] for zone in cloud.retrieve_once("ec2", "describe_availability_zones", "AvailabilityZones", Filters=filters)}
 
 
 def offering(cloud: AwsClient, instance_type: str) -> set[str]:
     """Return the zones that offer an instance type; none if the type does not exist."""
     filters = [{"Name": "instance-type", "Values": [instance_type]}]
-    offerings = cloud.facts(
+    offerings = cloud.retrieve_once(
         "ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone", Filters=filters
     )
     return {item["Location"] for item in offerings}

@@ -32,8 +32,8 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
         reservation = chosen["capacity_reservation_id"] if market in (RESERVATION, BLOCK) else None
         price = chosen["spot_max_price"] if market == SPOT else None
         zone = item.get("zone") or zone_of_reservation(request.cloud, reservation)
-        places = (zone,) if zone else tuple(zones(request, found))
-        for part in [(place,) for place in places] if in_one_zone(options) else [places]:
+        zone_names = (zone,) if zone else tuple(zones(request, found))
+        for part in [(name,) for name in zone_names] if in_one_zone(options) else [zone_names]:
             result.append(Alternative(chosen["instance_type"], part, market, price, reservation))
     return list(dict.fromkeys(result))
 
@@ -56,8 +56,8 @@ def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:
     templates = [item.properties for item in found if item.address.kind == "launch_template"]
     subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
     subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
-    places = {subnet_zones[subnet] for subnet in subnets & subnet_zones.keys()}
-    return places <= set(alternative.zones) and all(_launches(template, alternative) for template in templates)
+    zone_names = {subnet_zones[subnet] for subnet in subnets & subnet_zones.keys()}
+    return zone_names <= set(alternative.zones) and all(_launches(template, alternative) for template in templates)
 
 
 def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
@@ -65,7 +65,7 @@ def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
     return (template["instance_type"], template["market"], template["capacity_reservation"]) == wanted
 
 
-def mixes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
+def would_mix_nodes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
     """Return whether a plan would launch nodes beside different ones of an unfinished run. None of those has been accepted yet."""
     inhabited = {item.address.key: item.attributes["subnets"] for item in found if item.address.kind == "nodes"}
 
@@ -80,7 +80,7 @@ def mixes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
     return not has_nodes(found) and any(launches_others(change) for change in plan)
 
 
-def is_moving(request: Request, found: Sequence[Found]) -> bool:
+def may_replace_nodes(request: Request, found: Sequence[Found]) -> bool:
     """Return whether this run may replace nodes."""
     return not has_nodes(found) or bool(request.options["replace_nodes"])
 

@@ -41,7 +41,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     options, alternative = request.options, request.alternative
     public_master = options["master_public_address"]
     settings = node_settings(request, alternative, found)
-    known, moving = {item.address: item for item in found}, capacity.is_moving(request, found)
+    known, moving = {item.address: item for item in found}, capacity.may_replace_nodes(request, found)
 
     def tags(address: Address) -> dict[str, str]:
         own = request.tags(NODES_COMPONENT)(address)
@@ -98,20 +98,20 @@ def _keeps(request: Request, item: Found) -> bool:
     return bool(item.attributes.get("used_by_templates", set()) - set(groups))
 
 
-def _foresee(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
+def _predict(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
     changing = {change.address.key for change in plan if change.address.kind == "launch_template" and change.policy is Policy.REPLACE}
-    foreseen = [
+    predicted = [
         replace(item, properties={**item.properties, "outdated": item.properties["numbers"]})
         if item.address.kind == "nodes" and item.address.key in changing
         else item
-        for item in launch_templates.foresee_versions(plan, found, replacing=capacity.is_moving(request, found))
+        for item in launch_templates.predict_versions(plan, found, replacing=capacity.may_replace_nodes(request, found))
     ]
-    if not capacity.is_moving(request, found) or not _is_outdated(MASTER, foreseen):
-        return foreseen
+    if not capacity.may_replace_nodes(request, found) or not _is_outdated(MASTER, predicted):
+        return predicted
     # The master with the address ends
     return [
         replace(item, properties={**item.properties, "master_is_public": False}) if item.address == definition.MASTER_ADDRESS else item
-        for item in foreseen
+        for item in predicted
     ]
 
 
@@ -126,4 +126,4 @@ def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -
         raise ClusterError("\n".join(dict.fromkeys(problems)))
 
 
-NODE_GROUP = Component(NODES_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, refuse=_refuse, foresee=_foresee)
+NODE_GROUP = Component(NODES_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, refuse=_refuse, predict=_predict)

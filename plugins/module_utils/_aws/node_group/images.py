@@ -70,7 +70,7 @@ def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) ->
 def image_of(cloud: AwsClient, parameter: str) -> str:
     """Return the image that a public parameter names. Raises ClusterError if there is none."""
     try:
-        found = cloud.facts("ssm", "get_parameters", "Parameters", Names=[parameter])
+        found = cloud.retrieve_once("ssm", "get_parameters", "Parameters", Names=[parameter])
     except ClientError as error:
         if error_code(error) != "ValidationException":
             raise
@@ -86,23 +86,24 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
     Without `system`, the newest Ubuntu that has this version counts. Raises ClusterError with the available ones if there is none.
     """
     path = f"{DEEP_LEARNING_IMAGES}/{architecture}"
-    images = catalog(cloud.facts("ssm", "get_parameters_by_path", "Parameters", Path=path, Recursive=True))
+    images = catalog(cloud.retrieve_once("ssm", "get_parameters_by_path", "Parameters", Path=path, Recursive=True))
     versions = {
         (name, os): (version, _numbers(os))
         for name, os in images
         if (os == system if system else os.startswith(UBUNTU)) and (version := _version(name, framework)) is not None
     }
     if versions:
-        name, os = max(versions, key=lambda place: versions[place])
+        name, os = max(versions, key=lambda item: versions[item])
         cloud.progress(f"Newest deep learning AMI for {framework}: {name} for {os}, {images[name, os]}", once=True)
         return images[name, os], os
     known: dict[str, list[str]] = {}
     for name, os in sorted(images):
         known.setdefault(name, []).append(os)
     listing = "; ".join(f"{name} for {', '.join(systems)}" for name, systems in known.items()) or "none"
-    place = f"image_os '{system}'" if system else "Ubuntu"
+    wanted_system = f"image_os '{system}'" if system else "Ubuntu"
     raise ClusterError(
-        f"image_framework: there is no deep learning AMI '{framework}' for {place} on {architecture} in {cloud.region}. There is {listing}."
+        f"image_framework: there is no deep learning AMI '{framework}' for {wanted_system} on {architecture} in {cloud.region}. "
+        f"Available: {listing}."
     )
 
 
@@ -132,7 +133,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
     """Return the image as EC2 describes it, if it exists."""
     try:
-        images = cloud.facts("ec2", "describe_images", "Images", ImageIds=[image_id])
+        images = cloud.retrieve_once("ec2", "describe_images", "Images", ImageIds=[image_id])
     except ClientError as error:
         if not is_missing(error) and error_code(error) not in ("InvalidAMIID.Malformed", "InvalidAMIID.Unavailable"):
             raise

@@ -63,7 +63,7 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
 def find(cloud: AwsClient, name: str) -> InstanceType | None:
     """Return the instance type of that name, if the region has it."""
     filters = [{"Name": "instance-type", "Values": [name]}]
-    return next((parse(item) for item in cloud.facts("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)), None)
+    return next((parse(item) for item in cloud.retrieve_once("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)), None)
 
 
 def with_efa(cloud: AwsClient, name: str) -> list[str]:
@@ -72,7 +72,7 @@ def with_efa(cloud: AwsClient, name: str) -> list[str]:
         {"Name": "instance-type", "Values": [name.split(".")[0] + ".*"]},
         {"Name": "network-info.efa-supported", "Values": ["true"]},
     ]
-    found = cloud.facts("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)
+    found = cloud.retrieve_once("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)
     return [item["InstanceType"] for item in sorted(found, key=lambda item: (item["VCpuInfo"]["DefaultVCpus"], item["InstanceType"]))]
 
 

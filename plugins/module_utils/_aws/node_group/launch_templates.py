@@ -188,7 +188,7 @@ def _update_template(cloud: AwsClient, found: Found, properties: Properties, cha
     return replace(found, properties={**found.properties, **properties}, attributes=attributes)
 
 
-def foresee_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
+def predict_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
     """Return `found` with unknown versions for templates that the plan changes.
 
     Without `replacing`, changes that replace nodes wait, and create no version.

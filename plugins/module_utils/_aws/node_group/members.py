@@ -119,7 +119,7 @@ def _in_service(
     wanted, ended = launches.wanted, set(gone)
     began = counted_from = time.monotonic()
 
-    def look() -> tuple[list[dict[str, Any]], str | None] | None:
+    def poll() -> tuple[list[dict[str, Any]], str | None] | None:
         nonlocal counted_from
         groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])
         members = {item["InstanceId"]: item for group in groups for item in group["Instances"] if item["InstanceId"] not in ended}
@@ -149,7 +149,7 @@ def _in_service(
         return None  # more than wanted: the surplus still terminates
 
     try:
-        return cloud.wait_until(f"the nodes of {name}", look, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
+        return cloud.wait_until(f"the nodes of {name}", poll, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
     except WaitTimeout as error:
         raise WaitTimeout(explain(name, launches, f"{error} ")) from error
 

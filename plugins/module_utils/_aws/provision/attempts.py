@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, members
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import launch_template
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.launch_templates import foresee_versions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.launch_templates import predict_versions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import Shortage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, make_plan
@@ -56,7 +56,7 @@ def provision(run: Run) -> NoReturn:
 def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[Request, Sequence[Found], list[Change], list[Change]]:
     """Return the plan of an attempt, and the request and the resources that it is for. Nodes that an unfinished run left end first."""
     plan, deferred = plan_changes(run, request, found)
-    if run.request.options["wait"] and capacity.mixes(plan, found):
+    if run.request.options["wait"] and capacity.would_mix_nodes(plan, found):
         request, found = _without_nodes(run, request, found)
         plan, deferred = plan_changes(run, request, found)
     return request, found, plan, deferred
@@ -99,7 +99,7 @@ def _restore_groups(run: Run, shortages: Sequence[str]) -> None:
             properties[address] = {**properties[address], "template_version": Ref(template, "version")}
     wanted = [Wanted(address, each) for address, each in properties.items()]
     make = partial(make_plan, wanted, kinds=KINDS, keep=lambda item: item.address.kind not in kinds)
-    _change_groups(run, lambda found: make(foresee_versions(make(found), found, replacing=True)), shortages)
+    _change_groups(run, lambda found: make(predict_versions(make(found), found, replacing=True)), shortages)
 
 
 def _change_groups(run: Run, make: Callable[[Sequence[Found]], list[Change]], shortages: Sequence[str]) -> None:

@@ -34,12 +34,12 @@ def plan_changes(run: Run, request: Request, found: Sequence[Found]) -> tuple[li
     plan = make_plan(wanted, found, KINDS, keep=keeps)
     predicted = found
     for component in run.components:
-        predicted = component.foresee(request, plan, predicted)
+        predicted = component.predict(request, plan, predicted)
     plan = make_plan(wanted, predicted, KINDS, keep=keeps)
     _refuse_missing(run, wanted, found)
     for component in run.components:
         component.refuse(request, plan, found)
-    if not run.manages_nodes or capacity.is_moving(request, found):
+    if not run.manages_nodes or capacity.may_replace_nodes(request, found):
         return plan, []
     return split_replacing(plan, KINDS)
 

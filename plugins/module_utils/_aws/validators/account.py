@@ -47,7 +47,7 @@ class Quota(NamedTuple):
 def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
     """Return the account's quotas for a service; none without permission or access, as in a VPC without a route out."""
     try:
-        listed = cloud.facts("service-quotas", "list_service_quotas", "Quotas", ServiceCode=service)
+        listed = cloud.retrieve_once("service-quotas", "list_service_quotas", "Quotas", ServiceCode=service)
     except (EndpointConnectionError, ConnectTimeoutError):
         return None
     except ClientError as error:
@@ -99,7 +99,7 @@ def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int
 def _others(cloud: AwsClient) -> Iterator[dict[str, Any]]:
     """Return the account's instances that are not of this cluster."""
     states = {"Name": "instance-state-name", "Values": list(ALIVE)}
-    for reservation in cloud.facts("ec2", "describe_instances", "Reservations", Filters=[states]):
+    for reservation in cloud.retrieve_once("ec2", "describe_instances", "Reservations", Filters=[states]):
         for instance in reservation["Instances"]:
             if group_of(cloud.cluster, instance) is None:
                 yield instance
@@ -107,7 +107,7 @@ def _others(cloud: AwsClient) -> Iterator[dict[str, Any]]:
 
 def _vcpus(cloud: AwsClient, names: Iterable[str]) -> dict[str, int]:
     filters = [{"Name": "instance-type", "Values": sorted(names)}]
-    described = cloud.facts("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)
+    described = cloud.retrieve_once("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)
     return {item["InstanceType"]: item["VCpuInfo"]["DefaultVCpus"] for item in described}
 
 
@@ -152,8 +152,8 @@ class VcpuQuota(QuotaValidator):
         count = self.needed(request, found)
         if not count:
             return
-        ways = {(way.instance_type, way.market): None for way in capacity.choices(request, found)}
-        messages = [vcpu_shortfall(request.cloud, instance_type, market, count) for instance_type, market in ways]
+        alternatives = {(item.instance_type, item.market): None for item in capacity.choices(request, found)}
+        messages = [vcpu_shortfall(request.cloud, instance_type, market, count) for instance_type, market in alternatives]
         if all(messages):
             yield from filter(None, messages)
 
@@ -174,7 +174,7 @@ class AddressQuota(QuotaValidator):
         if not needed:
             return
         # Addresses from the account's own range do not count
-        addresses = request.cloud.facts("ec2", "describe_addresses", "Addresses")
+        addresses = request.cloud.retrieve_once("ec2", "describe_addresses", "Addresses")
         used = len([item for item in addresses if item.get("PublicIpv4Pool", "amazon") == "amazon"])
         exceeded = self._exceeded(request.cloud, ADDRESSES, used, needed)
         if exceeded:
@@ -199,7 +199,7 @@ class VpcQuota(QuotaValidator):
             return
         # VPCs that other accounts share do not count
         account = request.cloud.client("sts").get_caller_identity()["Account"]
-        own = [item for item in request.cloud.facts("ec2", "describe_vpcs", "Vpcs") if item["OwnerId"] == account]
+        own = [item for item in request.cloud.retrieve_once("ec2", "describe_vpcs", "Vpcs") if item["OwnerId"] == account]
         exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)
         if exceeded:
             yield (

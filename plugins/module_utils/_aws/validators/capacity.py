@@ -45,15 +45,15 @@ class AlternativesOffered(Validator):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         cloud, options = request.cloud, request.options
-        places = set(zones(request, found)) if options["instance_type"] else set()
+        zone_names = set(zones(request, found)) if options["instance_type"] else set()
         for number, item in enumerate(options["alternatives"], start=1):
             instance_type, zone = item.get("instance_type") or options["instance_type"], item.get("zone")
-            if zone and places and zone not in places:
+            if zone and zone_names and zone not in zone_names:
                 known = "Add it to zones." if zone in available(cloud) else f"{cloud.region} has {', '.join(sorted(available(cloud)))}."
                 yield f"alternatives: number {number} names the zone {zone}, which the cluster does not have. {known}"
                 continue
             offered = offering(cloud, instance_type) if instance_type else set()
-            wanted = {zone} if zone else places
+            wanted = {zone} if zone else zone_names
             if item.get("instance_type") and not offered & wanted:
                 where = f"It is offered in {', '.join(sorted(offered))}." if offered else "Check the name."
                 yield f"alternatives: {instance_type} of number {number} is not offered in {', '.join(sorted(wanted))}. {where}"
@@ -95,11 +95,11 @@ class Reservation(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if not request.options["instance_type"]:
             return
-        for way in alternatives(request, found):
-            if not way.capacity_reservation:
+        for alternative in alternatives(request, found):
+            if not alternative.capacity_reservation:
                 continue
-            described = described_reservation(request.cloud, way.capacity_reservation)
-            name = f"capacity_reservation_id: {way.capacity_reservation}"
+            described = described_reservation(request.cloud, alternative.capacity_reservation)
+            name = f"capacity_reservation_id: {alternative.capacity_reservation}"
             if described is None:
                 yield f"{name} does not exist in {request.cloud.region}. Give the id of a reservation or Capacity Block there."
             elif described["State"] in COMING:
@@ -112,11 +112,11 @@ class Reservation(Validator):
                     f"{name} ends at {_time(described['EndDate'])}, and EC2 launches no more nodes in it so shortly before. "
                     "Give one that lasts longer."
                 )
-            elif described["InstanceType"] != way.instance_type:
-                yield f"{name} is for {described['InstanceType']}, and the nodes are {way.instance_type}. Make them the same."
-            elif (described.get("ReservationType") == "capacity-block") != (way.market == BLOCK):
-                kind = BLOCK if way.market != BLOCK else RESERVATION
-                yield f"{name} is a {kind}, and market is {way.market}. Set market to {kind}."
+            elif described["InstanceType"] != alternative.instance_type:
+                yield f"{name} is for {described['InstanceType']}, and the nodes are {alternative.instance_type}. Make them the same."
+            elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
+                kind = BLOCK if alternative.market != BLOCK else RESERVATION
+                yield f"{name} is a {kind}, and market is {alternative.market}. Set market to {kind}."
 
 
 class BlockEnd(Validator):
@@ -127,7 +127,11 @@ class BlockEnd(Validator):
     components = frozenset({NODES_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        blocks = {way.capacity_reservation for way in alternatives(request, found) if way.market == BLOCK and way.capacity_reservation}
+        blocks = {
+            alternative.capacity_reservation
+            for alternative in alternatives(request, found)
+            if alternative.market == BLOCK and alternative.capacity_reservation
+        }
         for block in sorted(blocks):
             described = described_reservation(request.cloud, block)
             if described and described["State"] == "active" and described.get("EndDate"):

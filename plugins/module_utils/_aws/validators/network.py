@@ -343,14 +343,14 @@ class InterfaceEndpoints(Validator):
         if not names:
             return
         offered = endpoint_services.offered(cloud)
-        places = zones(request, found)
+        zone_names = zones(request, found)
         for name in dict.fromkeys(names):
             if name == "s3":
                 yield "interface_endpoints: s3 has a gateway endpoint, which costs nothing. Leave it out."
             elif name not in offered:
                 yield f"interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. Give the last part of a service's name."
             else:
-                lacking = [zone for zone in places if zone not in offered[name]["AvailabilityZones"]]
+                lacking = [zone for zone in zone_names if zone not in offered[name]["AvailabilityZones"]]
                 if lacking:
                     yield f"interface_endpoints: {name} has no endpoint in {', '.join(lacking)}. Leave it out, or choose other zones."
         yield from self._taken(request, found)
@@ -391,18 +391,18 @@ class EnoughAddresses(Validator):
         except addresses.AddressPlanError as error:
             yield f"network_{error}"
             return
-        places = len(zones(request, found))
-        need, room = max(_demand(request, places).values()), addresses.room(prefix, places)
+        zone_count = len(zones(request, found))
+        need, room = max(_demand(request, zone_count).values()), addresses.room(prefix, zone_count)
         if need <= room:
             return
-        fitting = [mask for mask in range(addresses.LARGEST_NETWORK, prefix) if addresses.room(mask, places) >= need]
+        fitting = [mask for mask in range(addresses.LARGEST_NETWORK, prefix) if addresses.room(mask, zone_count) >= need]
         advice = f"Give a mask of /{max(fitting)} or a shorter one" if fitting else "Give more zones or fewer workers"
         yield f"network_cidr: {cidr} leaves {room} addresses for the subnets of one side, and {need} are needed. {advice}."
 
     @staticmethod
     def _adopted(request: Request, found: Sequence[Found]) -> Iterator[str]:
-        places = len(zones(request, found))
-        demand, taken = _demand(request, places), _taken(request, found, places)
+        zone_count = len(zones(request, found))
+        demand, taken = _demand(request, zone_count), _taken(request, found, zone_count)
         for side in adopted.SIDES:
             subnets = _adopted_subnets(request, found, side)
             free, need = sum(item.attributes["free"] for item in subnets), demand[side] - taken[side]

@@ -29,7 +29,7 @@ class KeyPair(Validator):
         if not name:
             return
         try:
-            cloud.facts("ec2", "describe_key_pairs", "KeyPairs", KeyNames=[name])
+            cloud.retrieve_once("ec2", "describe_key_pairs", "KeyPairs", KeyNames=[name])
         except ClientError as error:
             if not is_missing(error):
                 raise

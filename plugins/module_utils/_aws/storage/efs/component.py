@@ -37,8 +37,8 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     attributes = file_system.attributes if file_system else {}
     if attributes.get("vpc", vpc) not in (None, vpc):
         return own  # mounted by address: a file system has mount targets in one VPC only
-    places = [zone for zone in zones(request, found) if attributes.get("one_zone") in (None, zone)]
-    return [*own, *definition.mount_targets(places)]
+    zone_names = [zone for zone in zones(request, found) if attributes.get("one_zone") in (None, zone)]
+    return [*own, *definition.mount_targets(zone_names)]
 
 
 def _own(request: Request, found: Sequence[Found]) -> list[Wanted]:
@@ -75,9 +75,9 @@ def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -
         if item.address.kind == definition.FILE_SYSTEM.kind:
             refuse_in_use(item.id, others(request.cloud, FILE_SYSTEM_TAG, item.id))
         elif item.address.kind == "mount_target":
-            place, file_system_id = (item.attributes["vpc"], item.attributes["zone"]), item.properties["file_system"]
+            vpc_and_zone, file_system_id = (item.attributes["vpc"], item.attributes["zone"]), item.properties["file_system"]
             users = others(request.cloud, FILE_SYSTEM_TAG, file_system_id)
-            refuse_in_use(file_system_id, [user for user in users if user.vpc != place[0] or (user.vpc, user.zone) == place])
+            refuse_in_use(file_system_id, [user for user in users if user.vpc != vpc_and_zone[0] or (user.vpc, user.zone) == vpc_and_zone])
 
 
 def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
@@ -109,8 +109,8 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
 def _adopted_targets(request: Request, found: Sequence[Found]) -> tuple[Server, ...]:
     """Return the mount targets in the cluster's zones that belong to somebody else."""
     targets = [item for item in found if item.address.kind == "mount_target" and item.adopted]
-    places = zones(request, found) if targets else []
-    return tuple(Server(item, "file_system_id", NFS) for item in targets if item.attributes["zone"] in places)
+    zone_names = zones(request, found) if targets else []
+    return tuple(Server(item, "file_system_id", NFS) for item in targets if item.attributes["zone"] in zone_names)
 
 
 def _through_tls(option: bool | None, found: Sequence[Found]) -> bool | None:

@@ -93,11 +93,11 @@ def _check_reach(request: Request, found: Sequence[Found], file_system: Found) -
 
 def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -> Iterator[str]:
     """Check that the file system has, or can get, a mount target in each zone of the cluster."""
-    name, one_zone, places = f"file_system_id: {file_system.id}", file_system.attributes["one_zone"], zones(request, found)
+    name, one_zone, zone_names = f"file_system_id: {file_system.id}", file_system.attributes["one_zone"], zones(request, found)
     addresses, group = file_system.attributes["addresses"], find(found, STORAGE_GROUP)
-    if one_zone and not addresses and places != [one_zone]:
+    if one_zone and not addresses and zone_names != [one_zone]:
         yield f"{name} is only in {one_zone}, and has no mount target. Set zones: [{one_zone}], or add a mount target."
-    lacking = [zone for zone in places if zone not in addresses and one_zone in (None, zone)]
+    lacking = [zone for zone in zone_names if zone not in addresses and one_zone in (None, zone)]
     if group and group.adopted and file_system.adopted and lacking:
         yield (
             f"{name} has no mount target in {', '.join(lacking)}, and behind an adopted security group the cluster adds none, "

@@ -63,7 +63,7 @@ def test_routes_to_another_network(route, expected):
 
 def test_a_route_table_that_another_account_does_not_show_is_trusted():
     class AwsClient:
-        def facts(self, *_arguments, **_more):
+        def retrieve_once(self, *_arguments, **_more):
             return []
 
     table = adopted.route_table(AwsClient(), "vpc-shared", "subnet-shared")

@@ -30,7 +30,7 @@ def test_an_endpoint_that_works_in_part_is_found_again(state):
         def retrieve(self, _service, _operation, _key, **arguments):
             return [item for item in described if all(item["State"].lower() in each["Values"] for each in arguments["Filters"])]
 
-        def facts(self, _service, _operation, _key, **_arguments):
+        def retrieve_once(self, _service, _operation, _key, **_arguments):
             return described
 
     assert [found.id for found in vpc_endpoints.read(AwsClient())] == [f"vpce-{state}"]

@@ -79,7 +79,7 @@ class FailingCloud:
     def __init__(self, error):
         self.error = error
 
-    def facts(self, *_arguments, **_more):
+    def retrieve_once(self, *_arguments, **_more):
         raise self.error
 
 
@@ -110,7 +110,7 @@ class CrowdedCloud:
             "describe_vpcs": [{"OwnerId": owner} for owner in ("111122223333", "111122223333", "444455556666")],
         }
 
-    def facts(self, _service, operation, *_arguments, **_more):
+    def retrieve_once(self, _service, operation, *_arguments, **_more):
         return self.known[operation]
 
     def client(self, _service):
