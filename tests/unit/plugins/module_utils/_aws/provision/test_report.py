@@ -1,0 +1,54 @@
+"""What a run tells at its end."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
+
+GROUP, NAT = Address("auto_scaling_group", "workers"), Address("nat_gateway", "main")
+TEMPLATE, NODES = Address("launch_template", "workers"), Address("nodes", "workers")
+
+
+def created(address):
+    return Change(address, Action.CREATE, Wanted(address))
+
+
+def updated(address, before, after):
+    return Change(address, Action.UPDATE, Wanted(address), before=before, after=after)
+
+
+@pytest.mark.parametrize(
+    ("before", "applied", "bill"),
+    [
+        ([], [], ""),
+        ([], [created(NAT)], " These stay and cost money: NAT gateway main."),
+        ([Found(NAT, "nat-1")], [], " These stay and cost money: NAT gateway main."),
+        ([Found(NAT, "nat-1"), Found(GROUP, "workers")], [], ""),
+        ([Found(NAT, "nat-1", adopted=True)], [], ""),
+        ([], [created(Address("vpc_endpoint", "s3"))], ""),
+        ([], [created(Address("file_system", "main"))], " These stay and cost money: EFS file system main."),
+    ],
+)
+def test_what_costs_money_without_nodes(before, applied, bill):
+    assert report._bill(before, applied) == bill
+
+
+@pytest.mark.parametrize(
+    ("deferred", "expected"),
+    [
+        ([updated(TEMPLATE, {}, {"image_id": "ami-2"})], "The launch template changes (image_id). This waits"),
+        (
+            [updated(TEMPLATE, {}, {"image_id": "ami-2"}), updated(NODES, {"outdated": (3, 2)}, {"outdated": ()})],
+            "The launch template changes (image_id), which replaces nodes 2, 3. This waits",
+        ),
+        ([updated(NODES, {"outdated": (2,)}, {"outdated": ()})], "The launch template has changed, which replaces nodes 2. This waits"),
+        (
+            [updated(NODES, {"unhealthy": (4,)}, {"unhealthy": ()})],
+            "EC2 status checks have failed on nodes 4, which this replaces. This waits until you run with replace_nodes: true",
+        ),
+    ],
+)
+def test_what_waits_until_nodes_may_be_replaced(deferred, expected):
+    assert report._describe_deferred(deferred).startswith(expected)
