@@ -259,7 +259,7 @@ def test_no_credentials(run, definition, monkeypatch, tmp_path):
 
 def test_a_region_that_is_not_enabled(cloud, run, definition):
     cloud.control.set_faults([{"service": "ec2", "code": "AuthFailure", "status": 401, "message": "not able to validate"}])
-    with pytest.raises(ModuleFailed, match=r"does not accept the credentials in us-east-1.*has to be enabled.*not able to validate"):
+    with pytest.raises(ModuleFailed, match=r"does not accept the credentials in us-east-1.*enable this one.*not able to validate"):
         run("cluster", **definition)
 
 
