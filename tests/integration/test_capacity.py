@@ -308,7 +308,7 @@ def test_a_capacity_block_that_is_not_there_now(cloud, run, definition, times, m
     [
         ({"worker_minimum": 5}, "worker_minimum: 5 is not possible. Give a number from 1 to 4"),
         ({"worker_minimum": 0}, "worker_minimum: 0 is not possible"),
-        ({"market": "capacity-block"}, "capacity_reservation_id: missing. A Capacity Block"),
+        ({"market": "capacity-block"}, "capacity_reservation_id: missing. Give the id of the Capacity Block"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "cr-0123456789abcdef0"}, "cr-0123456789abcdef0 does not exist"),
         ({"market": "spot", "spot_max_price": "cheap"}, "spot_max_price: 'cheap' is not a price"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "my-block"}, "my-block does not exist"),

@@ -288,7 +288,7 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
         ({"instance_type": "c6g.large"}, r"image_parameter: ami-\w+ is for x86_64, and c6g.large is arm64"),
         (
             {"image_parameter": None, "image_framework": "mxnet"},
-            r"image_framework: there is no .* 'mxnet' for Ubuntu on x86_64 in us-east-1\. There is base for",
+            r"image_framework: there is no .* 'mxnet' for Ubuntu on x86_64 in us-east-1\. Available: base for",
         ),
         (
             {"image_parameter": None, "image_framework": "pytorch", "image_os": "plan-9"},

@@ -305,7 +305,7 @@ def test_a_private_subnet_without_a_way_out_is_warned_of(run, definition, landlo
     bare, furnished = landlord(internet=False), landlord(internet=False)
     warnings = str(run("cluster", **definition, **bare.options(), check=True)["warnings"])
     assert f"{bare.private[0]} has no default route" in warnings
-    assert "no endpoint for s3, ec2, autoscaling, which nodes there cannot reach. Add a route or the endpoints. (validator private_routes)" in warnings
+    assert "no endpoint for s3, ec2, autoscaling, which nodes there cannot reach. Add a route or the endpoints." in warnings
     with pytest.raises(ModuleFailed, match=r"session_manager: .* do not reach ssm, ssmmessages"):
         run("cluster", **definition, **bare.options(session_manager=True), check=True)
     furnished.s3_endpoint()
