@@ -217,11 +217,12 @@ def _sorted(changes: Sequence[Change]) -> list[Change]:
     return result
 
 
-def sorter_of(changes: Iterable[Change]) -> TopologicalSorter[Address]:
+def sorter_of(changes: Sequence[Change]) -> TopologicalSorter[Address]:
     """Return which changes can run once others are done, by address. Raises ValueError if changes wait for each other."""
     sorter = TopologicalSorter({change.address: change.prerequisites for change in changes})
     try:
         sorter.prepare()
     except CycleError as error:
-        raise ValueError(f"The changes wait for each other: {', '.join(map(str, error.args[1]))}") from error
+        circle = [str(change.address) for change in changes if change.address in error.args[1]]
+        raise ValueError(f"The changes wait for each other: {', '.join(circle)}") from error
     return sorter

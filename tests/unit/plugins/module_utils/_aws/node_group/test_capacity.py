@@ -38,7 +38,7 @@ class Account:
         self.cluster = "bert"
         self.autoscaling = SimpleNamespace(describe_scaling_activities=self.activities)
 
-    def facts(self, service, operation, key, **asked):
+    def retrieve_once(self, service, operation, key, **asked):
         assert all(asked["CapacityReservationIds"])
         assert (service, operation, key) == ("ec2", "describe_capacity_reservations", "CapacityReservations")
         return [{"AvailabilityZone": RESERVATIONS[name]} for name in asked["CapacityReservationIds"] if name in RESERVATIONS]
@@ -212,14 +212,14 @@ def change(kind, key="workers", *, after=None, policy=Policy.IN_PLACE, is_new=Fa
     ],
 )
 def test_a_plan_mixes_nodes_where_others_would_join_those_of_an_unfinished_run(changes, found, expected):
-    assert capacity.mixes(changes, found) is expected
+    assert capacity.would_mix_nodes(changes, found) is expected
 
 
 @pytest.mark.parametrize(
     ("replace", "numbers", "expected"), [(False, (2,), False), (True, (2,), True), (False, (), True), (True, (), True)]
 )
 def test_nodes_are_moved_on_request_or_before_they_are_accepted(request_for, replace, numbers, expected):
-    assert capacity.is_moving(request_for(replace_nodes=replace), [nodes(numbers=numbers)]) is expected
+    assert capacity.may_replace_nodes(request_for(replace_nodes=replace), [nodes(numbers=numbers)]) is expected
 
 
 def test_activities_of_all_groups_are_past(monkeypatch):

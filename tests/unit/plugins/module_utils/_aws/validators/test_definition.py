@@ -27,15 +27,15 @@ def test_good_names(name):
 @pytest.mark.parametrize("name", ["", "Bert", "2fast", "a_b", "a-", "a" * 31, "a b", "sg-1"])
 def test_bad_names(name):
     assert list(definition.check_cluster_name(name)) == [
-        f"cluster: '{name}' must be 1 to 30 lower case letters, digits and dashes, start with a letter, "
-        "not with sg-, and not end with a dash."
+        f"cluster: '{name}' is not possible. Give 1 to 30 lower case letters, digits and dashes. Start with a letter, "
+        "not with sg-, and do not end with a dash."
     ]
 
 
 @pytest.mark.parametrize(
     ("cidrs", "anywhere", "message"),
     [
-        ([], False, "name the address ranges"),
+        ([], False, "Name the address ranges"),
         (["300.1.1.1/8"], False, "'300.1.1.1/8' is not an address range"),
         (["10.0.0.1/8"], False, "has host bits set"),
         (["0.0.0.0/0"], False, "opens SSH to the whole internet"),
@@ -60,7 +60,7 @@ def test_ssh_cidrs(cidrs, anywhere, message):
 @pytest.mark.parametrize(
     ("cidrs", "finding"),
     [
-        ([], "name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."),
+        ([], "missing. Name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."),
         (
             ["11.0.0.0/8", "10.0.0.0/8", "12.0.0.0/32"],
             "11.0.0.0/8, 12.0.0.0/32 opens SSH to more than a /8 of the internet. "
@@ -93,15 +93,15 @@ def test_the_range_of_a_network(cidr):
         ({"instance_type": ""}, "instance_type: missing. Give one, for example p4d.24xlarge."),
         ({"key_name": None}, "key_name: missing. Give one, for example my-key."),
         ({"worker_count": None}, "worker_count: missing. Give the number of workers beside the master, at least 1."),
-        ({"worker_count": 0}, "worker_count: 0 is not possible, a cluster has at least 1 worker beside the master."),
+        ({"worker_count": 0}, "worker_count: 0 is not possible. A cluster has at least 1 worker beside the master."),
         (
             {"image_id": None},
             "image_id: missing. Give the id of an image, in image_framework that of a deep learning AMI such as pytorch, "
             "or in image_parameter a public SSM parameter.",
         ),
-        ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not possible, give a number from 1 to 64."),
-        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible, give a number from 1 to 64."),
-        ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small, give at least 8."),
+        ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not possible. Give a number from 1 to 64."),
+        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible. Give a number from 1 to 64."),
+        ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small. Give at least 8."),
         ({"mount_point": "efs"}, "mount_point: mount point 'efs': must be an absolute path"),
         ({"mount_point": "/efs/"}, "mount_point: mount point '/efs/': must be an absolute path"),
     ],
@@ -139,10 +139,10 @@ def test_all_that_is_missing_is_said_at_once():
         ({"AWS:x": "y"}, "'AWS:x' must not start with aws:"),
         ({"deeplearning:number": "1"}, "must not start with aws: or deeplearning:"),
         ({"k" * 129: "v"}, "' must have 1 to 128"),
-        ({"name": "x"}, "'name' is there already"),
-        ({"NodeType": "x"}, "'NodeType' is there already; capital letters make no difference to IAM."),
-        ({"Team": "a", "team": "b"}, "'team' is there already"),
-        ({f"k{number}": "v" for number in range(44)}, "44 are too many, 42 are possible"),
+        ({"name": "x"}, "'name' is a duplicate"),
+        ({"NodeType": "x"}, "'NodeType' is a duplicate, because IAM ignores case. Rename or remove it."),
+        ({"Team": "a", "team": "b"}, "'team' is a duplicate"),
+        ({f"k{number}": "v" for number in range(44)}, "44 are too many. Give at most 42"),
     ],
 )
 def test_tags(wanted, message):
