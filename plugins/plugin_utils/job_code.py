@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import tempfile
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
@@ -40,6 +40,8 @@ INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SUDO_UID", "TMPDIR")
 
 # Git asks this for the password. Command lines can be seen by all users of the controller, environments cannot.
 CREDENTIAL_HELPER = """!printf 'username=%s\\npassword=%s\\n' "$DEEPLEARNING_GIT_USER" "$DEEPLEARNING_GIT_PASSWORD" #"""
+
+WEB = ("http", "https")
 
 ESCAPES = "If that is a password, write / as %2F, ? as %3F, # as %23 and @ as %40 in it"
 
@@ -252,26 +254,35 @@ def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
         return repository, {}
     parts = urlsplit(repository)
     userinfo, at, host = parts.netloc.rpartition("@")
-    is_web = parts.scheme in ("http", "https")
-    # All users of the controller can see what is in command lines
-    if is_web and (parts.query or parts.fragment):
-        raise GitError("it has a query, which would be in git's command line. Give a token as a password: https://USER:TOKEN@HOST/PATH")
-    if is_web and not re.fullmatch(r"(\[.*\]|[^:]*)(:\d*)?", host):
-        raise GitError(f"it has no port number after the host. {ESCAPES}")
+    _check_address(parts, userinfo, host)
+    if parts.scheme not in WEB or not at:
+        return repository, {}
+    return urlunsplit(parts._replace(netloc=host)), credentials_environment(f"{parts.scheme}://{host}", userinfo)
+
+
+def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
+    """Raise GitError for an address that git would misread, or that has a secret where all users of the controller can see it."""
+    if parts.scheme in WEB:
+        if parts.query or parts.fragment:
+            raise GitError("it has a query, which would be in git's command line. Give a token as a password: https://USER:TOKEN@HOST/PATH")
+        if not re.fullmatch(r"(\[.*\]|[^:]*)(:\d*)?", host):
+            raise GitError(f"it has no port number after the host. {ESCAPES}")
     if parts.scheme != "file" and "@" in parts.path:
         raise GitError(f"it has an @ behind the host, where it is %40. {ESCAPES}")
-    if not is_web and ":" in userinfo:
+    if parts.scheme not in WEB and ":" in userinfo:
         raise GitError(f"{parts.scheme} takes no password from an address, and it would be in git's command line. Leave it out")
-    if not is_web or not at:
-        return repository, {}
+
+
+def credentials_environment(address: str, userinfo: str) -> dict[str, str]:
+    """Return the environment in which git logs in at an address as this user with this password. Raises GitError."""
     user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
     if clean_line(user + password) != user + password:
         raise GitError("user and password have control characters in them")
-    name, first = f"credential.{parts.scheme}://{host}.helper", int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    name, first = f"credential.{address}.helper", int(os.environ.get("GIT_CONFIG_COUNT") or 0)
     environment = {"DEEPLEARNING_GIT_USER": user, "DEEPLEARNING_GIT_PASSWORD": password, "GIT_CONFIG_COUNT": str(first + 2)}
-    for index, value in enumerate(("", CREDENTIAL_HELPER), first):  # the empty one takes the place of the user's own
+    for index, value in enumerate(("", CREDENTIAL_HELPER), first):  # the empty one replaces the user's own
         environment.update({f"GIT_CONFIG_KEY_{index}": name, f"GIT_CONFIG_VALUE_{index}": value})
-    return urlunsplit(parts._replace(netloc=host)), environment
+    return environment
 
 
 def read_git(directory: str, *arguments: str) -> str:

@@ -33,11 +33,7 @@ RENDEZVOUS = {"keep_alive_interval": 2, "keep_alive_max_attempt": 3, "last_call_
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     """Return one agent per host. Raises LaunchError for unequal hosts, or too few."""
     workers = equal_slots(program, hosts)
-    least, restarts = program.options["min_hosts"] or len(hosts), program.options["max_restarts"]
-    if not 1 <= least <= len(hosts):
-        raise LaunchError(f"min_hosts is {least} and the job has {len(hosts)} hosts: use 1 to {len(hosts)}, or 0 for all of them")
-    if restarts < 0:
-        raise LaunchError(f"max_restarts is {restarts}: use 0 or more")
+    least, restarts = _limits(program, hosts)
     elastic = least < len(hosts)
     # Agents that restart workers must agree on it. Others need not talk to each other, and the ranks follow the hosts' numbers.
     dynamic = elastic or restarts > 0
@@ -59,17 +55,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 *(["--tee=3"] if tagged else []),
                 *_training(program),
             ],
-            environment={
-                # What torchrun itself would choose, without its warning: several workers share the cores, a single one has them all.
-                **({"OMP_NUM_THREADS": "1"} if workers > 1 else {}),
-                **({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": TAG.format("${rank}")} if tagged else {}),
-                # Without it those who are left after a loss may look for each other where they met before, and die.
-                **({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if dynamic else {}),
-                # The interface of the cluster's address, never a bridge that has the same address on every host.
-                "GLOO_SOCKET_IFNAME": host.interface,
-                "NCCL_SOCKET_IFNAME": "=" + host.interface,
-                **gpu_environment(host.gpus),
-            },
+            environment=_environment(host, workers, tagged, dynamic),
             part=SPARE if elastic and index else WORKER,
             name=f"agent{index}" if tagged else "",
             ranks=world if dynamic else world[index * workers : (index + 1) * workers],
@@ -77,6 +63,31 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
         )
         for index, host in enumerate(hosts)
     ]
+
+
+def _limits(program: Program, hosts: Sequence[Host]) -> tuple[int, int]:
+    """Return the number of hosts that the job needs at least, and that of restarts. Raises LaunchError."""
+    least, restarts = program.options["min_hosts"] or len(hosts), program.options["max_restarts"]
+    if not 1 <= least <= len(hosts):
+        raise LaunchError(f"min_hosts is {least} and the job has {len(hosts)} hosts: use 1 to {len(hosts)}, or 0 for all of them")
+    if restarts < 0:
+        raise LaunchError(f"max_restarts is {restarts}: use 0 or more")
+    return least, restarts
+
+
+def _environment(host: Host, workers: int, tagged: bool, dynamic: bool) -> dict[str, str]:
+    """Return the environment of an agent, which its workers inherit."""
+    return {
+        # torchrun's own choice, without its warning: several workers share the cores, a single one has them all.
+        **({"OMP_NUM_THREADS": "1"} if workers > 1 else {}),
+        **({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": TAG.format("${rank}")} if tagged else {}),
+        # Without it, agents that are left after a loss may look for each other at the former rendezvous, and fail.
+        **({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if dynamic else {}),
+        # The interface of the cluster's address, never a bridge that has the same address on every host.
+        "GLOO_SOCKET_IFNAME": host.interface,
+        "NCCL_SOCKET_IFNAME": "=" + host.interface,
+        **gpu_environment(host.gpus),
+    }
 
 
 def _static(job: str, hosts: Sequence[Host], index: int) -> list[str]:

@@ -349,13 +349,29 @@ def mounted_way(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Ite
 
     Where the mount table does not tell them apart, as with a bind mount or an access point, it is the one that /etc/fstab has.
     """
-    ways = [way for way in storage.ways if is_mount_of(mount, way, tunnels)]
-    lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
-    entries = {fields[2]: _access_point(fields[3]) for fields in lines if len(fields) > 3 and fields[1] == storage.mount_point}
-    ways = [way for way in ways if entries.get(way.kind, way.access_point) == way.access_point]
-    sources = {fields[2]: fields[0] for fields in lines if len(fields) > 3 and fields[1] == storage.mount_point}
-    ways = [way for way in ways if mount.source != MOUNTPOINT or sources.get(way.kind, way.source) == way.source]
+    entries = entries_at(fstab, storage.mount_point)
+    ways = [way for way in storage.ways if is_mount_of(mount, way, tunnels) and _fits_entry(mount, way, entries.get(way.kind))]
     return next((way for way in ways if way.kind in entries), ways[-1] if ways else None)
+
+
+class FstabEntry(NamedTuple):
+    """The source and options of one entry of /etc/fstab."""
+
+    source: str
+    options: str
+
+
+def entries_at(fstab: str, mount_point: str) -> dict[str, FstabEntry]:
+    """Return the entries of /etc/fstab for a mount point, by their types of file system."""
+    lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
+    return {fields[2]: FstabEntry(fields[0], fields[3]) for fields in lines if len(fields) > 3 and fields[1] == mount_point}
+
+
+def _fits_entry(mount: MountTableEntry, way: Mount, entry: FstabEntry | None) -> bool:
+    """Return whether the entry of /etc/fstab does not contradict that the mount is made in this way."""
+    if entry is None:
+        return True
+    return _access_point(entry.options) == way.access_point and (mount.source != MOUNTPOINT or entry.source == way.source)
 
 
 def explain(output: str, storage: Mount) -> str:
