@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
         except ValueError as error:
             raise AnsibleActionFail(f"SSH files: {error}") from None
         except OSError as error:
-            raise AnsibleActionFail(f"SSH files: cannot be written. {error}") from None
+            raise AnsibleActionFail(f"SSH files: cannot be written: {error}") from None
         ids = [node.instance_id for node in nodes if node.instance_id not in known.revoked]
         return {
             **result,
@@ -83,7 +83,7 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
         "jump": "ProxyCommand" in arguments or "ProxyJump" in arguments,
     }
     if table and name not in table:
-        raise ValueError(f"{name!r}: the inventory's table of nodes does not have this host. Refresh the inventory")
+        raise ValueError(f"{name!r}: the inventory's table of nodes does not have this host. Refresh the inventory.")
     return {
         **(table[name] if table else own),
         "address": variables.get("ansible_host"),

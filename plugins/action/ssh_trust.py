@@ -40,7 +40,7 @@ except ImportError as error:
 else:
     CRYPTOGRAPHY_ERROR = None
 
-VERSION = "signing certificates needs Python's cryptography 41.0.2 or later on the controller"
+VERSION = "signing certificates requires Python's cryptography 41.0.2 or later on the controller"
 MODULE = "deeplearning.cluster.ssh_trust"
 #: Clocks of hosts that have just booted may be behind.
 CLOCK_SKEW = 3600
@@ -68,7 +68,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
             if refused:
                 with self.reading(task_vars):
                     reasons = ", ".join(f"{kind} certificate: {need['reason']}" for kind, need in refused.items())
-                raise AnsibleActionFail(f"the host does not accept its new certificates, is its clock right? ({reasons})")
+                raise AnsibleActionFail(f"the host does not accept its new certificates. Check its clock. ({reasons})")
             found = {**installed, "changed": True, "unsigned": found["unsigned"]}
         result.update(found)
         return result
@@ -87,12 +87,12 @@ def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], priv
     authority = load_authority(private_key, arguments["authority"])
     host, user = arguments["principals"][0], arguments["user"]
     if host in arguments.get("revoked", ()):
-        raise AnsibleActionFail(f"{host} is revoked, and gets no certificates. End this instance")
+        raise AnsibleActionFail(f"{host} is revoked, and gets no certificates. Terminate this instance.")
     days, sources = int(arguments.get("validity_days", 10)), arguments.get("source_addresses", [])
     principals, ids = {HOST: arguments["principals"], USER: [user]}, key_ids(host, user)
     options = {}
     if not isinstance(unsigned, Mapping):
-        raise AnsibleActionFail(f"the host's answer does not say which certificates it lacks: {unsigned!r:.60}")
+        raise AnsibleActionFail(f"the host's answer does not name the certificates that it needs: {unsigned!r:.60}")
     for kind in principals:
         if kind in unsigned:
             terms = Terms(kind, principals[kind], arguments["authority"], days, 0, sources)
@@ -154,7 +154,7 @@ def sign(authority: Ed25519PrivateKey, public_key: str, key_id: str, terms: Term
         builder = builder.add_extension(permission.encode(), b"")
     line: str = builder.sign(authority).public_bytes().decode()
     if not has_terms(line, terms):
-        raise AnsibleActionFail(f"{VERSION}: the one that is here writes options of certificates wrong")
+        raise AnsibleActionFail(f"{VERSION}: the installed version writes options of certificates incorrectly.")
     return line
 
 

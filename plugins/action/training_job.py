@@ -91,7 +91,7 @@ def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> di
     for key, known in known_nodes(variables).get(name, {}).items():
         own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]
         if str(own) != str(known):
-            return refusal(name, "training_job", f"the {key} of the host is {known} in the inventory, and {own} in what it says")
+            return refusal(name, "training_job", f"the {key} of the host is {known} in the inventory, and {own} in its answer")
     return answer
 
 
@@ -99,7 +99,7 @@ def inventory_generation(variables: Mapping[str, Any]) -> str:
     """Return the generation that hosts have when they were told the cluster that the inventory describes."""
     cluster = cluster_of(variables)
     if not cluster:
-        raise AnsibleActionFail("the inventory has no deeplearning_cluster for this host: use the nodes inventory or give generation")
+        raise AnsibleActionFail("the inventory has no deeplearning_cluster for this host. Use the nodes inventory, or give generation.")
     return generation(cluster, [{"number": node["number"], "address": node["private_ip"]} for node in known_nodes(variables).values()])
 
 

@@ -31,7 +31,7 @@ class ActionModule(NodeAction, module="training_job_report"):
         report = result.pop("report")
         directory = os.path.join(self._task.args["directory"], self._task.args["name"])
         if not charts.can_draw():
-            display.warning("the report has no curves because matplotlib is not installed on the controller: pip install matplotlib")
+            display.warning("the report has no curves because matplotlib is not installed on the controller. Run pip install matplotlib.")
         dest = os.path.abspath(os.path.expanduser(self._task.args["dest"]))
         # JSON can hold names that are not text: lone surrogates.
         with self.reading(variables):

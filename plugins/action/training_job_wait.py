@@ -54,7 +54,7 @@ class ActionModule(NodeAction, module="training_job_info"):
             arguments["log_lines"] = LOG_LINES
         question = Question(arguments["name"])
         with interrupts(question.ask) as asking:
-            hint = "Ctrl-C asks whether to stop it" if asking else "interrupting Ansible leaves the job running"
+            hint = "Ctrl-C asks whether to stop it" if asking else "the job goes on if Ansible is interrupted"
             watch = JobWatch(looks_of(self, task_vars), arguments, hint)
             try:
                 with self.reading(task_vars):
@@ -80,7 +80,7 @@ class Question:
 
     def __init__(self, name: str) -> None:
         self.answer = ""
-        self._text = f"{name}: type s and Enter to stop the job, l and Enter to leave it running, or only Enter to go on watching:"
+        self._text = f"{name}: type s and Enter to stop the job, l and Enter to leave it running, or only Enter to continue watching:"
 
     def ask(self) -> None:
         while not self.answer:
@@ -106,8 +106,8 @@ def inventory_options(task_vars: Mapping[str, Any]) -> str:
 def interrupted(name: str, answer: str, options: str) -> dict[str, Any]:
     """Return what the task tells when the job was not waited for to its end."""
     if answer == STOP:
-        return {"interrupted": answer, "failed": True, "msg": f"job {name} is to be stopped, as was asked for with Ctrl-C"}
+        return {"interrupted": answer, "failed": True, "msg": f"job {name} will be stopped, as requested with Ctrl-C"}
     again, stop = (f"ansible-playbook{options} deeplearning.cluster.{each} -e training_job_name={name}" for each in ("logs", "stop"))
-    message = f"job {name} goes on. To watch it: {again} -e follow=true; to stop it: {stop}"
+    message = f"job {name} continues. To watch it: {again} -e follow=true. To stop it: {stop}"
     display.display(message)
     return {"interrupted": answer, "msg": message}

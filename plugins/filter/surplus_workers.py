@@ -53,7 +53,7 @@ def surplus_workers(hosts: Iterable[Mapping[str, Any]], count: int | str | None)
     try:
         names = {int(host["deeplearning_number"]): str(host["deeplearning_hostname"]) for host in hosts}
     except KeyError as error:
-        raise AnsibleFilterError(f"a host of the cluster lacks the variable {error.args[0]}: use the nodes inventory or set it") from error
+        raise AnsibleFilterError(f"a host lacks the variable {error.args[0]}. Use the nodes inventory, or set it.") from error
     try:
         wanted = max(int(count), 0)
     except ValueError as error:

@@ -234,7 +234,7 @@ def main() -> None:
     spec = {name: value for name, value in module.params.items() if name not in OF_THE_CALL}
     try:
         if parse(spec["source"]).kind == PATH and not spec["upload"]:
-            raise DataError(f"source: {spec['source']} is a path of the controller, at which only this module's action plugin can look.")
+            raise DataError(f"source: {spec['source']} is a path of the controller, which only this module's action plugin can read.")
         refuse_own_disk(spec["destination"], spec["directory"])
         if module.params["state"] == "fetched" and module.check_mode:
             module.exit_json(changed=True, finished=True)

@@ -93,10 +93,10 @@ def main() -> None:
             module.exit_json(changed=put(params["page"], paths.directory, module.check_mode))
         module.exit_json(changed=False, report=collect(paths, params["heartbeat_timeout"]))
     except FileNotFoundError:
-        message = "there is no job {!r} in {}: deeplearning.cluster.status lists those that are there"
+        message = "job {!r}: does not exist in {}. deeplearning.cluster.status lists the jobs."
         module.fail_json(msg=message.format(params["name"], params["directory"]))
     except (OSError, ValueError) as error:
-        module.fail_json(msg="cannot look at job {!r} in {}: {}".format(params["name"], params["directory"], error))
+        module.fail_json(msg="cannot read job {!r} in {}: {}".format(params["name"], params["directory"], error))
 
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ def refuse_injected_facts() -> None:
     """Raise AnsibleActionFail where nodes could set variables of the controller."""
     if constants.config.get_config_value("INJECT_FACTS_AS_VARS"):
         raise AnsibleActionFail(
-            "inject_facts_as_vars: it is on, so that a node could set any variable by its answers. "
+            "inject_facts_as_vars: is on, so that the answers of a node could set any variable. "
             f"Add this to ansible.cfg (or set ANSIBLE_INJECT_FACT_VARS=false):\n{SETTING}"
         )
 
@@ -216,8 +216,8 @@ def documented_part(answer: Mapping[str, Any], module: str, host: str) -> dict[s
         unknown.insert(0, "ansible_facts")
     if unknown:
         display.warning(
-            f"{host}: {module.rpartition('.')[2]} returned what it does not document: {', '.join(unknown[:8])}. "
-            "It is ignored. Check the host: its Python answers with more than the collection's code."
+            f"{host}: {module.rpartition('.')[2]} returned undocumented values: {', '.join(unknown[:8])}. "
+            "They are ignored. Check the host: its Python runs more than the collection's code."
         )
     is_failed = answer.get("failed") is True
     try:

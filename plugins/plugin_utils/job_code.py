@@ -70,7 +70,7 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Cod
         yield Code(root, names, origin(root, names))
         return
     if arguments.get("source"):
-        raise AnsibleActionFail("source and repository are both given: leave empty the one that does not have the code")
+        raise AnsibleActionFail("source and repository: both are given. Leave the one empty that does not have the code.")
     shown = without_credentials(repository)
     with tempfile.TemporaryDirectory(prefix="deeplearning-") as root:
         version = arguments.get("version") or ""
@@ -95,7 +95,7 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
     if source:
         root = find(source, bases)
         if root is None or not os.path.isdir(root):
-            raise AnsibleActionFail(f"source {source!r} is not a directory on the controller")
+            raise AnsibleActionFail(f"source {source!r}: is not a directory on the controller.")
         check_script(script, root, f"source {source!r}")
         return root, kept(root, exclude)
     if not script:  # a command that is on the hosts
@@ -109,7 +109,7 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
 def check_script(script: str | None, root: str, place: str) -> None:
     """Raises AnsibleActionFail when there is a script and it is not in the directory."""
     if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
-        raise AnsibleActionFail(f"script {script!r} is not a file in {place}: give its path in there, or leave {place.split()[0]} empty")
+        raise AnsibleActionFail(f"script {script!r} is not a file in {place}. Give its path there, or leave {place.split()[0]} empty.")
 
 
 def find(path: str, bases: Sequence[str]) -> str | None:
@@ -270,7 +270,7 @@ def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
     if parts.scheme != "file" and "@" in parts.path:
         raise GitError(f"it has an @ behind the host, where it is %40. {ESCAPES}")
     if parts.scheme not in WEB and ":" in userinfo:
-        raise GitError(f"{parts.scheme} takes no password from an address, and it would be in git's command line. Leave it out")
+        raise GitError(f"{parts.scheme} takes no password from an address, and it would be in git's command line. Leave it out.")
 
 
 def credentials_environment(address: str, userinfo: str) -> dict[str, str]:

@@ -46,7 +46,7 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
         return answer
     host, name = (task_vars or {}).get("inventory_hostname", ""), arguments.get("name")
     if name and len(answer["jobs"]) != 1:
-        return refusal(host, module, f"it tells of {len(answer['jobs'])} jobs in place of {name}")
+        return refusal(host, module, f"it has {len(answer['jobs'])} jobs instead of {name}")
     for job in answer["jobs"]:
         if name:
             job.update(name=name, directory=os.path.join(str(arguments["directory"]), str(name)))
@@ -86,11 +86,11 @@ class JobWatch:
                 if now - seen > timeout:
                     # Perhaps it is the controller that lost its network: that must not end a training that goes on without it.
                     raise AnsibleActionFail(
-                        f"the host that shows the job has been out of reach for {timeout} s: {error}. "
-                        "Nothing was stopped; run the same again to wait for the job again",
+                        f"the host that reports on the job has been unreachable for {timeout} s: {error}. "
+                        "Nothing was stopped. Run the same command again to wait for the job.",
                         result={"out_of_reach": True},
                     ) from error
-                display.warning(f"cannot look at job {self._arguments['name']}, trying again: {error}")
+                display.warning(f"cannot read job {self._arguments['name']}, retrying: {error}")
                 time.sleep(PAUSE_SECONDS)
                 continue
             if states.is_over(found["state"]):

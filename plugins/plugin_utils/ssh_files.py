@@ -74,7 +74,7 @@ def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
 def _node(name: str, row: Mapping[str, Any]) -> Node:
     missing = [field for field in REQUIRED if not row.get(field)]
     if missing:
-        raise ValueError(f"{name!r}: the inventory does not give {', '.join(missing)} of this host. Use the nodes inventory or set it")
+        raise ValueError(f"{name!r}: the inventory does not give {', '.join(missing)} of this host. Use the nodes inventory, or set it.")
     values = {field: str(row[field]) for field in PATTERNS if row.get(field)} | {"name": name}
     for field, value in values.items():
         if not PATTERNS[field].fullmatch(value):

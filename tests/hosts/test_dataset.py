@@ -152,7 +152,7 @@ def images(cluster):
 
 def test_hosts_fill_the_shared_storage_together_by_their_role(cluster, images):
     output = cluster.run(source=images, shards=[2])
-    assert "Fetch the data set together" in output
+    assert "Download each host's share of the data set" in output
     assert cluster.read("cd /efs/datasets/images && cat */*.jpg", host=1) == "".join(IMAGES[path] for path in sorted(IMAGES))
     assert cluster.read("cat /efs/datasets/images/.dataset.shards/2/* | wc -l").strip() == str(len(IMAGES))
     assert cluster.unchanged(source=images, shards=[2])

@@ -112,7 +112,7 @@ def test_logs_are_shown_with_their_processes_and_followed_to_the_end(cluster):
 
     refused = cluster.play("deeplearning.cluster.logs", "-e", "training_job_name=talks", "-e", "process=ps0")
     assert refused.returncode != 0
-    assert "job talks has no process 'ps0': it has rank0, rank1" in refused.stdout.replace("\\", "")
+    assert "job talks has no process 'ps0'. It has rank0, rank1" in refused.stdout.replace("\\", "")
     assert "training_job_name is missing" in cluster.play("deeplearning.cluster.logs").stdout
 
 
@@ -130,7 +130,7 @@ def test_status_tells_how_each_process_ended(cluster):
     assert re.search(r"^process +host +state +exit +started +ended$", shown, re.MULTILINE)
     moment = r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d"
     # By the job itself, or by the role that had waited for it
-    reason = "was (ended because rank 1 .*|stopped from outside, .*)"
+    reason = "was stopped (because rank 1 .*|by an operator .*)"
     assert re.search(rf"^rank 0 +deeplearning-worker1 +stopped +SIGTERM +{moment} +{moment} +{reason}$", shown, re.MULTILINE)
     assert re.search(rf"^rank 1 +deeplearning-worker2 +failed +3 +{moment} +{moment}$", shown, re.MULTILINE)
     assert "rank 1 on deeplearning-worker2 ended with exit status 3. The end of /efs/jobs/breaks/logs/rank1.log:\nthe disk is full" in shown
@@ -151,7 +151,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     terminal.read("Ctrl-C asks whether to stop it")
     terminal.read("rank 1 | line 4 of 1")
     terminal.type("\x03")
-    terminal.read("asked: type s and Enter to stop the job, l and Enter to leave it running, or only Enter to go on watching:")
+    terminal.read("asked: type s and Enter to stop the job, l and Enter to leave it running, or only Enter to continue watching:")
     cluster.hosts[1].ssh("echo still there | sudo tee -a /efs/jobs/asked/logs/rank1.log")
     terminal.read("rank 1 | still there", typing="\r")
     terminal.type("\x03")
@@ -221,7 +221,7 @@ def test_code_from_git_is_copied_to_the_hosts_own_disks(cluster):
 
     arguments, others = talker("nowhere", sync_directory="/efs/work")
     refused = cluster.train(*arguments, **others)
-    assert "sync_directory '/efs/work' is on shared storage" in refused.stdout.replace("\\", "")
+    assert "sync_directory '/efs/work': is on shared storage" in refused.stdout.replace("\\", "")
 
 
 def test_two_jobs_at_once_on_disjoint_hosts(cluster):

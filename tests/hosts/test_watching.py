@@ -167,7 +167,7 @@ def test_what_is_wrong_with_tensorboard_is_said(cluster, tensorboard, port):
         taken = tensorboard(status=2, port=port, timeout=10)
     finally:
         cluster.hosts[0].ssh("sudo systemctl stop taken")
-    assert f"does not answer on port {port}" in taken
+    assert f"does not respond on port {port}" in taken
     assert "already in use" in taken
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

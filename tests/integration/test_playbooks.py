@@ -32,11 +32,11 @@ def play(cloud: LocalCloud, repository: Path) -> Run:
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"training_job_launcher": "torchrum"}, "launcher 'torchrum' is unknown: use one of"),
+        ({"training_job_launcher": "torchrum"}, "launcher 'torchrum': is unknown. Use one of"),
         ({"training_job_launcher_options": {"restart": 3}}, "launcher_options of torchrun: restart"),
         ({"training_job_name": "My_Job"}, "name 'My_Job' is not a job name"),
         ({"training_job_script": "nope.py"}, "script 'nope.py' is not a file in source"),
-        ({"training_job_source": "nowhere"}, "source 'nowhere' is not a directory on the controller"),
+        ({"training_job_source": "nowhere"}, "source 'nowhere': is not a directory on the controller"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused_before_anything_is_launched(

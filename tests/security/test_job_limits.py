@@ -94,7 +94,7 @@ def test_a_heartbeat_of_the_future_is_none(jobs, place):
 
 def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
     play = yaml.safe_load((ROOT / "playbooks/provision.yml").read_text())[0]
-    task = next(task for task in play["tasks"] if task["name"] == "Check that none loses a node")
+    task = next(task for task in play["tasks"] if task["name"] == "Check that no job loses a node")
     assert task["when"].endswith("and not end_unasked_nodes | bool")
     assert "add -e deeplearning_end_unasked_nodes=true" in task["ansible.builtin.assert"]["fail_msg"]
 
@@ -103,8 +103,8 @@ def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
 @pytest.mark.parametrize(
     ("work", "words"),
     [
-        (lambda: os.kill(os.getpid(), signal.SIGSTOP), "has not ended in 0 s, and was killed. Look whether storage hangs, or a job"),
-        (lambda: "x" * (2 << 20), "has answered more than 1048576 bytes"),
+        (lambda: os.kill(os.getpid(), signal.SIGSTOP), "timed out after 0 s waiting for this task's work as that user. Check"),
+        (lambda: "x" * (2 << 20), "this task's work as that user has answered more than 1048576 bytes"),
     ],
     ids=["stopped", "long"],
 )
@@ -114,7 +114,7 @@ def test_a_user_cannot_keep_root_waiting(monkeypatch, work, words):
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(20)
     try:
-        with pytest.raises(users.UserError, match=f"user 'nobody': what this task does as that user {words}"):
+        with pytest.raises(users.UserError, match=f"user 'nobody': {words}"):
             users.as_user(pwd.getpwnam("nobody"), work)
     finally:
         signal.alarm(0)

@@ -212,7 +212,7 @@ def test_an_adopted_file_system_keeps_its_owner(hosts):
     first = hosts.hosts[0]
     first.ssh("sudo chown root:root /efs && sudo chmod 755 /efs")
     refused = configure(hosts, "-e", f"deeplearning_file_system_id={FILE_SYSTEM}", fails=True)
-    assert "ubuntu cannot write to /efs, which belongs to 0:0 with mode 0755, and an adopted file system is not changed" in refused
+    assert "ubuntu cannot write to /efs, which belongs to 0:0 with mode 0755, and adopted file systems are not changed" in refused
     for permitted in ("sudo chmod 777 /efs", "sudo chgrp ubuntu /efs && sudo chmod 775 /efs"):
         first.ssh(permitted)
         before = first.ssh("stat -c '%u:%g %a' /efs").stdout

@@ -25,7 +25,7 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def block():
-    (found,) = [task for task in yaml.safe_load(TASKS.read_text()) if task["name"] == "Wait until TensorBoard answers"]
+    (found,) = [task for task in yaml.safe_load(TASKS.read_text()) if task["name"] == "Wait until TensorBoard responds"]
     return found
 
 

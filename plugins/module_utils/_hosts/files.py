@@ -72,7 +72,7 @@ class Host:
         try:
             entry = pwd.getpwnam(user)
         except KeyError:
-            raise ValueError(f"there is no user {user} on this host: name its login user") from None
+            raise ValueError(f"user {user!r}: does not exist on this host. Name its login user.") from None
         return Account(entry.pw_uid, entry.pw_gid, entry.pw_dir)
 
 

@@ -109,7 +109,7 @@ VERDICT: schema.Schema = {"state": schema.one_of(*FINAL), "failure": optional(sc
 def check_name(name: str) -> str:
     """Return the job's name. Raises ValueError when it is not one."""
     if not JOB_NAME.fullmatch(name):
-        raise ValueError(f"name {name!r} is not a job name: use 1 to 63 lower-case letters, digits and dashes, with no dash first or last")
+        raise ValueError(f"name {name!r} is not a job name. Use 1 to 63 lower-case letters, digits and dashes, with no dash first or last.")
     return name
 
 
@@ -274,7 +274,7 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
             if problems is not None:
                 problems.append(f"record {path!r} is skipped: {error}")
     if len(names) > RECORDS_LIMIT and problems is not None:
-        problems.append(f"{paths.status!r} has more than {RECORDS_LIMIT} records: the others are skipped")
+        problems.append(f"{paths.status!r} has more than {RECORDS_LIMIT} records. The others are skipped.")
     return sorted(found, key=lambda record: (record["rank"], record["name"]))
 
 
@@ -391,7 +391,7 @@ def describe_end(process: Record) -> str:
         heard = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(process["heartbeat"]))
         if process["heartbeat"] > time.time() + CLOCK_LIMIT:
             return f"has a heartbeat in the future, {heard}"
-        return f"has not been heard of since {heard}"
+        return f"has sent no heartbeat since {heard}"
     return describe_outcome(process)
 
 

@@ -133,7 +133,9 @@ def slots(program: Program, host: Host) -> list[Sequence[int]]:
         return [()] * count
     share, rest = divmod(len(host.gpus), count)
     if rest or not share:
-        raise LaunchError(f"{count} processes cannot share the {len(host.gpus)} GPUs of {host.name} equally: change the processes per host")
+        raise LaunchError(
+            f"{count} processes cannot share the {len(host.gpus)} GPUs of {host.name} equally. Change the number of processes per host."
+        )
     return [host.gpus[index * share : (index + 1) * share] for index in range(count)]
 
 
@@ -143,7 +145,7 @@ def equal_slots(program: Program, hosts: Sequence[Host]) -> int:
     if len(set(counts.values())) > 1:
         listing = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise LaunchError(
-            f"the hosts have different numbers of GPUs ({listing}); run the job on equal hosts or set the number of processes per host"
+            f"the hosts have different numbers of GPUs ({listing}). Run the job on equal hosts, or set the number of processes per host."
         )
     return counts[hosts[0].name]
 

@@ -30,14 +30,16 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     workers = program.options["workers"] or sum(len(places) for places in free)
     servers = program.options["servers"] or workers
     if min(workers, servers) < 0:
-        raise LaunchError(f"workers is {workers} and servers is {servers}: give positive numbers, or 0 for the default")
+        raise LaunchError(f"workers is {workers} and servers is {servers}. Give positive numbers, or 0 for the default.")
     places: dict[str, list[Place]] = {
         "worker": _in_turns(free, servers)[:workers],
         "server": [(hosts[index % len(hosts)], ()) for index in range(servers)],
         "scheduler": [(hosts[0], ())],
     }
     if len(places["worker"]) < workers:
-        raise LaunchError(f"workers is {workers}, and the hosts have places for {len(places['worker'])}: change the processes per host")
+        raise LaunchError(
+            f"workers is {workers}, and the hosts have room for {len(places['worker'])}. Change the number of processes per host."
+        )
     shared = {
         "DMLC_PS_ROOT_URI": hosts[0].address,
         "DMLC_PS_ROOT_PORT": str(port(program.job)),

@@ -56,7 +56,7 @@ def _places(program: Program, hosts: Sequence[Host]) -> Places:
     if strategy == MULTI_WORKER:
         return {"worker": workers}
     if servers < 0:
-        raise LaunchError(f"servers is {servers}: give the number of parameter servers, or 0 for one on each host")
+        raise LaunchError(f"servers is {servers}. Give the number of parameter servers, or 0 for one on each host.")
     places: Places = {"worker": workers, "ps": [(hosts[index % len(hosts)], ()) for index in range(servers or len(hosts))]}
     return places if strategy == FLAGS else {"chief": [(hosts[0], ())], **places}
 
@@ -67,7 +67,7 @@ def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
     if len(set(counts.values())) > 1:
         listing = ", ".join(f"those of {name} {count}" for name, count in counts.items())
         raise LaunchError(
-            f"the workers would have different numbers of GPUs ({listing}): run the job on equal hosts, or set processes per host or gpus"
+            f"the workers would have different numbers of GPUs ({listing}). Run the job on equal hosts, or set processes per host or gpus."
         )
 
 
@@ -84,8 +84,8 @@ def _addresses(program: Program, places: Places) -> Addresses:
     every = [address for same in addresses.values() for address in same]
     if len(set(every)) < len(every):
         raise LaunchError(
-            "first_ps_port {first_ps_port} and first_worker_port {first_worker_port} are too close to each other:"
-            " leave room for the parameter servers and workers of a host".format(**program.options)
+            "first_ps_port {first_ps_port} and first_worker_port {first_worker_port} are too close to each other."
+            " Leave room for the parameter servers and workers of a host.".format(**program.options)
         )
     return addresses
 

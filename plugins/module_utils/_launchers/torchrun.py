@@ -69,9 +69,9 @@ def _limits(program: Program, hosts: Sequence[Host]) -> tuple[int, int]:
     """Return the number of hosts that the job needs at least, and that of restarts. Raises LaunchError."""
     least, restarts = program.options["min_hosts"] or len(hosts), program.options["max_restarts"]
     if not 1 <= least <= len(hosts):
-        raise LaunchError(f"min_hosts is {least} and the job has {len(hosts)} hosts: use 1 to {len(hosts)}, or 0 for all of them")
+        raise LaunchError(f"min_hosts is {least} and the job has {len(hosts)} hosts. Use 1 to {len(hosts)}, or 0 for all of them.")
     if restarts < 0:
-        raise LaunchError(f"max_restarts is {restarts}: use 0 or more")
+        raise LaunchError(f"max_restarts is {restarts}. Use 0 or more.")
     return least, restarts
 
 

@@ -85,13 +85,14 @@ def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
         if known != attempt:
             work.start(attempt, lambda: stager.run(spec, stager.Progress(work.progress)))
     elif known.get("spec") != attempt["spec"]:
-        raise DataError(f"{spec['source'].partition('?')[0]} is being staged on this host in another way. Run again when that is done.")
+        source = spec["source"].partition("?")[0]
+        raise DataError(f"{source} is being staged on this host with other options. Run again when that has ended.")
     ended = work.wait(module.params["wait"])
     state = work.state()
     if not ended or work.attempt() != attempt:
         module.exit_json(changed=False, finished=False, progress={**state, "seconds": work.seconds()})
     if state.get("stage") != "ended":
-        raise DataError(f"Staging ended before it was done. See {work.log} on the host, and run again to carry on.")
+        raise DataError(f"Staging ended before it was complete. See {work.log} on the host, and run again to continue.")
     if "error" in state:
         raise DataError(state["error"])
     module.exit_json(finished=True, **state["result"])

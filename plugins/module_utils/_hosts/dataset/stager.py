@@ -138,7 +138,7 @@ def examine(spec: Spec) -> Plan:
     if source.kind == S3:
         objects, single = listed(tools.list_objects(_access(spec), source), source)
         if not objects:
-            raise DataError(f"dataset_source {source.text} holds no objects. Is it written correctly?")
+            raise DataError(f"dataset_source {source.text} has no objects. Check the spelling.")
         files = [(path, bytes_) for path, bytes_, _tag in objects]
         size = sum(bytes_ for _path, bytes_ in files)
         facts += [source.text, *objects]
@@ -151,12 +151,12 @@ def examine(spec: Spec) -> Plan:
         remote = tools.ask(source)
         size, facts = remote.size, [*facts, source.shown, remote]
     if spec["checksum"] and not single:
-        raise DataError(f"dataset_checksum is for a single file, and {source.shown} is a folder.")
+        raise DataError(f"dataset_checksum: {source.shown} is a folder, and a checksum is for a single file. Leave it out.")
     version = fingerprint(*facts, spec["destination"] == DIRECT)
     marker = _marker(spec, name)
     plan = Plan(source, name, version, files, size, single, current=bool(marker) and marker["version"] == version)
     if not marker and not spec["destination"].startswith("s3://") and os.path.lexists(places(spec, plan).final):
-        raise DataError(f"{places(spec, plan).final} was not staged by this role, and stays. Choose another dataset_name, or move it away.")
+        raise DataError(f"{places(spec, plan).final} was not staged by this role. Choose another dataset_name, or move it away.")
     return plan
 
 
@@ -168,7 +168,7 @@ def _refuse(spec: Spec, source: Source) -> None:
             example = f"{destination.rstrip('/')}/data"
             raise DataError(f"dataset_destination is '{destination}': name a prefix in the bucket too, such as {example}.")
         if source.kind == PATH and spec["unpack"]:
-            raise DataError("dataset_unpack: what goes from the controller to S3 goes as it is. Unpack it before, or stage it from S3.")
+            raise DataError("dataset_unpack: the controller uploads to S3 without unpacking. Unpack it first, or stage it from S3.")
     if destination == DIRECT and (source.kind != S3 or spec["unpack"] or spec["checksum"]):
         raise DataError("dataset_destination direct is for a dataset_source on S3, without dataset_unpack and dataset_checksum.")
     if spec["checksum"]:
@@ -283,7 +283,7 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
     free, needed = shutil.disk_usage(where.download).free, (plan.size or 0) - _used(where.download)
     if needed > free:
         raise DataError(
-            f"{spec['directory']} has {human(free)} left, and {plan.source.shown} takes {human(needed)} more. Choose another place."
+            f"{spec['directory']} has {human(free)} left, and {plan.source.shown} needs {human(needed)} more. Choose another directory."
         )
     file = os.path.join(where.download, plan.source.basename)
     if plan.source.kind == URL:
@@ -294,7 +294,7 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
         tools.copy_s3(_access(spec), source, target, progress.moved("fetching"), *options, tree=not plan.single)
         _compare(plan, where)
     elif _used(where.download) != plan.size:
-        raise DataError(f"dataset_source {plan.source.text} has changed while it was copied. Run again when it is complete.")
+        raise DataError(f"dataset_source {plan.source.text} changed during the copy. Run again when it is complete.")
     progress.stage("checking")
     try:
         _check(spec, plan, file)
@@ -313,8 +313,8 @@ def _check(spec: Spec, plan: Plan, path: str) -> None:
     found = tools.digest(path, algorithm)
     if found != wanted:
         raise DataError(
-            f"dataset_checksum is {algorithm}:{wanted}, and {plan.source.shown} has {algorithm}:{found}. Nothing of it was kept: "
-            "correct the checksum, or see what became of the file."
+            f"dataset_checksum is {algorithm}:{wanted}, and {plan.source.shown} has {algorithm}:{found}. The download was "
+            "deleted. Correct the checksum, or check the file."
         )
 
 
@@ -329,7 +329,7 @@ def _compare(plan: Plan, where: Places) -> None:
         os.unlink(os.path.join(where.download, path))
     different = sorted(path for path, size in wanted.items() if found.get(path) != size)
     if different:
-        raise DataError(f"{plan.source.text} has changed while it was fetched, for example {different[0]}. Run again when it is complete.")
+        raise DataError(f"{plan.source.text} changed during the download, for example {different[0]}. Run again when it is complete.")
 
 
 def walk(folder: str) -> list[File]:
@@ -357,7 +357,7 @@ def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
     archives = [path for path, _size in left if spec["unpack"] and is_archive(path)]
     if spec["unpack"] and not archives and not os.path.isdir(where.data):
         raise DataError(
-            f"dataset_unpack: {spec['source'].partition('?')[0]} has no archive that could be unpacked: .tar, .tar.gz and the like, .zip."
+            f"dataset_unpack: {spec['source'].partition('?')[0]} has no archive to unpack. Use .tar, .tar.gz, .tar.bz2, .tar.xz or .zip."
         )
     for number, path in enumerate(archives):
         progress.stage("unpacking", number, len(archives))

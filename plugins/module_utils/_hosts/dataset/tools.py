@@ -111,10 +111,10 @@ def completed_bytes(text: str) -> tuple[int, int] | None:
 def explain_s3(source: Source, errors: str) -> str:
     """Return what went wrong with S3, and what to do about it where that is known."""
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    said = lines[-1] if lines else "the AWS CLI failed without a word"
+    said = lines[-1] if lines else "the AWS CLI failed without a message"
     if re.search(r"AccessDenied|Forbidden|\b403\b", errors):
         return (
-            f"S3 does not let this host at {source.shown}: {said}. Name the bucket in deeplearning_read_buckets, or for writing in "
+            f"{source.shown}: S3 denies access to this host: {said}. Name the bucket in deeplearning_read_buckets, or for writing in "
             "deeplearning_write_buckets, and run deeplearning.cluster.provision."
         )
     if re.search("Unable to locate credentials|NoCredentials", errors):
@@ -130,7 +130,7 @@ def ask(source: Source) -> Remote:
         with open_url(source.text, headers=asked, timeout=ASK_SECONDS) as answer:
             headers, partial = answer.headers, answer.status == 206
     except (OSError, ValueError) as error:
-        raise DataError(f"dataset_source {source.shown} cannot be had: {error}.") from error
+        raise DataError(f"dataset_source {source.shown}: download failed: {error}.") from error
     length = headers.get("Content-Range", "").rpartition("/")[2] if partial else headers.get("Content-Length", "")
     version = headers.get("ETag") or headers.get("Last-Modified") or ""
     return Remote(int(length) if length.isdigit() else None, version)
@@ -148,9 +148,9 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
         elif not code or _size(path) <= before:  # a connection that broke, and had brought something, is worth another one
             break
     if code:
-        raise DataError(f"dataset_source {source.shown} cannot be had: {error}. What has come is kept, the next run carries on.")
+        raise DataError(f"dataset_source {source.shown}: download failed: {error}. The next run continues from what has been downloaded.")
     if size is not None and _size(path) != size:
-        raise DataError(f"dataset_source {source.shown} has {size} bytes, and {_size(path)} came. Run again.")
+        raise DataError(f"dataset_source {source.shown} has {size} bytes, {_size(path)} were downloaded. Run again.")
 
 
 def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[int, str, str]:

@@ -47,7 +47,7 @@ def from_image(name: str) -> dict[str, Any]:
     path = image_environment(name)
     if path is None:
         there = ", ".join(image_environments()) or "none"
-        raise RefusalError(f"the image of this host does not have it (it has {there}): choose another, or give requirements to build it")
+        raise RefusalError(f"the image of this host does not have it (it has {there}). Choose another, or give requirements to build it.")
     return outcome(path, "image")
 
 
@@ -92,7 +92,7 @@ def check_owner(directory: str, place: Place) -> None:
                 continue
             shared = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid()))
             if status.st_uid not in (0, os.geteuid()) or (shared and not stat.S_ISLNK(status.st_mode)):
-                raise RefusalError(f"other users can change {folder}: give a directory that is this user's or root's alone")
+                raise RefusalError(f"other users can change {folder}. Give a directory that only this user or root can change.")
 
 
 def inspect_python(module: AnsibleModule) -> Interpreter:
@@ -100,10 +100,10 @@ def inspect_python(module: AnsibleModule) -> Interpreter:
     wanted = module.params["python"]
     path = shutil.which(wanted)
     if path is None:
-        raise RefusalError(f"python {wanted!r} is not there: name a Python that this host has")
+        raise RefusalError(f"python {wanted!r}: does not exist. Name a Python that this host has.")
     status, output, errors = module.run_command([path, "-c", PROBE])
     if status != 0:
-        raise RefusalError(f"python {wanted!r} does not work: {errors.strip()}")
+        raise RefusalError(f"python {wanted!r}: does not run: {errors.strip()}")
     machine, version = json.loads(output)
     return Interpreter(path, machine, version)
 

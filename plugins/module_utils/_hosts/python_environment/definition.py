@@ -64,7 +64,7 @@ class Step(NamedTuple):
 def check_name(name: str) -> None:
     """Raise ValueError for what cannot be the name of an environment."""
     if not NAME.fullmatch(name):
-        raise ValueError("name an environment with letters, digits, '.', '_' and '-' only")
+        raise ValueError("use letters, digits, '.', '_' and '-' only.")
 
 
 def executable(path: str) -> str:
@@ -95,7 +95,7 @@ def check_requirements(contents: str) -> None:
     for number, line in enumerate(contents.splitlines(), 1):
         if ELSEWHERE.match(line.strip()):
             raise ValueError(
-                f"line {number}, {line.strip()!r}, names another file, which the hosts do not get: write out what it stands for"
+                f"line {number}, {line.strip()!r}, names another file, which is not copied to the hosts. Write its contents here."
             )
 
 
@@ -126,7 +126,7 @@ def build_steps(installer: str, python: str, path: str, requirements: str, uv: s
         own = os.path.join(scratch, "uv")
         uv = os.path.join(own, "bin", "uv")
         steps.append(Step("make a virtual environment for uv", [python, "-m", "venv", own]))
-        steps.append(Step("install uv, without which there is the installer pip", [executable(own), "-m", "pip", "install", "uv"]))
+        steps.append(Step("install uv (use the installer pip to do without it)", [executable(own), "-m", "pip", "install", "uv"]))
     steps.append(Step("make a virtual environment", [uv, "venv", "--python", python, path]))
     # The users of an environment cannot write to it: without this, each import of theirs would compile.
     install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode", "--requirement", requirements]

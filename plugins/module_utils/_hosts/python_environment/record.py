@@ -71,7 +71,9 @@ def exclusive(path: str, timeout: float) -> Iterator[Record]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise RefusalError(f"another host still builds it after {timeout:.0f} s: wait, or give a longer timeout") from None
+                    raise RefusalError(
+                        f"timed out after {timeout:.0f} s waiting for another host to build it. Wait, or give a longer timeout."
+                    ) from None
                 waited = True
                 time.sleep(PAUSE)
         yield Record(file, waited)

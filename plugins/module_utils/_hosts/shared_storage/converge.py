@@ -184,7 +184,7 @@ def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
         through = f" through {wanted.access_point}" if wanted.access_point else ""
         expected = " or ".join(f"{way.source} as {way.kind}" for way in wanted.ways) + through
         raise ValueError(
-            f"{mount.source} is mounted at {wanted.mount_point}, expected {expected}: unmount it, or choose another mount point"
+            f"{mount.source} is mounted at {wanted.mount_point}, expected {expected}. Unmount it, or choose another mount point."
         )
     return way
 
@@ -200,7 +200,7 @@ def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
     path = storage.mount_point
     os.makedirs(path, mode=0o755, exist_ok=True)
     if os.listdir(path) and current_mount(path) is None:
-        module.warn(f"{path} contains files on the host's own disk; the shared storage hides them")
+        module.warn(f"{path} contains files on the host's own disk. The shared storage hides them.")
     end = time.monotonic() + module.params["timeout"]
     pause = 1.0
     while True:
@@ -211,7 +211,7 @@ def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
             return
         if time.monotonic() + pause > end:
             reason = explain(f"{output}{error} status {status}", storage)
-            raise ValueError("{0} is not mounted at {1} after {2} s: {3}".format(storage.source, path, module.params["timeout"], reason))
+            raise ValueError(f"Timed out after {module.params['timeout']} s mounting {storage.source} at {path}: {reason}")
         time.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -224,7 +224,7 @@ def make_safe(module: AnsibleModule, path: str) -> None:
     """
     before = current_mount(path)
     if before is None:
-        raise ValueError(f"{path} is not mounted any more. Run again.")
+        raise ValueError(f"{path} is no longer mounted. Run again.")
     command = ["mount", "--internal-only", "-o", f"remount,bind,{before.options},{SAFE_OPTIONS}", before.source, path]
     _status, output, error = module.run_command(command)
     mount = current_mount(path)
@@ -242,8 +242,8 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
         root, uid = os.stat(path), THIS.account(owner).uid
         whose = f"belongs to {root.st_uid}:{root.st_gid} with mode {root.st_mode & 0o7777:04o}"
         raise ValueError(
-            f"{owner} cannot write to {path}, which {whose}, and an adopted file system is not changed. "
-            f"Let its owner give that folder to uid {uid}, or let that user write there"
+            f"{owner} cannot write to {path}, which {whose}, and adopted file systems are not changed. "
+            f"Let its owner give that folder to uid {uid}, or let that user write there."
         )
 
 

@@ -63,31 +63,31 @@ TYPES = {
     "nfs4": FileSystemType(
         "mount.nfs4",
         {"Debian": "nfs-common", "RedHat": "nfs-utils"},
-        "this host has no NFS client: install the package nfs-common (Debian, Ubuntu) or nfs-utils (Amazon Linux)",
+        "this host has no NFS client. Install the package nfs-common (Debian, Ubuntu) or nfs-utils (Amazon Linux).",
         "TCP port 2049",
         ("nfs", "nfs4"),
     ),
     "efs": FileSystemType(
         "mount.efs",
         {"Amazon": "amazon-efs-utils"},
-        "this host has no amazon-efs-utils, which encrypts in transit: install it in the image as "
-        "https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html says, or switch encrypt_in_transit off",
+        "this host has no amazon-efs-utils, which encrypts in transit. Install it in the image as "
+        "https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html says, or set encrypt_in_transit to false.",
         "TCP port 2049",
         ("nfs4",),
     ),
     "lustre": FileSystemType(
         "mount.lustre",
         {"Amazon": "lustre-client"},
-        "this host has no Lustre client: install the one for its kernel in the image as "
-        "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html says",
+        "this host has no Lustre client. Install the one for its kernel in the image as "
+        "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html says.",
         "TCP ports 988 and 1018 to 1023",
         ("lustre",),
     ),
     "mount-s3": FileSystemType(
         "mount.mount-s3",
         {"Amazon": "mount-s3"},
-        "this host has no Mountpoint for Amazon S3, version 1.18 or later: install it in the image as "
-        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html says",
+        "this host has no Mountpoint for Amazon S3, version 1.18 or later. Install it in the image as "
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html says.",
         "TCP port 443",
         (),  # all of FUSE is of one type
     ),
@@ -209,7 +209,7 @@ def efs(
     if access_point:
         check_access_point_id(access_point)
         if encrypted is False:
-            raise ValueError(f"access point {access_point}: EFS needs TLS for it, and encrypt_in_transit is false")
+            raise ValueError(f"access point {access_point}: EFS requires TLS for it, and encrypt_in_transit is false.")
         target = f"{target},accesspoint={access_point}"
     through_tls = Mount(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point, adopted)
     if encrypted or access_point:
@@ -299,7 +299,7 @@ def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
             lines.append(line)
             continue
         if not is_shared(fields[2]):
-            raise ValueError(f"/etc/fstab already has {fields[0]} at {mount_point}: choose another mount point, or remove that line")
+            raise ValueError(f"/etc/fstab already has {fields[0]} at {mount_point}. Choose another mount point, or remove that line.")
         if not placed:
             lines.append(entry)
             placed = True

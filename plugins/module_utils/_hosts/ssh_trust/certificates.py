@@ -169,7 +169,7 @@ def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms
         (found.public_key != bare_key(public_key), "the key has changed"),
         (found.authority != bare_key(terms.authority), "another authority signed it"),
         (set(found.principals) != set(terms.principals), "the names have changed"),
-        (found.critical_options != terms.critical_options, "it is limited to other addresses"),
+        (found.critical_options != terms.critical_options, "it is restricted to other addresses"),
         (set(found.extensions) != set(terms.extensions), "it permits other things"),
         (found.valid_after > now, "it is not valid yet"),
         (found.valid_before < now + terms.renew_days * DAY, f"it ends in less than {terms.renew_days} days"),

@@ -56,7 +56,7 @@ SPECIFICATION: dict[str, Any] = {
 def check(params: dict[str, Any]) -> None:
     """Raise ValueError for parameters that do not fit each other, or that do not belong into a configuration file of SSH."""
     if params["validity_days"] <= params["renew_days"]:
-        raise ValueError("validity_days must be greater than renew_days, or every run would renew the certificates")
+        raise ValueError("validity_days: must be greater than renew_days, or every run would renew the certificates.")
     check_names(CLUSTER_NAME, "cluster", [params["cluster"]])
     check_names(USER_NAME, "user", [params["user"]])
     check_names(HOST_NAME, "principals", params["principals"])
@@ -65,7 +65,7 @@ def check(params: dict[str, Any]) -> None:
     check_names(HOST_NAME, "revoked", params["revoked"])
     bare_key(params["authority"])
     if params["principals"][0] in params["revoked"]:
-        raise ValueError(f"{params['principals'][0]} is revoked, and gets no certificates. End this instance")
+        raise ValueError(f"{params['principals'][0]} is revoked, and gets no certificates. Terminate this instance.")
 
 
 def run(module: AnsibleModule) -> None:
@@ -122,7 +122,7 @@ def unsigned_certificates(params: dict[str, Any], host: Host) -> dict[str, dict[
     """Return the certificates that are neither valid on the host nor given, with the public keys to be signed."""
     host_public_key = host.read(HOST_KEY + ".pub")
     if host_public_key is None:
-        raise ValueError(f"there is no {HOST_KEY}.pub: make host keys with ssh-keygen -A")
+        raise ValueError(f"{HOST_KEY}.pub: does not exist. Create host keys with ssh-keygen -A.")
     user_public_key = host.read(USER_KEY + ".pub")
     candidates = {
         HOST: (host_public_key, params["principals"], params["host_certificate"] or host.read(HOST_CERTIFICATE)),

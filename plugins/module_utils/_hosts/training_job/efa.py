@@ -32,8 +32,8 @@ def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
     without = [host.name for host in hosts if not host.efa]
     if without:
         raise LaunchError(
-            "{} and not {} of the job's hosts have EFA, so that all would talk over TCP; "
-            "replace the nodes without it (replace_nodes), or leave them out".format(", ".join(with_efa), ", ".join(without))
+            "{} and not {} of the job's hosts have EFA, so that all would communicate over TCP. "
+            "Replace the nodes without it (replace_nodes), or leave them out.".format(", ".join(with_efa), ", ".join(without))
         )
     if len(hosts) == 1:
         return {}
@@ -45,7 +45,7 @@ def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
 def missing_for_efa(run: Run, sysfs: str = SYSFS, fi_info: str = FI_INFO) -> str:
     """Return what this host lacks to use the EFA that its instance has, and what to do about it; an empty text if nothing."""
     if not any(glob.glob(os.path.join(sysfs, pattern)) for pattern in DEVICES):
-        return f"there is no EFA device in {sysfs}: the image lacks the EFA driver (take a deep learning AMI), or the driver is not loaded"
+        return f"there is no EFA device in {sysfs}: the image lacks the EFA driver (use a deep learning AMI), or the driver is not loaded"
     if os.access(fi_info, os.X_OK):
         status, output, error = run([fi_info, "-p", "efa"])
         if status:

@@ -24,7 +24,7 @@ def check_python(params: dict[str, Any]) -> None:
     """Raises RefusalError when this process cannot run the job's Python."""
     if not params["command"] and not os.access(params["python"], os.X_OK):
         raise RefusalError(
-            "python {!r} is not there, or user {!r} cannot run it: name the Python that has the framework".format(
+            "python {!r}: does not exist, or user {!r} cannot run it. Name the Python that has the framework.".format(
                 params["python"], params["user"]
             )
         )
@@ -32,15 +32,15 @@ def check_python(params: dict[str, Any]) -> None:
 
 def read_metadata(generation: str) -> dict[str, Any]:
     """Return the worker metadata of this host. Raises RefusalError when it is missing or of another generation."""
-    hint = "configure the cluster's hosts again (role worker_metadata)"
+    hint = "Configure the cluster's hosts again (role worker_metadata)."
     try:
         with open(METADATA, encoding="utf-8") as file:
             metadata = parse_metadata(file.read())
     except (OSError, ValueError) as error:
-        raise RefusalError(f"cannot use {METADATA}: {error}; {hint}") from error
+        raise RefusalError(f"{METADATA}: {error}. {hint}") from error
     if generation and metadata["generation"] != generation:
         raise RefusalError(
-            "the metadata on this host has generation {}, the inventory says {}: the cluster has changed since; {}".format(
+            "the metadata on this host has generation {}, the inventory has {}: the cluster has changed since. {}".format(
                 metadata["generation"], generation, hint
             )
         )
@@ -52,7 +52,7 @@ def describe_host(metadata: dict[str, Any], gpus: list[int] | None, efa: bool) -
     present = list(range(metadata["gpu_count"]))
     missing = sorted(set(gpus or []) - set(present))
     if missing:
-        raise RefusalError(f"gpus {missing} are not on this host, which has {len(present)}")
+        raise RefusalError(f"gpus: {missing} do not exist on this host, which has {len(present)}.")
     worker = next(worker for worker in metadata["workers"] if worker["number"] == metadata["number"])
     for _unused, name in socket.if_nameindex():
         if interface_address(name) == worker["address"]:

@@ -38,7 +38,7 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             hindrance = systemd.refuse_nfs(module.run_command, user)
             if hindrance:
                 module.warn(
-                    f"Processes of user {user.pw_name!r} can speak NFS themselves, and so read and write all of an EFS file system:"
+                    f"Processes of user {user.pw_name!r} can use NFS directly, and so read and write all of an EFS file system:"
                     f" {hindrance}. Install nftables on this host."
                 )
             place = systemd.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
@@ -66,7 +66,7 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: list[Spec], code
         )
     for spec in specs:
         if os.path.lexists(paths.record(spec["name"])):
-            raise RefusalError("{} of job {} has already run: choose another name".format(records.title(spec["name"]), params["name"]))
+            raise RefusalError("{} of job {} has already run. Choose another name.".format(records.title(spec["name"]), params["name"]))
     if code is not None:
         local_code.check_contents(params["sync_directory"], code)
         local_code.copy(paths.code, code)
@@ -88,13 +88,13 @@ def check_place(name: str, specs: list[Spec]) -> None:
             shared = sorted(set(spec["gpus"]) & set(other["gpus"]))
             if shared:
                 raise RefusalError(
-                    "job {} uses GPU {} of {}: wait for its end, stop it, or give each job its own gpus".format(
+                    "job {} uses GPU {} of {}. Wait until it ends, stop it, or give each job its own gpus.".format(
                         other["job"], ", ".join(str(gpu) for gpu in shared), spec["host"]
                     )
                 )
             if local_code.overlap(spec["cwd"], other["cwd"]):
                 raise RefusalError(
-                    "job {} runs in {} on {}: wait for its end, stop it, or give each job its own sync_directory".format(
+                    "job {} runs in {} on {}. Wait until it ends, stop it, or give each job its own sync_directory.".format(
                         other["job"], other["cwd"], spec["host"]
                     )
                 )

@@ -29,10 +29,10 @@ def check_directory(directory: str, job_directory: str) -> None:
     """Raises DirectoryError when a path is not one of the host's own."""
     name = f"sync_directory {directory!r}"
     if not os.path.isabs(directory) or os.path.normpath(directory) != directory:
-        raise DirectoryError(f"{name} is not an absolute path: give the whole path on the hosts")
+        raise DirectoryError(f"{name}: is not an absolute path. Give the absolute path on the hosts.")
     mount = mount_point(directory)
     if mount != "/" and (mount == mount_point(job_directory) or is_shared(mount)):
-        raise DirectoryError(f"{name} is on shared storage, where all hosts would write to it at once: give a path on the hosts' own disks")
+        raise DirectoryError(f"{name}: is on shared storage, where all hosts would write at once. Give a path on the hosts' own disks.")
 
 
 def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None:
@@ -74,7 +74,7 @@ def check_contents(directory: str, descriptor: int) -> None:
     names = os.listdir(".")
     if names and MARK not in names:
         raise DirectoryError(
-            f"sync_directory {directory!r} has something in it that no job has put there: give a directory that is empty or does not exist"
+            f"sync_directory {directory!r} has files that no job has put there. Give a directory that is empty or does not exist."
         )
     if not os.access(".", os.W_OK | os.X_OK):
         raise DirectoryError(

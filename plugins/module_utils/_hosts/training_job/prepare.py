@@ -49,7 +49,7 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
     if not (params["sandbox"] and systemd.hidden(params["python"])):
         check_python(params)
     if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
-        raise RefusalError("directory {!r} is on this host's own disk: jobs need storage that all hosts share".format(params["directory"]))
+        raise RefusalError("directory {!r}: is on this host's own disk. Jobs need shared storage.".format(params["directory"]))
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)
     return {"host": host._asdict(), "job_state": check_job(params["name"], paths, params["heartbeat_timeout"])}
@@ -68,7 +68,7 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     problems: list[str] = []
     found = records.read_records(paths, problems)
     if problems:
-        raise RefusalError(f"job {name} may have run, but {problems[0]}: choose another name")
+        raise RefusalError(f"job {name} may have run, but {problems[0]}. Choose another name.")
     if not found:
         return "new"
     now = time.time()
@@ -78,4 +78,4 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     if len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:
         return "running"
     state = records.job_state(processes)
-    raise RefusalError(f"job {name} has already run ({state}) and its results are in {paths.directory}: choose another name")
+    raise RefusalError(f"job {name} has already run ({state}) and its results are in {paths.directory}. Choose another name.")

@@ -27,7 +27,7 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
     own = [host.name for host in hosts if host.number == own_number]
     if not own:
-        raise RefusalError(f"this host is number {own_number}, which is not among the job's hosts")
+        raise RefusalError(f"hosts: this host is number {own_number}, which is not among them.")
     code = params["sync_directory"] or paths.code
     launcher = find_launcher(params)
     program = make_program(params, code)
@@ -79,7 +79,7 @@ def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host])
         if not process.argv
     }
     if found and not params["key"]:
-        raise RefusalError("key is missing: launcher {!r} needs the same random text on all hosts".format(params["launcher"]))
+        raise RefusalError("key: is missing. Launcher {!r} needs the same random text on all hosts.".format(params["launcher"]))
     return found
 
 

@@ -129,14 +129,14 @@ def rsh(spec: Spec, words: list[str]) -> int:
     try:
         connected = _connect(there["address"], there["port"])
     except OSError as error:
-        sys.stderr.write(f"{host} does not answer at port {there['port']}: {error}\n")
+        sys.stderr.write(f"{host} does not respond at port {there['port']}: {error}\n")
         return 1
     try:
         with _connection(connected, HANDSHAKE) as connection:
             return _ask(connection, spec["key"], os.fsencode(command))
     except (OSError, EOFError) as error:
         # As when the unit has been ended, and the command with it.
-        sys.stderr.write(f"{host} has ended the connection: {error}\n")
+        sys.stderr.write(f"{host} closed the connection: {error}\n")
         return 1
 
 
@@ -158,7 +158,7 @@ def _ask(connection: Connection, key: str, command: bytes) -> int:
     answer = connection.recv_bytes(2 * NONCE)
     theirs, proof = answer[:NONCE], answer[NONCE:]
     if not hmac.compare_digest(proof, _proof(key, b"serve", ours + theirs)):
-        sys.stderr.write("another program answers at the port of this job there\n")
+        sys.stderr.write("another program responds at the port of this job there\n")
         return 1
     connection.send_bytes(_proof(key, b"start", ours + theirs + command) + command)
     _limit(connection, 0)

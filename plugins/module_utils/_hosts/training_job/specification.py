@@ -75,7 +75,7 @@ def check(params: dict[str, Any]) -> None:
     """Check what needs no host, and put defaults into the launcher's options. Raises RefusalError, ValueError."""
     records.check_name(params["name"])
     if not (params["script"] or params["command"]):
-        raise RefusalError("script is missing: name the training script, or a command")
+        raise RefusalError("script: is missing. Name the training script, or a command.")
     find_launcher(params)
 
 
@@ -83,7 +83,7 @@ def find_launcher(params: dict[str, Any]) -> Launcher:
     """Return the launcher, and put defaults into its options. Raises RefusalError for an unknown launcher or option."""
     name = params["launcher"]
     if name not in LAUNCHERS:
-        raise RefusalError("launcher {!r} is unknown: use one of {}".format(name, ", ".join(sorted(LAUNCHERS))))
+        raise RefusalError("launcher {!r}: is unknown. Use one of {}.".format(name, ", ".join(sorted(LAUNCHERS))))
     validation = ArgumentSpecValidator(dict(LAUNCHERS[name].options)).validate(params["launcher_options"])
     if validation.error_messages:
         raise RefusalError("launcher_options of {}: {}".format(name, "; ".join(validation.error_messages)))

@@ -63,7 +63,7 @@ class End(NamedTuple):
     reason: str
 
 
-FROM_OUTSIDE = End(STOPPED, "was stopped from outside, as by the stop playbook")
+FROM_OUTSIDE = End(STOPPED, "was stopped by an operator (for example with stop.yml)")
 
 
 class Watch:
@@ -305,7 +305,7 @@ def end_for(verdict: Verdict) -> End:
     failure = verdict["failure"]
     if failure is None:
         return End(SUCCEEDED, "ended with the job")
-    return End(STOPPED, "was ended because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
+    return End(STOPPED, "was stopped because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
 
 
 def login_environment(own_profile: bool) -> dict[str, str]:
@@ -335,7 +335,7 @@ def finish(spec: Spec, result: str, status: str) -> None:
     if is_over(record["state"]):
         return
     now = time.time()
-    record = {**record, "state": FAILED, "finished": now, "heartbeat": now, "reason": f"was ended by the system: {result} ({status})"}
+    record = {**record, "state": FAILED, "finished": now, "heartbeat": now, "reason": f"was killed by the system: {result} ({status})"}
     write_json(paths.record(spec["name"]), record)
     if spec["name"] == spec["lead"]:
         write_json(paths.verdict, {"state": FAILED, "failure": record})
@@ -363,7 +363,7 @@ def main(arguments: list[str]) -> int:
             try:
                 empty_shared_memory(spec, path)
             except OSError as error:
-                sys.stderr.write(f"cannot empty the job's shared memory, which the next job here will do: {error}\n")
+                sys.stderr.write(f"cannot empty the job's shared memory (the next job on this host will): {error}\n")
         return 0
     return remote.main(action, spec, rest)
 

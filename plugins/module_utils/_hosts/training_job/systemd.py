@@ -133,7 +133,7 @@ def exclusive() -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise UnitError(f"another run has held {records.LOCK} for {PATIENCE:.0f} s: wait for its end, or end it") from None
+                    raise UnitError(f"another run has held {records.LOCK} for {PATIENCE:.0f} s. Wait until it ends, or stop it.") from None
                 time.sleep(0.1)
         yield
 

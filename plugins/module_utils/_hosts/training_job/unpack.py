@@ -38,7 +38,7 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
     job = os.open(paths.directory, local_code.OPEN)
     try:
         if os.fstat(job).st_uid != os.geteuid():
-            raise RefusalError(f"directory {paths.directory!r} belongs to another user: choose another name for the job")
+            raise RefusalError(f"directory {paths.directory!r} belongs to another user. Choose another name for the job.")
         os.fchmod(job, 0o755)  # until all is there that the job's user must not make first
         records.delete([paths.code, paths.description])
         os.mkdir(paths.code)

@@ -146,15 +146,15 @@ def _read_answer(reader: int, name: str) -> str:
     while len(content) <= ANSWER_LIMIT:
         if not select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
             raise UserError(
-                f"user {name!r}: what this task does as that user has not ended in {PATIENCE:.0f} s, and was killed."
-                " Look whether storage hangs, or a job of that user stops it."
+                f"user {name!r}: timed out after {PATIENCE:.0f} s waiting for this task's work as that user."
+                " Check whether storage hangs, or a job of that user stops it."
             )
         part = os.read(reader, 1 << 16)
         if not part:
             return content.decode("utf-8")
         content += part
     raise UserError(
-        f"user {name!r}: what this task does as that user has answered more than {ANSWER_LIMIT} bytes. Stop the jobs of that user."
+        f"user {name!r}: this task's work as that user has answered more than {ANSWER_LIMIT} bytes. Stop the jobs of that user."
     )
 
 

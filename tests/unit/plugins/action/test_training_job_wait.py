@@ -45,7 +45,7 @@ def test_a_host_out_of_reach_ends_the_waiting_and_not_the_job(action, monkeypatc
     monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
     action._execute_module = MagicMock(side_effect=AnsibleConnectionFailure("no route"))
     result = action.run(task_vars={})
-    assert re.search(r"out of reach for 60 s: no route.*Nothing was stopped", result["msg"])
+    assert re.search(r"unreachable for 60 s: no route.*Nothing was stopped", result["msg"])
     assert (result["failed"], result["out_of_reach"]) == (True, True)
     assert action._execute_module.call_count > 2
 
@@ -68,7 +68,7 @@ def test_each_look_goes_on_where_the_last_one_ended(action, shown):
     assert [look.get("log_offsets") for look in asked] == [None, {"rank0": 8}, {"rank0": 8, "rank1": 3}]
 
 
-@pytest.mark.parametrize(("typed", "failed", "words"), [("stop", True, "is to be stopped"), ("leave", None, "goes on. To watch it:")])
+@pytest.mark.parametrize(("typed", "failed", "words"), [("stop", True, "will be stopped"), ("leave", None, "continues. To watch it:")])
 def test_an_interrupted_wait_tells_what_was_asked_for(action, shown, monkeypatch, typed, failed, words):
     monkeypatch.setattr(training_job_wait, "Question", lambda name: SimpleNamespace(answer=typed, ask=None))
     action._execute_module = MagicMock(return_value=answer())

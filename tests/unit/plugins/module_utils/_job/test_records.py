@@ -124,8 +124,8 @@ def test_success_has_no_failure():
         ({"state": "failed", "exit_code": 3}, "ended with exit status 3"),
         ({"state": "failed", "signal": "SIGKILL"}, "was killed by signal SIGKILL"),
         ({"state": "failed", "reason": "reached its time limit of 5 s", "signal": "SIGTERM"}, "reached its time limit of 5 s"),
-        ({"state": "lost", "heartbeat": 1767225600.5}, "has not been heard of since 2026-01-01 00:00:00 UTC"),
-        ({"state": "lost", "heartbeat": 1767225900.0}, "has not been heard of since 2026-01-01 00:05:00 UTC"),
+        ({"state": "lost", "heartbeat": 1767225600.5}, "has sent no heartbeat since 2026-01-01 00:00:00 UTC"),
+        ({"state": "lost", "heartbeat": 1767225900.0}, "has sent no heartbeat since 2026-01-01 00:05:00 UTC"),
         ({"state": "lost", "heartbeat": 1767225900.5}, "has a heartbeat in the future, 2026-01-01 00:05:00 UTC"),
     ],
 )

@@ -79,9 +79,9 @@ def test_a_command_takes_the_place_of_the_script():
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ({"workers": 5}, "workers is 5, and the hosts have places for 4: change the processes per host"),
-        ({"workers": -1}, "workers is -1 and servers is -1: give positive numbers"),
-        ({"servers": -1}, "workers is 4 and servers is -1: give positive numbers"),
+        ({"workers": 5}, "workers is 5, and the hosts have room for 4. Change the number of processes per host"),
+        ({"workers": -1}, "workers is -1 and servers is -1. Give positive numbers"),
+        ({"servers": -1}, "workers is 4 and servers is -1. Give positive numbers"),
     ],
 )
 def test_impossible_numbers_are_refused(numbers, message):

@@ -9,7 +9,7 @@ from .reports import START, process, report
 
 def test_events_are_told_in_their_order():
     entries = [{"step": 5, "loss": 1.0}, {"step": 3, "loss": float("nan")}]
-    ended = {"reason": "was ended because rank 0 on deeplearning-worker1 was killed by signal SIGKILL"}
+    ended = {"reason": "was stopped because rank 0 on deeplearning-worker1 was killed by signal SIGKILL"}
     processes = [
         process(0, "failed", signal="SIGKILL", finished=START + 40),
         process(1, "stopped", finished=START + 42, **ended),
@@ -22,8 +22,8 @@ def test_events_are_told_in_their_order():
         (3, "4 of 2 processes started, hosts: 4", False),
         (11, "went back from step 5 to 3", False),
         (11, "loss was not a number (NaN or infinite) at step 3", True),
-        (35, "rank 3 on deeplearning-worker4 has not been heard of since 2026-09-21 14:13:55 UTC", True),
+        (35, "rank 3 on deeplearning-worker4 has sent no heartbeat since 2026-09-21 14:13:55 UTC", True),
         (40, "rank 0 on deeplearning-worker1 was killed by signal SIGKILL", True),
-        (43, "2 processes ended because rank 0 on deeplearning-worker1 was killed by signal SIGKILL", False),
+        (43, "2 processes stopped because rank 0 on deeplearning-worker1 was killed by signal SIGKILL", False),
         (90, "job failed", True),
     ]

@@ -25,7 +25,7 @@ def test_the_progress_of_the_aws_cli(line, bytes_):
         ("An error occurred (AccessDenied) when calling the ListObjectsV2 operation: Access Denied", "deeplearning_read_buckets"),
         ("Unable to locate credentials", "instance profile"),
         ("An error occurred (NoSuchBucket): The specified bucket does not exist", "s3://data: .*does not exist"),
-        ("", "without a word"),
+        ("", "without a message"),
     ],
 )
 def test_what_s3_refuses_is_explained(errors, message):

@@ -190,7 +190,7 @@ def test_what_is_mounted_through_an_access_point_is_not_the_whole(mount, mounted
 
 
 def test_an_access_point_is_not_mounted_in_the_clear():
-    with pytest.raises(ValueError, match="EFS needs TLS for it"):
+    with pytest.raises(ValueError, match="EFS requires TLS for it"):
         mounts.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1", encrypted=False)
 
 

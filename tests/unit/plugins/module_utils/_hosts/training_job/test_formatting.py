@@ -30,7 +30,7 @@ def job(**changes):
         {"name": "rank0", "host": "w1", "state": "stopped", "started": 0.0, "finished": 60.0, "heartbeat": 60.0, "signal": "SIGTERM"},
         {"name": "rank1", "host": "w10", "state": "failed", "started": 1.0, "finished": 65.0, "heartbeat": 65.0, "exit_code": 3},
     ]
-    processes[0]["reason"] = "was ended because rank 1 failed"
+    processes[0]["reason"] = "was stopped because rank 1 failed"
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "processes": processes, "process_count": 2}
     return {**found, "script": "src/train.py", "command": [], "launcher": "torchrun", "created": 0.0, "code": {}, "metrics": {}, **changes}
 
@@ -61,7 +61,7 @@ def test_a_job_in_one_line(found, line):
 def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():
     assert formatting.process_table(job()["processes"]) == [
         "process  host  state    exit     started              ended",
-        "rank 0   w1    stopped  SIGTERM  1970-01-01 00:00:00  1970-01-01 00:01:00  was ended because rank 1 failed",
+        "rank 0   w1    stopped  SIGTERM  1970-01-01 00:00:00  1970-01-01 00:01:00  was stopped because rank 1 failed",
         "rank 1   w10   failed   3        1970-01-01 00:00:01  1970-01-01 00:01:05",
     ]
 

@@ -32,9 +32,9 @@ def check(directory):
 @pytest.mark.parametrize(
     ("directory", "message"),
     [
-        ("~/code", "'~/code' is not an absolute path"),
+        ("~/code", "'~/code': is not an absolute path"),
         ("{}/../code", "is not an absolute path"),
-        ("{}/full", "full' has something in it that no job has put there"),
+        ("{}/full", "full' has files that no job has put there"),
         ("{}/full/file", "'file' in it is a link or a file"),
         ("{}/link/code", "'link' in it is a link or a file"),
         ("/proc/jobs/code", "is on shared storage"),

@@ -40,7 +40,7 @@ def test_a_job_with_processes_left_is_waited_for(paths, states, processes):
 def test_a_job_that_has_ended_is_refused(paths, states, word):
     for rank, state in enumerate(states):
         record(paths, rank, state)
-    with pytest.raises(specification.RefusalError, match=rf"already run \({word}\).*choose another name"):
+    with pytest.raises(specification.RefusalError, match=rf"already run \({word}\).*Choose another name"):
         prepare.check_job("digits", paths, 60)
 
 

@@ -180,7 +180,7 @@ def test_stop_asks_then_kills(begin, make_spec, tmp_path, code, outcome):
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
     found = record(tmp_path)
-    assert (found["state"], found["reason"]) == ("stopped", "was stopped from outside, as by the stop playbook")
+    assert (found["state"], found["reason"]) == ("stopped", "was stopped by an operator (for example with stop.yml)")
     assert {key: found[key] for key in outcome} == outcome
 
 
@@ -193,7 +193,7 @@ def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spe
     assert record(tmp_path)["state"] == "running"
     run(spec, "finish", SERVICE_RESULT="oom-kill", EXIT_STATUS="KILL")
     assert record(tmp_path)["state"] == "failed"
-    assert record(tmp_path)["reason"] == "was ended by the system: oom-kill (KILL)"
+    assert record(tmp_path)["reason"] == "was killed by the system: oom-kill (KILL)"
 
 
 def test_the_last_process_of_a_job_empties_its_shared_memory(make_spec, tmp_path, monkeypatch):
@@ -280,7 +280,7 @@ def test_the_lead_ends_the_job_when_another_process_has_failed(begin, make_spec,
     others_record(tmp_path, "rank1", "failed", host="deeplearning-worker2", exit_code=3)
     assert process.wait(30) == 0
     found = json.loads((tmp_path / "status/rank0.json").read_text())
-    assert (found["state"], found["reason"]) == ("stopped", "was ended because rank 1 on deeplearning-worker2 ended with exit status 3")
+    assert (found["state"], found["reason"]) == ("stopped", "was stopped because rank 1 on deeplearning-worker2 ended with exit status 3")
     assert (verdict(tmp_path)["state"], verdict(tmp_path)["failure"]["name"]) == ("failed", "rank1")
 
 
@@ -292,7 +292,7 @@ def test_whoever_stops_the_rest_of_a_failed_job_does_so_because_of_the_failure(b
     assert process.wait(30) == 0
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (
         "stopped",
-        "was ended because rank 0 on deeplearning-worker1 ended with exit status 3",
+        "was stopped because rank 0 on deeplearning-worker1 ended with exit status 3",
     )
 
 
@@ -344,7 +344,7 @@ def test_a_lead_that_is_stopped_need_not_wait_for_the_others(begin, make_spec, t
         (
             {"state": "failed", "failure": {**FAILURE, "name": "ps0", "host": "w3", "signal": "SIGKILL"}},
             "stopped",
-            "was ended because ps 0 on w3 was killed by signal SIGKILL",
+            "was stopped because ps 0 on w3 was killed by signal SIGKILL",
         ),
     ],
 )
@@ -361,7 +361,7 @@ def test_the_others_end_when_the_lead_is_not_heard_of(begin, make_spec, tmp_path
     others_record(tmp_path, "rank0", "succeeded")
     process = begin(make_spec("import time; time.sleep(60)", heartbeat_timeout=1))
     assert process.wait(40) == 0
-    assert "rank 0 on deeplearning-worker1 has not been heard of" in record(tmp_path)["reason"]
+    assert "rank 0 on deeplearning-worker1 has sent no heartbeat" in record(tmp_path)["reason"]
 
 
 def test_nobody_is_lost_while_storage_hangs(make_spec, tmp_path, monkeypatch):
@@ -421,7 +421,7 @@ def test_who_lacks_the_jobs_key_starts_nothing(serving, rsh, tmp_path):
     rsh(serving, "deeplearning-worker2", "true")
     refused = rsh(serving, "deeplearning-worker2", f"touch {tmp_path}/started", key="another")
     assert refused.returncode == 1
-    assert "another program answers at the port of this job there" in refused.stderr
+    assert "another program responds at the port of this job there" in refused.stderr
     # One that does not care who answers, and one that sends back what it has heard.
     for proof in (lambda answer: b"\0" * 32, lambda answer: answer[32:]):
         with Client(("127.0.0.1", serving)) as connection:
