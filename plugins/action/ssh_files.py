@@ -72,7 +72,7 @@ class ActionModule(ActionBase):
 
 
 def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a node as C(read_nodes) takes it: from the table where the inventory has made one, else from the host's variables.
+    """Return a node as `read_nodes` takes it: from the table where the inventory has made one, else from the host's variables.
 
     The connection variables are those by which Ansible itself connects. No host can set them.
     """
@@ -126,7 +126,7 @@ def is_cached(before: KnownHosts, instance_ids: list[str], authority: str) -> bo
 
 
 def file_contents(directory: Path, nodes: list[ssh_files.Node], known: KnownHosts, gone: list[str], jump_host: str) -> dict[Path, bytes]:
-    """Return the contents by path. C(gone) are instances that are no hosts of the cluster, and whose keys stay."""
+    """Return the contents by path. `gone` are instances that are no hosts of the cluster, and whose keys stay."""
     ids = [*(node.instance_id for node in nodes), *gone]
     known_hosts, revoked_keys = directory / KNOWN_HOSTS, directory / REVOKED_KEYS
     return {

@@ -76,7 +76,7 @@ class ActionModule(NodeAction, module="training_job_info"):
 
 
 class Question:
-    """What is to become of a job whose waiting is interrupted; C(answer) is empty as long as waiting is to go on."""
+    """What is to become of a job whose waiting is interrupted; `answer` is empty as long as waiting is to go on."""
 
     def __init__(self, name: str) -> None:
         self.answer = ""

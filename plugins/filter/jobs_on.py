@@ -70,19 +70,19 @@ START_TIMEOUT = 600
 
 
 def jobs_on(jobs: Any, hosts: Sequence[str]) -> list[dict[str, str]]:
-    """Return C({name, words}) of the jobs that run on one of the hosts, or may in a moment."""
+    """Return `{name, words}` of the jobs that run on one of the hosts, or may in a moment."""
     known = [job for job in jobs if _is_job(job)] if isinstance(jobs, Sequence) and not isinstance(jobs, str) else []
     found = [(str(job["name"]), _words(job, hosts)) for job in known if hosts]
     return [{"name": name, "words": f"{name} {words}"} for name, words in found if words]
 
 
 def _is_job(job: Any) -> bool:
-    """Whether it is the record of a job. A host may have said anything."""
+    """Return whether this is the record of a job. A host may have answered anything."""
     return isinstance(job, Mapping) and isinstance(job.get("name"), str) and bool(JOB_NAME.fullmatch(job["name"]))
 
 
 def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
-    """What the job does on the hosts, if anything."""
+    """Return what the job does on the hosts, empty for nothing."""
     if _is_starting(job):
         return "is starting"
     if job.get("state") != RUNNING:
@@ -93,7 +93,7 @@ def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
 
 
 def _is_starting(job: Mapping[str, Any]) -> bool:
-    """Whether processes are still to come, and nothing tells where."""
+    """Return whether processes have yet to start, on hosts that are not known."""
     processes, expected = _processes(job), job.get("process_count")
     if job.get("state") != PENDING and (job.get("state") != RUNNING or (isinstance(expected, int) and len(processes) >= expected)):
         return False
@@ -101,7 +101,7 @@ def _is_starting(job: Mapping[str, Any]) -> bool:
 
 
 def _is_recent(moment: Any) -> bool:
-    """Whether it is less than the timeout away, by clocks that differ; also what is no moment, since nothing tells that it is not."""
+    """Return whether the time is less than the timeout away, by clocks that differ. What is not a time counts as recent."""
     return not isinstance(moment, (int, float)) or not abs(time.time() - moment) >= START_TIMEOUT
 
 

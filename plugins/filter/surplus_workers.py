@@ -47,7 +47,7 @@ from ansible.errors import AnsibleFilterError
 
 
 def surplus_workers(hosts: Iterable[Mapping[str, Any]], count: int | str | None) -> list[str]:
-    """Return the names of the workers beyond C(count). Raises AnsibleFilterError when a variable is missing or C(count) is no number."""
+    """Return the names of the workers beyond `count`. Raises AnsibleFilterError when a variable is missing or `count` is no number."""
     if count is None:
         return []
     try:

@@ -48,7 +48,7 @@ VARIABLES = {"number": "deeplearning_number", "name": "deeplearning_hostname", "
 
 
 def workers(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return C({number, name, address}) of every host. Raises AnsibleFilterError when a variable is missing or there twice."""
+    """Return `{number, name, address}` of every host. Raises AnsibleFilterError when a variable is missing or there twice."""
     try:
         return ordered({field: host[variable] for field, variable in VARIABLES.items()} for host in hosts)
     except KeyError as error:

@@ -166,7 +166,7 @@ class InventoryModule(AWSInventoryBase):
                 self.inventory.set_variable(node.name, name, value)
 
     def _entry(self, node: Node, master: Node | None) -> dict[str, Any]:
-        """What the controller knows of a node, for the table that belongs to no node."""
+        """Return what the controller knows of a node, for the table `deeplearning_nodes`."""
         path = self._connection_path(master)
         entry = {
             "number": node.number,
@@ -216,12 +216,12 @@ class InventoryModule(AWSInventoryBase):
 
     @staticmethod
     def _address(node: Node, path: str) -> str:
-        """What SSH connects to."""
+        """Return the address that SSH connects to."""
         return (node.public_ip if path == JUMP else None) or node.private_ip
 
     @staticmethod
     def _jumps(node: Node, master: Node | None, path: str) -> bool:
-        """Whether SSH goes through the master."""
+        """Return whether SSH goes through the master."""
         return path == JUMP and master is not None and node is not master
 
     def _ssh_arguments(self, node: Node, master: Node | None) -> list[str]:
@@ -237,7 +237,7 @@ class InventoryModule(AWSInventoryBase):
         return arguments
 
     def _session(self, node: Node) -> str:
-        """The command that carries an SSH connection to a node through AWS Systems Manager."""
+        """Return the command that carries an SSH connection to a node through AWS Systems Manager."""
         session = ["aws", "ssm", "start-session", "--target", node.instance_id, "--document-name", "AWS-StartSSHSession"]
         session += ["--parameters", "portNumber=%p", "--region", self.get_option("region")]
         if self.get_option("profile"):

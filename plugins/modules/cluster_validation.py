@@ -9,8 +9,8 @@ module: cluster_validation
 version_added: 0.2.0
 short_description: Whether the definition of a training cluster is right for its account
 description:
-  - Asks every validator about a definition and the account that it is for, and reports all findings at once.
-  - Takes the options of M(deeplearning.cluster.cluster), which asks the same before it changes anything. This module only reads.
+  - Runs every validator on a definition and its account, and reports all findings at once.
+  - Takes the options of M(deeplearning.cluster.cluster), which runs the same validators before it changes anything. This module only reads.
   - Fails when there is an error, with one line for each. Warnings are shown.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning

@@ -9,10 +9,10 @@ module: dataset
 version_added: 0.1.0
 short_description: Brings a data set to shared storage, to a host's disk, or to S3
 description:
-  - Fetches from S3, from a URL or from what was copied from the controller, checks, unpacks, and makes the data set appear under its
-    name by one rename. A data set that is there in the version that the source has is left alone.
-  - The work goes on in the background while its action plugin shows how far it is. Interrupting Ansible does not interrupt it, and an
-    interrupted one carries on with the next run.
+  - Downloads from S3 or a URL, or takes what was copied from the controller, checks and unpacks it, and renames the complete data set to
+    its name in one step. A data set whose version is that of the source is not changed.
+  - The work runs in the background while its action plugin shows the progress. Interrupting Ansible does not interrupt it. The next run
+    continues an interrupted one.
   - S3 is read and written by the AWS CLI with the credentials of the instance's role, URLs by curl.
 options:
   source:
@@ -33,7 +33,7 @@ options:
     type: str
   directory:
     description:
-      - Where data sets are, or with a destination on S3, where there is room for what is on its way.
+      - Directory of the data sets, or with a destination on S3, of temporary files.
     type: path
     required: true
   checksum:
@@ -43,29 +43,29 @@ options:
     default: ""
   unpack:
     description:
-      - Whether to unpack archives, C(.tar), compressed ones and C(.zip). They are not kept.
+      - Whether to unpack archives (C(.tar), compressed C(.tar) and C(.zip)). The archives are not kept.
     type: bool
     default: false
   region:
     description:
-      - Region in which S3 is asked, by default that of the host.
+      - Region of S3, by default that of the host.
     type: str
   anonymous:
     description:
-      - Whether to read S3 without credentials, as public data sets want it.
+      - Whether to read S3 without credentials, as public data sets require.
     type: bool
     default: false
   shards:
     description:
-      - For each of these numbers of ranks, make lists that divide the files among so many.
+      - Numbers of ranks. For each, make lists that divide the files among that many ranks.
     type: list
     elements: int
     default: []
   state:
     description:
-      - V(examined) looks at source and destination and changes nothing.
-      - V(fetched) brings O(share) into the place where V(present) finds it.
-      - V(present) does the whole.
+      - V(examined) inspects source and destination and changes nothing.
+      - V(fetched) downloads O(share) to where V(present) finds it.
+      - V(present) stages the data set.
     type: str
     choices: [examined, fetched, present]
     default: present
@@ -76,7 +76,7 @@ options:
     default: 1
   share:
     description:
-      - With O(state=fetched), which part of the source this host fetches, as O(state=examined) told it.
+      - With O(state=fetched), which part of the source this host downloads, as O(state=examined) returned it.
     type: dict
     suboptions:
       version:
@@ -92,12 +92,12 @@ options:
         required: true
   upload:
     description:
-      - What the action plugin knows about a path of the controller.
+      - Properties of a path of the controller. The action plugin sets them.
     type: dict
     suboptions:
       version:
         description:
-          - What changes with the files.
+          - Text that changes with the files.
         type: str
         required: true
       size:
@@ -112,23 +112,23 @@ options:
         required: true
   attempt:
     description:
-      - Which run this call belongs to, given by the action plugin.
+      - Which run this task belongs to. The action plugin sets it.
     type: str
     default: ""
   wait:
     description:
-      - For how many seconds to wait for the end before telling how far it is.
+      - Seconds to wait for the end before returning the progress.
     type: int
     default: 5
 attributes:
   check_mode:
-    description: Asks source and destination, and changes nothing.
+    description: Reads source and destination, and changes nothing.
     support: full
   diff_mode:
-    description: Has nothing to show.
+    description: Shows nothing.
     support: none
   idempotent:
-    description: A data set that is there in this version is not changed.
+    description: A data set of the same version is not changed.
     support: full
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

@@ -9,8 +9,8 @@ module: dataset_bucket
 version_added: 0.1.0
 short_description: The S3 bucket of data sets
 description:
-  - A bucket that nobody outside the account can be given access to, whose objects are encrypted, and which answers through TLS alone.
-  - A bucket that exists and does not carry the tag C(deeplearning:cluster) of this cluster belongs to somebody else. It is used as it is.
+  - Creates a bucket that blocks access from outside the account, encrypts its objects, and refuses requests without TLS.
+  - A bucket that exists and does not carry the tag C(deeplearning:cluster) of this cluster belongs to somebody else. It is used unchanged.
   - Buckets are never deleted.
 options:
   bucket:
@@ -25,7 +25,7 @@ options:
     required: true
   kms_key_id:
     description:
-      - Id or ARN of a KMS key that encrypts new objects. Without, S3 does so with keys of its own.
+      - Id or ARN of a KMS key that encrypts new objects. Without it, S3 uses keys of its own.
       - The nodes' role needs to be allowed to use the key by the key's policy.
     type: str
   tags:
@@ -39,7 +39,7 @@ extends_documentation_fragment:
   - amazon.aws.boto3
 attributes:
   check_mode:
-    description: Predicts the changes from what there is.
+    description: Predicts the changes.
     support: full
   diff_mode:
     description: Shows what differs.

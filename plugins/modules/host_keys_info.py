@@ -10,10 +10,10 @@ version_added: 0.1.0
 short_description: Public SSH host keys of instances, from their console output
 description:
   - Reads the host keys that cloud-init prints to the console at the first boot, so that the first SSH connection to an instance
-    can be verified over a channel that an attacker in between does not control.
-  - Waits until the keys are there, and shows how many instances have printed theirs meanwhile.
-  - Keys are printed once in the life of an instance. Where the console shows different ones, anything that runs on the instance may have
-    printed the others, so that none of them counts and the module fails.
+    can be verified over a channel that a man in the middle does not control.
+  - Waits until the consoles show the keys, and reports how many instances have printed theirs.
+  - cloud-init prints the keys once in the life of an instance. Where the console shows different ones, any program on the instance may
+    have printed the others, so the module trusts none of them and fails.
 options:
   instance_ids:
     description:
@@ -34,7 +34,7 @@ options:
     default: true
   progress_file:
     description:
-      - File on the controller to which the module appends what it waits for. An action plugin sets it and shows the lines.
+      - File on the controller to which the module writes its progress. An action plugin sets it and shows the lines.
     type: path
 attributes:
   check_mode:

@@ -9,12 +9,12 @@ module: shared_storage
 version_added: 0.1.0
 short_description: Mount the cluster's shared storage on a host
 description:
-  - Runs on the host. Makes the entry of C(/etc/fstab), mounts it, verifies in the mount table that the right file system is there,
-    and gives the mount point to the login user, all in one run.
-  - Tries again for a while, because the DNS names of new mount targets take time to appear.
-  - Fails where the host lacks the client that the kind of file system needs, and says which one that is.
+  - Runs on the host. Writes the entry of C(/etc/fstab), mounts it, verifies in the mount table that the right file system is mounted,
+    and gives the mount point to the login user.
+  - Retries for a while, because the DNS names of new mount targets take time to appear.
+  - Fails where the host lacks the client of the file system, and names that client.
   - The entry is the one that nodes of M(deeplearning.cluster.node_group) get at boot.
-  - An action plugin of the same name first looks at the host by one shell command, and runs the module where not everything is right.
+  - An action plugin of the same name first inspects the host with one shell command, and runs the module only where something differs.
 options:
   kind:
     description:
@@ -46,17 +46,17 @@ options:
     default: amazonaws.com
   address:
     description:
-      - Address of the mount target, for hosts to whom the file system's DNS name says nothing, such as those in another VPC.
+      - Address of the mount target, for hosts that cannot resolve the file system's DNS name, such as those in another VPC.
     type: str
   access_point:
     description:
-      - Id of the access point of EFS through which it is mounted, so that nothing but the access point's directory is seen.
-      - Needs TLS, which is required then.
+      - Id of the access point of EFS through which it is mounted. Hosts see the access point's directory only.
+      - Requires TLS.
     type: str
   encrypt_in_transit:
     description:
       - Whether EFS is mounted through TLS, by C(amazon-efs-utils).
-      - By default it is where the host has that package, and by plain NFS where it has not. What is mounted already, either way, stays.
+      - By default it is on hosts that have that package. Others use plain NFS. An existing mount is kept, whichever it uses.
     type: bool
   lustre_source:
     description:
@@ -74,18 +74,18 @@ options:
     type: str
   adopted:
     description:
-      - Whether the file system belongs to somebody else. Its root folder keeps its owner then, and O(owner) has to be able to write there.
+      - Whether the file system is adopted. Its root folder keeps its owner then, and O(owner) must be able to write there.
     type: bool
     default: false
   timeout:
     description:
-      - How long to go on trying to mount, in seconds.
+      - How long to retry mounting, in seconds.
     type: int
     default: 180
   state:
     description:
       - V(present) mounts now and at boot.
-      - V(absent) unmounts and removes the entry and the boot service. What the file system contains stays.
+      - V(absent) unmounts and removes the entry and the boot service. The contents of the file system are kept.
     type: str
     choices:
       - present

@@ -9,9 +9,9 @@ module: ssh_files
 version_added: 0.2.0
 short_description: Write the controller's SSH files of a cluster
 description:
-  - Writes C(known_hosts), C(config) and C(revoked_keys), by which Ansible and C(ssh -F) recognise the hosts of a cluster.
-  - The files are a cache of public keys, which later runs read. Check mode writes them too, because without them no host can be asked.
-  - Every value is matched in full before it is written. One with a line break, quotes or spaces where they do not belong is refused.
+  - Writes C(known_hosts), C(config) and C(revoked_keys), with which Ansible and C(ssh -F) verify the hosts of a cluster.
+  - The files are a cache of public keys, which later runs read. Check mode writes them too, because without them no host can be reached.
+  - Every value must match its full pattern. One with an unexpected line break, quote or space is refused.
   - An action plugin. It runs on the controller and starts no module.
 options:
   directory:
@@ -38,7 +38,7 @@ options:
   authority:
     description:
       - Public key of the certificate authority. By default the one that C(known_hosts) already names.
-      - Where it is another, all keys that were learnt before are dropped.
+      - When it changes, all keys that were learnt before are dropped.
     type: str
     default: ""
   forget_authority:
@@ -55,18 +55,18 @@ options:
   answers:
     description:
       - What hosts answered to C(cat /etc/ssh/ssh_host_ed25519_key.pub), by inventory name. One that is not
-        exactly one ed25519 key counts for nothing.
+        exactly one ed25519 key is ignored.
     type: dict
     default: {}
   revoked:
     description:
-      - Ids of instances that are not recognised, in addition to O(former).
+      - Ids of instances that are not trusted, in addition to O(former).
     type: list
     elements: str
     default: []
   former:
     description:
-      - Ids of instances that were hosts of the cluster, and are not recognised any more. By default those that C(known_hosts) names.
+      - Ids of instances that were hosts of the cluster, and are no longer trusted. By default those that C(known_hosts) names.
     type: list
     elements: str
 attributes:
@@ -77,7 +77,7 @@ attributes:
     description: Shows every file's difference.
     support: full
   idempotent:
-    description: Files that are right are not written.
+    description: Correct files are not written.
     support: full
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

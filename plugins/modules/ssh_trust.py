@@ -15,8 +15,8 @@ description:
     and private keys of hosts and users never leave theirs.
   - The login user's key and everything else is in C(/etc/ssh/deeplearning), a folder that only root can change. Keys in the user's home
     are neither signed nor changed.
-  - It first looks at the host by one shell command. Where everything is right the module does not run, and where something has to be
-    signed it runs twice.
+  - It first inspects the host with one shell command. The module runs only where something differs, and twice where certificates have
+    to be signed.
 options:
   cluster:
     description:

@@ -11,10 +11,10 @@ module: training_job
 version_added: 0.1.0
 short_description: Runs a distributed training job on the hosts of a cluster
 description:
-  - A job is one process or more on every host, started as transient systemd services in a slice of the job's own. They
-    outlive Ansible's connection, run as an ordinary user, and stop means exactly that job with nothing left.
-  - Jobs run as a user of their own, who cannot become root, cannot log in, and sees no home directory but their own.
-  - The task runs on every host that trains; O(state=prepared) first, so that nothing starts before all hosts have been found fit,
+  - A job is one or more processes on every host. They are transient systemd services in the job's own slice, run as an ordinary user and
+    outlive Ansible's connection. Stopping a job ends all of its processes, and no others.
+  - Jobs run as a user of their own, who cannot become root, cannot log in, and sees no other home directory.
+  - The task runs on every host that trains; O(state=prepared) first, so that nothing starts before all hosts have been checked,
     then O(state=started) with the hosts' results in O(hosts). M(deeplearning.cluster.training_job_wait) waits for the end.
   - Each job has a directory on the shared storage with its code, logs, records, checkpoints and progress. It is never deleted.
   - The role P(deeplearning.cluster.training_job#role) does all this.
@@ -29,10 +29,10 @@ options:
     required: true
   state:
     description:
-      - V(checked) looks for mistakes in the job's description, on the controller alone, and asks no host.
-      - V(prepared) checks the host and, on the first one, puts the code in the job's directory. Nothing runs yet.
+      - V(checked) checks the job's description on the controller, without any host.
+      - V(prepared) checks the host and, on the first one, copies the code to the job's directory. Nothing runs yet.
         A job that has run is refused.
-      - V(started) starts this host's processes. A job that is running is left alone.
+      - V(started) starts this host's processes. A running job is not changed.
       - V(stopped) ends this host's processes, first with SIGTERM and after O(stop_timeout) with SIGKILL, and fails if one is left.
     type: str
     choices: [checked, prepared, started, stopped]
@@ -49,8 +49,8 @@ options:
     type: str
   command:
     description:
-      - What each training process runs in place of a Python O(script), for example V([bash, run.sh]). O(arguments) follow.
-      - It is looked for beside O(python) and then in C(PATH); the working directory is the code's.
+      - What each training process runs instead of a Python O(script), for example V([bash, run.sh]). O(arguments) follow.
+      - It is searched for beside O(python) and then in C(PATH). The working directory is the code's.
     type: list
     elements: str
     default: []
@@ -61,8 +61,8 @@ options:
     type: str
   repository:
     description:
-      - A git repository that is fetched on the controller and copied, in place of a O(source).
-      - The controller's own git fetches it, with the keys and credentials it has there; it cannot ask for any.
+      - A git repository that is fetched on the controller and copied, instead of a O(source).
+      - The controller's own git fetches it, with the keys and credentials that it has there. It cannot prompt for any.
     type: str
   version:
     description:
@@ -79,38 +79,38 @@ options:
     description:
       - A directory on each host's own disk into which the job's code is copied, and where its processes run. When omitted they run in
         the job's directory on the shared storage.
-      - What an earlier job has left there is replaced. A directory with anything else in it is refused, and so is one that another
-        job uses which runs on the host.
+      - Files of an earlier job there are replaced. A directory with other files is refused, and so is one that another running job uses
+        on the host.
     type: str
   arguments:
     description:
-      - The script's arguments. They arrive as they are given; no shell sees them.
+      - The script's arguments. They are passed as given, without a shell.
     type: list
     elements: str
     default: []
   environment:
     description:
-      - Environment variables for the processes, on top of those of the user's login shell.
+      - Environment variables of the processes, in addition to those of the user's login shell.
     type: dict
     default: {}
   secrets:
     description:
-      - Environment variables whose values must not be seen. They are never part of a command line, a unit or a readable file.
+      - Environment variables with secret values, which are never in a command line, a unit or a readable file.
     type: dict
     default: {}
   key:
     description:
-      - A random text by which the processes of a job know each other, where a launcher has them start commands on other hosts
-        (V(mpi) and V(horovod)). The same on all hosts, and another one for each job.
+      - A random text with which the processes of a job authenticate each other, where a launcher starts commands on other hosts
+        (V(mpi) and V(horovod)). The same on all hosts, and different for each job.
     type: str
   launcher:
     description:
-      - How the hosts become processes, for example V(torchrun), which starts one agent per host. The page C(docs/launchers.md) has all.
+      - Which processes run on the hosts. V(torchrun), for example, starts one agent per host. The page C(docs/launchers.md) lists all.
     type: str
     default: torchrun
   launcher_options:
     description:
-      - What is special to the launcher.
+      - Options of the launcher.
     type: dict
     default: {}
   python:
@@ -121,7 +121,7 @@ options:
   user:
     description:
       - The user who runs the processes. All hosts must have this user with the same id.
-      - The default one is made on hosts that lack it, with the uid and gid 61000. It has no password, is in no group but its own, and
+      - The default one is created on hosts that lack it, with the uid and gid 61000. It has no password, is in no group but its own, and
         cannot log in.
     type: str
     default: deeplearning
@@ -176,7 +176,7 @@ options:
     default: 0
   time_limit:
     description:
-      - After so many seconds the hosts end the job, which then has failed. They do so without the controller.
+      - Seconds after which the hosts stop the job, which then has failed. They do so without the controller.
       - V(0) means no limit.
     type: int
     default: 0
@@ -187,7 +187,7 @@ options:
     default: 30
   heartbeat_timeout:
     description:
-      - A process whose record is older than so many seconds counts as lost.
+      - Seconds after which a process without a heartbeat is lost.
     type: int
     default: 60
   generation:

@@ -65,7 +65,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: The files of jobs that are skipped because they are not as the collection writes them, one sentence for each.
+  description: The invalid files of jobs that are skipped, one sentence for each.
   returned: when there are any
   type: list
   elements: str
@@ -79,7 +79,7 @@ jobs:
       description: The job's name.
       type: str
     state:
-      description: What the job does or how it ended.
+      description: The state of the job.
       type: str
       choices: [pending, running, succeeded, failed, stopped, lost]
     directory:
@@ -155,7 +155,7 @@ jobs:
           description: The name of its host.
           type: str
         state:
-          description: What the process does or how it ended.
+          description: The state of the process.
           type: str
           choices: [running, succeeded, failed, stopped, lost]
         processes:
@@ -165,7 +165,7 @@ jobs:
           description: When it started, in seconds since 1970.
           type: float
         heartbeat:
-          description: When it was last heard of, in seconds since 1970.
+          description: The time of its last heartbeat, in seconds since 1970.
           type: float
         finished:
           description: When it ended, in seconds since 1970.
@@ -187,7 +187,7 @@ jobs:
           description: The file with its output.
           type: str
     failure:
-      description: The process because of which the job did not succeed, C(how) it ended and the last C(lines) of its log, of
+      description: The process that made the job fail, C(how) it ended and the last C(lines) of its log, of
         which there are none when it was stopped.
       returned: when the job did not succeed
       type: dict
@@ -217,7 +217,7 @@ jobs:
       type: list
       elements: dict
     progress_offset:
-      description: The O(progress_offset) for the next look.
+      description: The O(progress_offset) for the next task.
       returned: with O(name)
       type: int
     logs:
@@ -238,10 +238,10 @@ jobs:
           type: list
           elements: str
         left_out:
-          description: How many bytes before them were left out because there was more than one answer holds.
+          description: How many bytes before them were left out because they exceed the limit of one answer.
           type: int
     log_offsets:
-      description: The O(log_offsets) for the next look.
+      description: The O(log_offsets) for the next task.
       returned: with O(log_lines)
       type: dict
     lines:

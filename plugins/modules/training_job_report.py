@@ -9,13 +9,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: training_job_report
 version_added: 0.1.0
-short_description: Writes a page about a training job, with its curves, processes, events and files
+short_description: Writes a report of a training job, with its curves, processes, events and files
 description:
-  - Makes one HTML file that needs nothing else to be looked at, neither a network nor scripts.
+  - Writes one HTML file that needs neither a network nor scripts.
   - It holds the curves of all numbers that the training script has reported, over steps and over time, the throughput, what became of
     each process, what happened when, how the job was started, and where its code, logs and checkpoints are.
-  - The page lies in the job's directory as C(report.html), and on the controller in O(dest).
-  - The task runs through one host. A job that still runs has a report, too; run the task again for a newer one.
+  - The report is C(report.html) in the job's directory, and O(dest) on the controller.
+  - The task runs through one host. It can report on a running job. Run it again for a newer report.
 requirements:
   - On the controller C(matplotlib), for the curves. Without it the page has the first, last, lowest and highest values only.
 options:

@@ -9,13 +9,13 @@ module: training_job_wait
 version_added: 0.1.0
 short_description: Waits for a training job, shows its progress and ends as the job does
 description:
-  - Runs on the controller and looks at the job through the one host of the task, in one round trip for each look.
+  - Runs on the controller and polls the job through the one host of the task, in one round trip each.
   - Prints a line whenever the script has reported progress, and a summary at the end.
-  - Fails when a process of the job has failed or was stopped, or has not been heard of for O(heartbeat_timeout). It names the
-    process that was first, its host, how it ended and the end of its log. It does not stop what is left of the job.
-  - On a terminal, Ctrl-C asks whether to stop the job, to leave it running, or to go on watching; the answer is in RV(interrupted), and
-    acting on it is up to the tasks that follow, as in the role P(deeplearning.cluster.training_job#role). Ctrl-Z does nothing until
-    the wait is over. Elsewhere, an interrupted Ansible leaves the job running. Run the task again to wait for it again.
+  - Fails when a process of the job has failed or was stopped, or has sent no heartbeat for O(heartbeat_timeout) seconds. It names the
+    process that failed first, its host, how it ended and the end of its log. It does not stop the rest of the job.
+  - On a terminal, Ctrl-C asks whether to stop the job, to leave it running, or to continue watching. The answer is in RV(interrupted), and
+    the tasks that follow act on it, as in the role P(deeplearning.cluster.training_job#role). Ctrl-Z does nothing during
+    the wait. Without a terminal, an interrupted Ansible leaves the job running. Run the task again to wait for it again.
 options:
   name:
     description:
@@ -50,7 +50,7 @@ EXAMPLES = r"""
 RETURN = r"""
 interrupted:
   description:
-    - V(stop) or V(leave), when Ctrl-C was answered so and waiting ended before the job. With V(stop) the task fails.
+    - V(stop) or V(leave), as answered after Ctrl-C, when waiting ended before the job. With V(stop) the task fails.
   returned: when waiting was interrupted
   type: str
   sample: leave
@@ -64,7 +64,7 @@ metrics:
   type: dict
   sample: {step: 100, steps: 100, loss: 0.02, accuracy: 0.97}
 out_of_reach:
-  description: Whether the host that was asked could not be reached any more, so that nothing is known about the job.
+  description: Whether the host could not be reached any more, so that the state of the job is unknown.
   returned: when that is why waiting ended
   type: bool
 summary:

@@ -10,9 +10,9 @@ version_added: 0.1.0
 short_description: Tell a host which cluster it belongs to
 description:
   - Runs on the host. Writes the list of workers, C(metadata.json), the variables of login shells and a marked block of
-    C(/etc/hosts), each file in one step and C(metadata.json) last, so that its generation is only there when all the rest is.
+    C(/etc/hosts), each file in one step and C(metadata.json) last, so that its generation proves that the other files are complete.
   - Counts the host's GPUs with C(nvidia-smi -L).
-  - An action plugin of the same name first looks at the host by one shell command, and runs the module where not everything is right.
+  - An action plugin of the same name first inspects the host with one shell command, and runs the module only where something differs.
 options:
   cluster:
     description:
@@ -58,7 +58,7 @@ options:
     type: path
   directory:
     description:
-      - Where the list of workers and C(metadata.json) are.
+      - Directory of the list of workers and C(metadata.json).
     type: path
     default: /opt/deeplearning
   worker_ip_file:
@@ -67,7 +67,7 @@ options:
     type: path
   state:
     description:
-      - V(absent) removes all of it.
+      - V(absent) removes all files.
     type: str
     choices:
       - present
@@ -81,7 +81,7 @@ attributes:
     description: Shows every file's difference.
     support: full
   idempotent:
-    description: A host that knows its cluster is not changed.
+    description: A host with correct files is not changed.
     support: full
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)

@@ -3,8 +3,8 @@
 
 """What modules answer on nodes is data: only what a module documents goes on, typed, bounded and without control characters.
 
-ansible-core makes variables of a host out of the C(ansible_facts) of any result, and a training script can answer for every module that
-runs on its node. With C(inject_facts_as_vars) those variables would come before the inventory's and the roles' own.
+ansible-core makes variables of a host out of the `ansible_facts` of any result, and a training script can answer for every module that
+runs on its node. With `inject_facts_as_vars` those variables would come before the inventory's and the roles' own.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def _members(value: Mapping[str, Any], documented: Mapping[str, Mapping[str, Any
 
 
 def _is_required(description: Mapping[str, Any], place: str) -> bool:
-    """A value of the result is there when the documentation says so; a member of a value unless the documentation says otherwise."""
+    """Return whether a value must exist. Top-level values need `returned: always` or `success`, members need no `returned`."""
     returned = description.get("returned")
     return returned is None if place else returned in ("always", "success")
 
@@ -309,7 +309,7 @@ def _text(value: Any) -> str | None:
 
 
 def _line(value: Any) -> str | None:
-    """A value that is shown within a line must not begin one of its own, which could look like one of Ansible's."""
+    """Return text on one line. A line break could imitate a line of Ansible's output."""
     text = _text(value)
     return None if text is None else text.replace("\n", " ")
 

@@ -50,7 +50,7 @@ SUBMODULE_DEPTH = 5
 
 
 class Code(NamedTuple):
-    """The entries C(names) of the directory C(root). C(origin) is what git knows: C(commit), C(changed), C(repository), C(version)."""
+    """The entries `names` of the directory `root`. `origin` is what git knows: `commit`, `changed`, `repository`, `version`."""
 
     root: str
     names: list[str]
@@ -107,7 +107,7 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
 
 
 def check_script(script: str | None, root: str, place: str) -> None:
-    """Raises AnsibleActionFail when there is a script and it is not in the directory."""
+    """Raise AnsibleActionFail when there is a script and it is not in the directory."""
     if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
         raise AnsibleActionFail(f"script {script!r} is not a file in {place}. Give its path there, or leave {place.split()[0]} empty.")
 
@@ -193,7 +193,7 @@ def head(root: str) -> str:
 def has_changed(root: str, names: Sequence[str], depth: int = SUBMODULE_DEPTH) -> bool:
     """Return whether files differ from the commit, or are not part of it. Raises GitError, OSError, ValueError.
 
-    Not by C(git status), which would run the filters that the work tree's configuration names: files are compared as they are, so that
+    Not by `git status`, which would run the filters that the work tree's configuration names: files are compared as they are, so that
     one which a filter changes on its way into the commit, as Git LFS does, counts as changed.
     """
     paths = ("--", *names)

@@ -56,10 +56,10 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
 
 
 class JobWatch:
-    """One job. C(arguments) are those of every look: C(name), C(directory), C(heartbeat_timeout), and C(log_lines) where logs are shown.
+    """One job. `arguments` are those of every look: `name`, `directory`, `heartbeat_timeout`, and `log_lines` where logs are shown.
 
-    When the job's processes are there that is announced, with a C(hint) at what can be done meanwhile.
-    C(metrics) holds the last value of each thing that the script has reported.
+    When the job's processes are there that is announced, with a `hint` at what can be done meanwhile.
+    `metrics` holds the last value of each thing that the script has reported.
     """
 
     def __init__(self, look: Look, arguments: Mapping[str, Any], hint: str) -> None:
@@ -71,7 +71,7 @@ class JobWatch:
         self._problems: set[str] = set()
 
     def follow(self, left: Callable[[], bool] = lambda: False) -> JobStatus:
-        """Return the job when it is over, or as it is when it is C(left).
+        """Return the job when it is over, or as it is when it is `left`.
 
         Raises AnsibleActionFail when it never began or cannot be seen any more.
         """

@@ -36,7 +36,7 @@ TERMINAL = keep_terminal()
 
 @contextlib.contextmanager
 def interrupts(notice: Callable[[], None]) -> Iterator[bool]:
-    """Within this, Ctrl-C calls C(notice), in a thread. Yields whether it does: not where there is no terminal.
+    """Within this, Ctrl-C calls `notice`, in a thread. Yields whether it does: not where there is no terminal.
 
     The terminal makes an ordinary character of Ctrl-C meanwhile, so that Ansible's main process gets no signal.
     """

@@ -12,7 +12,7 @@ VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname
 
 
 def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return C(number), C(hostname) and C(private_ip) of the nodes by their names in the inventory.
+    """Return `number`, `hostname` and `private_ip` of the nodes by their names in the inventory.
 
     They come from the table that the inventory plugin gives to the controller; where the inventory is made by hand, from its variables of
     the hosts of the same cluster.

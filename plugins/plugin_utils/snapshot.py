@@ -64,7 +64,7 @@ class Snapshot(Host):
 def take(action: ActionBase, user: str, paths: Sequence[str], command: str = "") -> Snapshot | None:
     """Return what the host of the action's task has at the paths, None where the command does not work.
 
-    C(~/) stands for the home of I(user). Of a path with C(=) at its end the content stays where it is.
+    `~/` stands for the home of `user`. Of a path with `=` at its end the content stays where it is.
     """
     answer = action._low_level_execute_command(shlex.join(["sh", "-c", SCRIPT, "sh", user, command, *paths]))
     if answer["rc"]:
@@ -102,7 +102,7 @@ def _text(line: str) -> str:
 def look(
     arguments: Mapping[str, Any], specification: Mapping[str, Any], find: Callable[[dict[str, Any]], dict[str, Any] | None]
 ) -> dict[str, Any] | None:
-    """Return what I(find) makes of a module's parameters; None as well where the module has something to refuse, which it says best."""
+    """Return what `find` makes of a module's parameters; None as well where the module has something to refuse, which it says best."""
     validation = ArgumentSpecValidator(**specification).validate(dict(arguments))
     if validation.error_messages:
         return None

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The controller's SSH files of a cluster: C(known_hosts), C(config) and C(revoked_keys). Pure.
+"""The controller's SSH files of a cluster: `known_hosts`, `config` and `revoked_keys`. Pure.
 
 Whatever gets into them is matched in full first: a line break in a value would be a line of its own, for any host.
 """
@@ -56,7 +56,7 @@ class Node(NamedTuple):
 
 
 class KnownHosts(NamedTuple):
-    """What a C(known_hosts) file of this collection says; the authority is empty where there is none."""
+    """What a `known_hosts` file of this collection says; the authority is empty where there is none."""
 
     authority: str
     revoked: tuple[str, ...]
@@ -114,7 +114,7 @@ def _authority(key: str) -> str:
 
 
 def answered_key(answer: str) -> tuple[str, ...]:
-    """Return the one key of a host's C(ssh_host_ed25519_key.pub), nothing for an answer that is anything else but that one line."""
+    """Return the one key of a host's `ssh_host_ed25519_key.pub`, nothing for an answer that is anything else but that one line."""
     key = _authority(answer)
     return (key,) if key else ()
 
@@ -151,7 +151,7 @@ def revoked_keys_file(known: KnownHosts, users: Collection[str]) -> bytes:
 
 
 def config_file(nodes: Sequence[Node], jump_host: str, known_hosts: str, revoked_keys: str) -> str:
-    """Return the text of a configuration for C(ssh -F). Raises ValueError where a path cannot be quoted."""
+    """Return the text of a configuration for `ssh -F`. Raises ValueError where a path cannot be quoted."""
     if not HOST_NAME.fullmatch(jump_host):
         raise ValueError(f"jump_host: {jump_host!r} is not allowed in SSH files. Use what matches {HOST_NAME.pattern}")
     parts = [

@@ -68,7 +68,7 @@ class Host:
         return None if found is None else found.content
 
     def account(self, user: str) -> Account:
-        """Return the account of I(user). Raises ValueError when there is no such user."""
+        """Return the account of `user`. Raises ValueError when there is no such user."""
         try:
             entry = pwd.getpwnam(user)
         except KeyError:
@@ -98,7 +98,7 @@ def agree(files: Iterable[HostFile], host: Host) -> bool:
 
 
 def difference(file: HostFile) -> dict[str, str] | None:
-    """Return an Ansible diff from the file on disk to I(file), None when they agree."""
+    """Return an Ansible diff from the file on disk to `file`, None when they agree."""
     before, after = THIS.find(file.path), wanted(file, THIS)
     if before == after:
         return None

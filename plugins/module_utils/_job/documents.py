@@ -33,7 +33,7 @@ class _Record(TypedDict):
 
 
 class Record(_Record, Outcome, total=False):
-    """The record of one process: status/<name>.json. C(processes) is how many the job has."""
+    """The record of one process: status/<name>.json. `processes` is how many the job has."""
 
     tagged: bool
     pid: int
@@ -83,8 +83,8 @@ class Endpoint(TypedDict):
 class JobSpec(TypedDict):
     """What the supervisors of all processes of a job need to know.
 
-    C(directory) is the job's, C(programs) that of its Python's programs. C(lead) is the name of the first process. C(own_profile) tells
-    whether supervisors read the user's own profile. C(stop_timeout) is the time between SIGTERM and SIGKILL, a C(time_limit) of 0 is none.
+    `directory` is the job's, `programs` that of its Python's programs. `lead` is the name of the first process. `own_profile` tells
+    whether supervisors read the user's own profile. `stop_timeout` is the time between SIGTERM and SIGKILL, a `time_limit` of 0 is none.
     """
 
     job: str
@@ -105,7 +105,7 @@ class JobSpec(TypedDict):
 class Spec(JobSpec):
     """What the supervisor of one process needs to know: spec.json in the process's directory on its host.
 
-    A process without C(argv) serves the commands that other hosts send.
+    A process without `argv` serves the commands that other hosts send.
     """
 
     name: str
@@ -147,7 +147,7 @@ class Failure(ProcessStatus, LastWords):
 
 
 class Log(TypedDict):
-    """New lines of a process's log; C(left_out) counts the bytes before them that were too many for one answer."""
+    """New lines of a process's log; `left_out` counts the bytes before them that were too many for one answer."""
 
     name: str
     path: str

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What jobs and their processes are called, where their files are, and what state their records say they are in.
+"""Names of jobs and their processes, paths of their files, and the states that follow from their records.
 
-It runs on the hosts beside the supervisor and needs the standard library only.
+Hosts run it beside the supervisor, with the standard library alone.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 
 LOCK = "/run/deeplearning.lock"
-"""Held on each host while units are started. Root's alone."""
+"""The lock that is held on each host while units are started. Only root can open it."""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
-# What a process is to its job: the job waits for its end; the job is over without it (a parameter server); it may be lost (elastic jobs).
+# Roles of processes: the job waits for workers, ends without services (parameter servers), and may lose spares (elastic jobs).
 WORKER, SERVICE, SPARE = "worker", "service", "spare"
 
-# More than any job has, and so few that a directory full of files is no burden.
+# More than any job has, and few enough to read a directory full of files.
 RECORDS_LIMIT = 1 << 14
 
 # Bytes of all records of one job. Those of 8192 processes have half of it.
@@ -58,7 +58,7 @@ RANKS_LIMIT = 1 << 13
 # Arguments of one command may have 2 MiB together, and a path 4 KiB.
 DELETED_AT_ONCE = 400
 
-# Seconds. Clocks of hosts differ by less; a heartbeat that is further ahead would be heard for years.
+# Seconds. Clocks of hosts differ by less. A process whose heartbeat is further ahead would seem alive for years.
 CLOCK_LIMIT = 300
 
 #: The record of a process.
@@ -102,7 +102,7 @@ DESCRIPTION: schema.Schema = {
     ),
 }
 
-#: What tells the processes that the job is over.
+#: The verdict, which tells the processes that the job is over.
 VERDICT: schema.Schema = {"state": schema.one_of(*FINAL), "failure": optional(schema.mapping())}
 
 
@@ -128,25 +128,25 @@ def unit_name(job: str, process: str) -> str:
 
 
 def runtime_directory(job: str, process: str) -> str:
-    """Return the directory that a process has on its own host as long as it runs."""
+    """Return the directory of a process on its own host, which exists while it runs."""
     return f"/run/deeplearning/jobs/{job}-{process}"
 
 
 def runtime_directories(job: str) -> list[str]:
-    """Return the directories of the job's processes on this host that have not ended, or are just ending."""
+    """Return the directories of the job's processes on this host that run or are ending."""
     found = glob.glob(runtime_directory(glob.escape(job), "*"))
     return [path for path in found if os.path.basename(path).rpartition("-")[0] == job]
 
 
 def shared_memory(job: str) -> str:
-    """Return the directory that all processes of the job on this host have in the place of /dev/shm."""
+    """Return the directory that all processes of the job on this host have as /dev/shm."""
     return os.path.join(SHARED_MEMORY, job)
 
 
 def delete(paths: Sequence[str]) -> None:
     """Delete files, links and directories with all that is in them, if they are there. Raises OSError.
 
-    A job makes the trees: shutil.rmtree goes no deeper than Python's stack, or than a process may open files.
+    Jobs make the trees, of any depth: shutil.rmtree is limited by Python's stack and by open files.
     """
     for first in range(0, len(paths), DELETED_AT_ONCE):
         command = ["rm", "-rf", "--one-file-system", "--", *paths[first : first + DELETED_AT_ONCE]]
@@ -158,12 +158,12 @@ def delete(paths: Sequence[str]) -> None:
 
 
 def title(process: str) -> str:
-    """Return a process's name as people read it: C(rank 3) for C(rank3)."""
+    """Return a process's name as people read it: `rank 3` for `rank3`."""
     return re.sub(r"(?<=[a-z])(?=[0-9])", " ", process)
 
 
 class Paths(NamedTuple):
-    """Where a job's files are on the shared storage; C(directory) is the job's own."""
+    """Where a job's files are on the shared storage; `directory` is the job's own."""
 
     directory: str
 
@@ -185,7 +185,7 @@ class Paths(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The file that tells the processes that the job is over. Not a record: its name does not end in C(.json)."""
+        """The file that tells the processes that the job is over. Not a record: its name does not end in `.json`."""
         return os.path.join(self.status, "over")
 
     @property
@@ -202,7 +202,7 @@ class Paths(NamedTuple):
 
     @property
     def progress_times(self) -> str:
-        """The file with how long C(progress) was when: lines of seconds since 1970 and bytes. Not a record either."""
+        """The file with how long `progress` was when: lines of seconds since 1970 and bytes. Not a record either."""
         return os.path.join(self.status, "progress")
 
     def log(self, process: str) -> str:
@@ -215,7 +215,7 @@ class Paths(NamedTuple):
 
 
 def write_json(path: str, document: Mapping[str, Any]) -> None:
-    """Replace a file in one step: readers on other hosts see the old one or the new one."""
+    """Replace a file atomically: readers on other hosts see the old one or the new one."""
     temporary = f"{path}.{socket.gethostname()}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(document, file)
@@ -223,7 +223,7 @@ def write_json(path: str, document: Mapping[str, Any]) -> None:
 
 
 def read_json(path: str) -> Document | None:
-    """Return what is in the file; nothing when it is not there or not complete."""
+    """Return the document in the file, None when it is missing or incomplete."""
     try:
         return schema.read_document(path)
     except (OSError, ValueError):
@@ -252,7 +252,7 @@ class Budget:
 def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget | None = None) -> list[Record]:
     """Return the records of the job's processes in the order of their ranks.
 
-    Those that are not valid, and those beyond the budget, are left out and named in C(problems).
+    Those that are not valid, and those beyond the budget, are left out and named in `problems`.
     """
     budget = budget or Budget()
     found, names = [], sorted(name for name in _listing(paths.status) if name.endswith(".json"))
@@ -279,7 +279,7 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
 
 
 def read_record(path: str) -> Record | None:
-    """Return the record of a process; nothing when it is not there or not valid."""
+    """Return the record of a process, None when it is missing or invalid."""
     try:
         return _parse_record(path, schema.read_content(path))
     except (OSError, ValueError):
@@ -291,13 +291,13 @@ def _parse_record(path: str, content: bytes) -> Record:
     record = check_record(schema.parse_document(content))
     if os.path.basename(path) != record["name"] + ".json":
         raise SchemaError("its name is {!r}, not that of the file".format(record["name"]))
-    # A supervisor that finds the storage full can still touch its record.
+    # On full storage a supervisor can still touch its record.
     record["heartbeat"] = max(record["heartbeat"], min(os.stat(path, follow_symlinks=False).st_mtime, schema.TIME_LIMIT))
     return record
 
 
 def check_record(document: Mapping[str, Any]) -> Record:
-    """Return a process's record without what does not belong to one. Raises ValueError when it is none."""
+    """Return a process's record without unknown keys. Raises ValueError when it is invalid."""
     record = cast(Record, schema.conform(document, RECORD))
     if record["state"] in (SUCCEEDED, FAILED, STOPPED) and "finished" not in record:
         raise SchemaError("it has no finished")
@@ -305,7 +305,7 @@ def check_record(document: Mapping[str, Any]) -> Record:
 
 
 def read_verdict(paths: Paths, problems: list[str] | None = None) -> Verdict | None:
-    """Return how the job ended, nothing as long as it has not. A verdict that is not valid is named in C(problems)."""
+    """Return how the job ended, None while it runs. `problems` names an invalid verdict."""
     try:
         verdict = schema.conform(schema.read_document(paths.verdict), VERDICT)
         if verdict["state"] == SUCCEEDED:
@@ -327,9 +327,9 @@ def _listing(directory: str) -> list[str]:
 
 
 def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
-    """Return the state of one process: what it recorded, or C(lost) when a running one has been silent for too long (seconds).
+    """Return the state of one process: what it recorded, or `lost` when a running one has been silent for too long (seconds).
 
-    Silent is also one whose heartbeat is in the future.
+    A heartbeat in the future counts as silence.
     """
     state = record["state"]
     return LOST if state == RUNNING and not -CLOCK_LIMIT <= now - record["heartbeat"] <= heartbeat_timeout else state
@@ -343,7 +343,7 @@ def with_state(record: Record, now: float, heartbeat_timeout: float) -> Record:
 def job_state(processes: Sequence[Record]) -> str:
     """Return the state of a job from the records that its processes have written so far, with their states as with_state() gives them."""
     states = {process["state"] for process in processes if process["part"] != SPARE}
-    # A spare that is lost is not the job's loss; one that somebody has stopped is.
+    # Losing a spare does not end the job. Stopping one does.
     states |= {STOPPED} & {process["state"] for process in processes}
     for state in (FAILED, LOST, STOPPED):
         if state in states:
@@ -358,7 +358,7 @@ def job_state(processes: Sequence[Record]) -> str:
 def first_failure(processes: Sequence[Record]) -> Record | None:
     """Return the process that ended a job that did not succeed.
 
-    The others fail because of the first one, so the earliest that failed is meant; then one that was lost or stopped.
+    That is the earliest that failed, because others fail as a result. Without one, the earliest that was lost, then stopped.
     """
     by_state: dict[str, list[Record]] = {}
     for process in processes:
@@ -376,7 +376,7 @@ def last_moment(process: Record) -> float:
 
 
 def outcome(code: int) -> Outcome:
-    """Return what a record keeps of a return code as subprocess has it (negative: the signal that ended the process)."""
+    """Return the outcome of a return code of subprocess (negative: the signal that ended the process)."""
     if code >= 0:
         return {"exit_code": code}
     try:

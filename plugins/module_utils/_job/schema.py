@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the JSON files of a job look like, and how they are read: any user of a host may have written them, and anything into them.
+"""Schemas of a job's JSON files, and how to read them. They are untrusted: any user of a host may have written them.
 
-It runs on the hosts beside the supervisor and needs the standard library only.
+Hosts run it beside the supervisor, with the standard library alone.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ except BaseException as error:
 
 
 class Host(NamedTuple):
-    """A host as a launcher sees it. C(name) is what the hosts call each other, C(interface) carries C(address).
+    """A host as a launcher sees it. `name` is what the hosts call each other, `interface` carries `address`.
 
-    C(gpus) are the indices of the GPUs that the job may use there; C(efa) tells whether it has Elastic Fabric Adapters.
+    `gpus` are the indices of the GPUs that the job may use there; `efa` tells whether it has Elastic Fabric Adapters.
     """
 
     name: str
@@ -49,9 +49,9 @@ class Host(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What is to be run: a Python C(script) with its C(arguments), or any C(command) in its place.
+    """What is to be run: a Python `script` with its `arguments`, or any `command` in its place.
 
-    C(processes_per_host) 0 means: one for each GPU, or one where there is none. C(options) are those of the launcher.
+    `processes_per_host` 0 means: one for each GPU, or one where there is none. `options` are those of the launcher.
     """
 
     job: str
@@ -79,12 +79,12 @@ class Program(NamedTuple):
 class Process(NamedTuple):
     """One process that is started on one host.
 
-    C(rank) is its index in the job, C(name) what its log, record and unit are called (lower-case letters, then digits), C(rank<rank>) if
-    empty. C(part) is what it is to the job: the job ends with its last worker, ends services then, and goes on without lost spares.
-    A process without C(argv) waits for what another host of the job wants to run there, see C(remote_shell).
+    `rank` is its index in the job, `name` what its log, record and unit are called (lower-case letters, then digits), `rank<rank>` if
+    empty. `part` is what it is to the job: the job ends with its last worker, ends services then, and goes on without lost spares.
+    A process without `argv` waits for what another host of the job wants to run there, see `remote_shell`.
 
-    C(ranks) are those of the training processes that it starts, where it is not one itself. C(tagged) tells whether their lines begin
-    with the launcher's C(tag) in its log: whoever asks for the log of one rank gets those lines.
+    `ranks` are those of the training processes that it starts, where it is not one itself. `tagged` tells whether their lines begin
+    with the launcher's `tag` in its log: whoever asks for the log of one rank gets those lines.
     """
 
     host: str
@@ -98,7 +98,7 @@ class Process(NamedTuple):
 
 
 class Culprit(NamedTuple):
-    """The C(rank) that failed first, its exit status (negative: the signal that ended it), and the index of the C(line) that says so."""
+    """The `rank` that failed first, its exit status (negative: the signal that ended it), and the index of the `line` that says so."""
 
     rank: str
     status: int
@@ -110,9 +110,9 @@ class LaunchError(ValueError):
 
 
 class Launcher(NamedTuple):
-    """C(plan) makes the processes, the first of which is rank 0. C(options) is the argument spec of what is special to this launcher.
+    """`plan` makes the processes, the first of which is rank 0. `options` is the argument spec of what is special to this launcher.
 
-    C(tag) is how lines begin in a log that ranks share, with the rank for C({}). C(culprit) finds in the lines of such a log, or of one
+    `tag` is how lines begin in a log that ranks share, with the rank for `{}`. `culprit` finds in the lines of such a log, or of one
     that the launcher itself writes to, which rank was the first to fail. In a log without tags, that line and all that follow are the
     launcher's own words.
     """

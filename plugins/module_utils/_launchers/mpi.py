@@ -112,7 +112,7 @@ def _network(hosts: Sequence[Host]) -> str:
 
 
 def _host_environment(host: Host, count: int) -> dict[str, str]:
-    """Return what is a host's own in the environment of its C(count) ranks. mpirun passes on its own variables only."""
+    """Return what is a host's own in the environment of its `count` ranks. mpirun passes on its own variables only."""
     return {
         "DEEPLEARNING_HOST": host.name,
         # As torchrun does: several ranks share the cores, a single one has them all.

@@ -62,7 +62,7 @@ def _places(program: Program, hosts: Sequence[Host]) -> Places:
 
 
 def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
-    """Raises LaunchError for what TensorFlow's strategies cannot use: workers with different numbers of GPUs."""
+    """Raise LaunchError for workers with different numbers of GPUs, which TensorFlow's strategies cannot use."""
     counts = {host.name: len(gpus) for host, gpus in workers}
     if len(set(counts.values())) > 1:
         listing = ", ".join(f"those of {name} {count}" for name, count in counts.items())

@@ -35,7 +35,7 @@ def can_draw() -> bool:
 
 
 def curve(found: Mapping[str, Any], axis: str) -> str | None:
-    """Return a chart of a curve over its C(steps) or C(times) as a data URL; nothing where there is no matplotlib."""
+    """Return a chart of a curve over its `steps` or `times` as a data URL; nothing where there is no matplotlib."""
     places, label = scaled(found["times"]) if axis == "times" else (found["steps"], "step")
     return _image(places, label, found["means"], found["lows"], found["highs"])
 

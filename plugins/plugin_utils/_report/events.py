@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 
 
 class Event(NamedTuple):
-    """Something that happened at C(time), in seconds since 1970; C(bad) when it was not meant to."""
+    """Something that happened at `time`, in seconds since 1970; `bad` when it was not meant to."""
 
     time: float
     text: str

@@ -226,7 +226,7 @@ def render(report: Mapping[str, Any], copy_command: str | None) -> str:
 
 
 def check(report: Mapping[str, Any]) -> None:
-    """Raises ValueError where there is more than the module sends, or else than numbers in a curve: drawing it could take for ever."""
+    """Raise ValueError for more than the module sends, or a curve of more than numbers: drawing it could take too long."""
     progress = report["progress"]
     lists = [
         ("processes", report["job"]["processes"], records.RECORDS_LIMIT),

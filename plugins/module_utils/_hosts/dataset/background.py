@@ -29,7 +29,7 @@ class Background:
         self.progress, self.log = os.path.join(folder, "progress.json"), os.path.join(folder, "log")
 
     def start(self, attempt: Mapping[str, Any], work: Callable[[], None]) -> None:
-        """Do the work in a process of its own, unless it is being done; C(attempt) is what C(attempt()) returns from now on."""
+        """Do the work in a process of its own, unless it is being done; `attempt` is what `attempt()` returns from now on."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with open(os.path.join(self._folder, "lock"), "w", encoding="utf-8") as lock:
             try:

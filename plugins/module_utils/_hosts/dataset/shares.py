@@ -20,7 +20,7 @@ Group = Tuple[str, List[File]]
 
 
 def balanced(items: Sequence[Item], count: int, size: Callable[[Item], int]) -> list[list[Item]]:
-    """Return C(count) lists of nearly the same size: each item, the largest first, goes where there is least so far."""
+    """Return `count` lists of nearly the same size: each item, the largest first, goes where there is least so far."""
     result: list[list[Item]] = [[] for _number in range(count)]
     heap = [(0, 0, number) for number in range(count)]
     for item in sorted(items, key=size, reverse=True):
@@ -31,12 +31,12 @@ def balanced(items: Sequence[Item], count: int, size: Callable[[Item], int]) -> 
 
 
 def shards(files: Sequence[File], count: int) -> list[list[File]]:
-    """Return the files of each of C(count) ranks, in the order of their paths."""
+    """Return the files of each of `count` ranks, in the order of their paths."""
     return [sorted(shard) for shard in balanced(sorted(files), count, lambda file: file[1])]
 
 
 def patterns(files: Sequence[File], count: int) -> list[Patterns]:
-    """Return for each of C(count) hosts the patterns of the objects that it fetches, as C(aws s3 sync --include) takes them.
+    """Return for each of `count` hosts the patterns of the objects that it fetches, as `aws s3 sync --include` takes them.
 
     Objects go together by what their paths begin with, so that a few patterns say which of a million are meant.
     """

@@ -28,7 +28,7 @@ class DataError(Exception):
 
 
 class Source(NamedTuple):
-    """A parsed source. Of C(s3) the place is C((bucket, key)), else C((text, ''))."""
+    """A parsed source. Of `s3` the place is `(bucket, key)`, else `(text, '')`."""
 
     kind: str
     text: str
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The source as it may be written down: the query of a URL may hold a signature."""
+        """Return the source for messages: without the query of a URL, which may hold a signature."""
         return self.text.partition("?")[0] if self.kind == URL else self.text
 
     @property
@@ -84,7 +84,7 @@ def name_of(source: Source, name: str | None) -> str:
 
 
 def parse_checksum(text: str) -> tuple[str, str]:
-    """Return algorithm and digest of C(sha256:0123...). Raises DataError."""
+    """Return algorithm and digest of `sha256:0123...`. Raises DataError."""
     algorithm, _colon, digest = text.partition(":")
     digest = digest.strip().lower()
     if len(digest) != HASHES.get(algorithm) or not re.fullmatch("[0-9a-f]+", digest):
@@ -100,7 +100,7 @@ def is_archive(path: str) -> bool:
 def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
     """Return (path, size, ETag) of each object of a source, sorted, and whether it is a single object.
 
-    The lines are those of C(aws s3api list-objects-v2) with the query C(Contents[].[Size,ETag,Key]) as text. A key that is listed itself
+    The lines are those of `aws s3api list-objects-v2` with the query `Contents[].[Size,ETag,Key]` as text. A key that is listed itself
     is an object; else it is a folder, which other keys that merely begin alike are not part of.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"

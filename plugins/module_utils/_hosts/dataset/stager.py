@@ -46,7 +46,7 @@ VERSION_PATTERN = "[0-9a-f]" * 12
 WRITE_EVERY = 1.0  # seconds
 
 Spec = Dict[str, Any]
-"""The options of the module C(dataset)."""
+"""The options of the module `dataset`."""
 
 
 class Plan(NamedTuple):
@@ -79,7 +79,7 @@ class Places(NamedTuple):
 
     @property
     def fetched(self) -> str:
-        """A file that is there as soon as everything was fetched and checked."""
+        """Return the file that exists once everything is downloaded and checked."""
         return os.path.join(self.partial, "fetched")
 
     @property

@@ -83,7 +83,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
 
 
 def check_owner(directory: str, place: Place) -> None:
-    """Raises RefusalError for folders that other users can change: what they put there would run as this user, and in jobs of others."""
+    """Raise RefusalError for folders that other users can change: their files would run as this user, and in jobs of others."""
     for folder in (directory, os.path.dirname(place.folder), place.folder, place.path):
         for look in (os.lstat, os.stat):
             try:
@@ -109,7 +109,7 @@ def inspect_python(module: AnsibleModule) -> Interpreter:
 
 
 def current_path(place: Place) -> str | None:
-    """Return the build that C(current) leads to."""
+    """Return the build that `current` leads to."""
     try:
         return os.path.join(place.folder, os.readlink(place.current))
     except OSError:
@@ -149,7 +149,7 @@ def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, speci
 
 
 def make_current(place: Place) -> bool:
-    """Let C(current) lead to the environment; return whether it led elsewhere."""
+    """Let `current` lead to the environment; return whether it led elsewhere."""
     if current_path(place) == place.path:
         return False
     unfinished = f"{place.current}.{place.digest}"

@@ -35,7 +35,7 @@ class Place(NamedTuple):
     """Where one build of an environment is.
 
     Builds for hosts that cannot use each other's are in folders of their own. A build is never changed once its record is complete,
-    because a job may be using it; C(current) is a link to the newest.
+    because a job may be using it; `current` is a link to the newest.
     """
 
     folder: str
@@ -68,7 +68,7 @@ def check_name(name: str) -> None:
 
 
 def executable(path: str) -> str:
-    """Return the Python of the environment at I(path)."""
+    """Return the Python of the environment at `path`."""
     return os.path.join(path, "bin", "python")
 
 
@@ -114,9 +114,9 @@ def place_of(directory: str, name: str, specification: str, interpreter: Interpr
 
 
 def build_steps(installer: str, python: str, path: str, requirements: str, uv: str | None, scratch: str) -> list[Step]:
-    """Return the commands that make the environment at I(path) and install the file I(requirements).
+    """Return the commands that make the environment at `path` and install the file `requirements`.
 
-    I(uv) is that program's path on this host; without it, it is first installed below I(scratch).
+    `uv` is that program's path on this host; without it, it is first installed below `scratch`.
     """
     if installer == "pip":
         install = [executable(path), "-m", "pip", "install", "--requirement", requirements]
@@ -135,7 +135,7 @@ def build_steps(installer: str, python: str, path: str, requirements: str, uv: s
 
 
 def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dict[str, str]:
-    """Return the environment variables that tell pip and uv where packages come from, out of sight of other users' C(ps)."""
+    """Return the environment variables that tell pip and uv where packages come from, out of sight of other users' `ps`."""
     variables = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
     if index_url:
         variables.update(PIP_INDEX_URL=index_url, UV_DEFAULT_INDEX=index_url)

@@ -27,7 +27,7 @@ class Record(NamedTuple):
     waited: bool
 
     def read(self) -> dict[str, Any]:
-        """Return what the record says: nothing before the build is complete, C(error) when it has failed."""
+        """Return what the record says: nothing before the build is complete, `error` when it has failed."""
         self.file.seek(0)
         return parse(self.file.read())
 
@@ -47,7 +47,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def read(path: str) -> dict[str, Any]:
-    """Return the record at I(path) without waiting for a build."""
+    """Return the record at `path` without waiting for a build."""
     try:
         with open(path, encoding="utf-8") as file:
             return parse(file.read())
@@ -57,7 +57,7 @@ def read(path: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def exclusive(path: str, timeout: float) -> Iterator[Record]:
-    """Open and lock a record. Raises RefusalError when another host keeps it longer than I(timeout).
+    """Open and lock a record. Raises RefusalError when another host keeps it longer than `timeout`.
 
     Record and lock are one file because hosts see the same of it: NFS asks the server when a file is opened or locked, and answers
     most other questions from what it has heard up to half a minute ago. The lock of a host that dies goes away.

@@ -132,7 +132,7 @@ def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
 
 
 def replace_in_script(script: str, storage: Mount, way: Mount) -> str:
-    """Return the boot script with the entry of the storage's C(way) in place of the one that it has for that mount point.
+    """Return the boot script with the entry of the storage's `way` in place of the one that it has for that mount point.
 
     A host keeps the script that it was launched with, which would add an older entry again at the next boot. One that
     finds the way by itself is right.

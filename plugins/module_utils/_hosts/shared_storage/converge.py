@@ -166,13 +166,13 @@ def ensure_absent(module: AnsibleModule) -> None:
 
 
 def has_shared_entry(path: str) -> bool:
-    """Return whether /etc/fstab mounts shared storage at I(path)."""
+    """Return whether /etc/fstab mounts shared storage at `path`."""
     fields = [line.split() for line in (THIS.read(FSTAB) or "").splitlines()]
     return any(len(field) > 2 and field[1] == path and is_shared(field[2]) for field in fields)
 
 
 def current_mount(path: str) -> MountTableEntry | None:
-    """Return what is mounted at I(path)."""
+    """Return what is mounted at `path`."""
     return mounted_at(THIS.read(MOUNTS) or "", path)
 
 

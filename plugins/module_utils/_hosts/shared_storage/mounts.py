@@ -24,7 +24,7 @@ MOUNTPOINT_OPTIONS = f"ro,allow-other,{SAFE_OPTIONS}"
 #: A boot goes on without the storage.
 BOOT_OPTIONS = "_netdev,nofail"
 
-#: Of most regions; C(aws-cn) and others have one of their own.
+#: Of most regions; `aws-cn` and others have one of their own.
 DNS_SUFFIX = "amazonaws.com"
 
 FILE_SYSTEM_ID = re.compile(r"fs-[0-9a-f]+")
@@ -46,9 +46,9 @@ TUNNELS = "/var/run/efs"
 
 
 class FileSystemType(NamedTuple):
-    """What a host needs to mount one type of file system, and C(mounted_as), the types that the mount table gives it.
+    """What a host needs to mount one type of file system, and `mounted_as`, the types that the mount table gives it.
 
-    C(packages) are those that distributions have in their own repositories, by distribution or family as Ansible names them.
+    `packages` are those that distributions have in their own repositories, by distribution or family as Ansible names them.
     """
 
     helper: str
@@ -97,8 +97,8 @@ TYPES = {
 class Mount(NamedTuple):
     """Shared storage as fstab names it: what mount(8) calls it, the kind of file system, the options, and where it is mounted.
 
-    What is C(adopted) belongs to somebody else: nothing about it is changed, its owner least of all. To what is C(read_only) nobody writes.
-    C(preferred) is the storage that hosts mount in place of this one if they have its client.
+    What is `adopted` belongs to somebody else: nothing about it is changed, its owner least of all. To what is `read_only` nobody writes.
+    `preferred` is the storage that hosts mount in place of this one if they have its client.
     """
 
     source: str
@@ -130,7 +130,7 @@ class Mount(NamedTuple):
 
 
 class MountTableEntry(NamedTuple):
-    """One line of the mount table; C(root) is the folder of the file system that is mounted, C(options) are those of this mount."""
+    """One line of the mount table; `root` is the folder of the file system that is mounted, `options` are those of this mount."""
 
     source: str
     kind: str
@@ -193,11 +193,11 @@ def efs(
     adopted: bool = False,
     access_point: str | None = None,
 ) -> Mount:
-    """Return how hosts mount an EFS file system: through TLS if I(encrypted), by default those that have the client for it.
+    """Return how hosts mount an EFS file system: through TLS if `encrypted`, by default those that have the client for it.
 
-    An I(access_point) leads to its directory alone, and only through TLS.
-    Its DNS name, which ends in the I(dns_suffix) of the region's partition, finds the mount target of the host's own zone. Hosts to whom
-    the name says nothing mount an I(address).
+    An `access_point` leads to its directory alone, and only through TLS.
+    Its DNS name, which ends in the `dns_suffix` of the region's partition, finds the mount target of the host's own zone. Hosts to whom
+    the name says nothing mount an `address`.
     Raises ValueError when the mount point is not a plain absolute path, when an id or address could be more than one word of fstab, and
     for an access point without TLS.
     """
@@ -287,7 +287,7 @@ def is_shared(type_: str) -> bool:
 
 
 def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
-    """Return the text of /etc/fstab with I(entry) as the only one for the mount point; an empty entry removes it.
+    """Return the text of /etc/fstab with `entry` as the only one for the mount point; an empty entry removes it.
 
     Raises ValueError when another kind of file system has the mount point: that is somebody else's.
     """
@@ -324,7 +324,7 @@ def _unescape(text: str) -> str:
 
 
 def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) -> bool:
-    """Return whether that is the shared storage. C(tunnels) are the names of the files in C(TUNNELS).
+    """Return whether that is the shared storage. `tunnels` are the names of the files in `TUNNELS`.
 
     The kernel names a bind mount after the file system that holds the folder, so its source says nothing: somebody made it on
     purpose, and it is taken for what it should be. Lustre's client puts addresses for names.
@@ -375,7 +375,7 @@ def _fits_entry(mount: MountTableEntry, way: Mount, entry: FstabEntry | None) ->
 
 
 def explain(output: str, storage: Mount) -> str:
-    """Return what to do about a mount command that failed with I(output)."""
+    """Return what to do about a mount command that failed with `output`."""
     if storage.kind == "mount-s3" and not re.search(r"unknown filesystem type", output):
         return "the role of the nodes must be allowed to list and read it, and a private subnet needs a way to S3. mount says: " + (
             output.strip() or "nothing"

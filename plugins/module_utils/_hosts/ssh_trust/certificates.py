@@ -20,7 +20,7 @@ DAY = 86400
 
 #: Critical option: the addresses from which a user certificate may be used.
 SOURCE_ADDRESS = "source-address"
-#: What a user certificate permits: a terminal. No forwarding of ports, agents or X11, no commands of C(~/.ssh/rc).
+#: What a user certificate permits: a terminal. No forwarding of ports, agents or X11, no commands of `~/.ssh/rc`.
 PERMISSIONS = ("permit-pty",)
 
 # What may get into certificates and configuration files of SSH. All are matched in full.
@@ -46,7 +46,7 @@ class Certificate(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a certificate has to say. C(sources) are the networks from which a user certificate may be used, none for all."""
+    """What a certificate has to say. `sources` are the networks from which a user certificate may be used, none for all."""
 
     kind: str
     principals: Sequence[str]
@@ -157,7 +157,7 @@ def _line(name: bytes, blob: bytes) -> str:
 
 
 def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms, now: float) -> str | None:
-    """Return why a new certificate is needed, None while the one at hand has these terms for C(renew_days) more days."""
+    """Return why a new certificate is needed, None while the one at hand has these terms for `renew_days` more days."""
     if certificate is None or public_key is None:
         return "there is none"
     try:

@@ -21,7 +21,7 @@ VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
 
 def progress_line(entry: Document) -> str:
-    """Return a progress entry as people read it: C(step 20/100, loss 0.31)."""
+    """Return a progress entry as people read it: `step 20/100, loss 0.31`."""
     rest = dict(entry)
     rest.pop("time", None)  # for reports; people see that it is now
     parts = []
@@ -40,7 +40,7 @@ def _number(value: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time span as people read it: C(42 s), C(3 min 5 s), C(2 h 4 min)."""
+    """Return a time span as people read it: `42 s`, `3 min 5 s`, `2 h 4 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -50,12 +50,12 @@ def duration(seconds: float) -> str:
 
 
 def moment(seconds: float | None) -> str:
-    """Return a point in time as people read it, C(-) for none."""
+    """Return a point in time as people read it, `-` for none."""
     return "-" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
 
 
 def code(found: JobStatus) -> str:
-    """Return which code a job runs: C(commit 3f2a1bc4d5e6 with changes), nothing when it did not come from git."""
+    """Return which code a job runs: `commit 3f2a1bc4d5e6 with changes`, nothing when it did not come from git."""
     origin = found.get("code") or {}
     if not origin.get("commit"):
         return ""
@@ -68,7 +68,7 @@ def code(found: JobStatus) -> str:
 
 
 def job_line(found: JobStatus, now: float) -> str:
-    """Return a job in one line, from what training_job_info found; the time C(now) is that of its host."""
+    """Return a job in one line, from what training_job_info found; the time `now` is that of its host."""
     processes = found["processes"]
     head = "{name} {state}".format(**found)
     if processes:

@@ -21,7 +21,7 @@ SIOCGIFADDR = 0x8915
 
 
 def check_python(params: dict[str, Any]) -> None:
-    """Raises RefusalError when this process cannot run the job's Python."""
+    """Raise RefusalError when this process cannot run the job's Python."""
     if not params["command"] and not os.access(params["python"], os.X_OK):
         raise RefusalError(
             "python {!r}: does not exist, or user {!r} cannot run it. Name the Python that has the framework.".format(

@@ -82,7 +82,7 @@ def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct
 
 
 def check_place(name: str, specs: list[Spec]) -> None:
-    """Raises RefusalError when another job uses the GPUs of one of the processes or runs where its code would be."""
+    """Raise RefusalError when another job uses the GPUs of one of the processes or its directory."""
     for spec in specs:
         for other in systemd.other_jobs(name):
             shared = sorted(set(spec["gpus"]) & set(other["gpus"]))

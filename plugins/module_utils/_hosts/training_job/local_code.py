@@ -26,7 +26,7 @@ class DirectoryError(Exception):
 
 
 def check_directory(directory: str, job_directory: str) -> None:
-    """Raises DirectoryError when a path is not one of the host's own."""
+    """Raise DirectoryError when a path is not on the host's own disks."""
     name = f"sync_directory {directory!r}"
     if not os.path.isabs(directory) or os.path.normpath(directory) != directory:
         raise DirectoryError(f"{name}: is not an absolute path. Give the absolute path on the hosts.")
@@ -69,7 +69,7 @@ def _make(name: str, directory: int) -> bool:
 
 
 def check_contents(directory: str, descriptor: int) -> None:
-    """Raises DirectoryError when the open directory has something in it that no job has put there, or is not this process's to write."""
+    """Raise DirectoryError when the open directory has files that no job has put there, or this process cannot write to it."""
     os.fchdir(descriptor)
     names = os.listdir(".")
     if names and MARK not in names:

@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 
 
 class LogPart(NamedTuple):
-    """Lines of a log; C(offset) is the byte where the next ones begin, C(left_out) the number of bytes before these that were too many."""
+    """Lines of a log; `offset` is the byte where the next ones begin, `left_out` the number of bytes before these that were too many."""
 
     lines: list[str]
     offset: int
@@ -24,9 +24,9 @@ class LogPart(NamedTuple):
 
 
 def read_log(path: str, offset: int, limit: int, over: bool) -> LogPart:
-    """Return the complete lines of a log from C(offset) (bytes) on, from at most C(limit) bytes at its end.
+    """Return the complete lines of a log from `offset` (bytes) on, from at most `limit` bytes at its end.
 
-    Where the process is C(over) the last line is complete too. A line that a program has overwritten with carriage returns, such as a
+    Where the process is `over` the last line is complete too. A line that a program has overwritten with carriage returns, such as a
     progress bar, is returned as a terminal would show it.
     """
     try:
@@ -54,7 +54,7 @@ def log_line(line: str) -> str:
 
 
 def log_lines(parts: Iterable[Log], processes: Sequence[Record]) -> list[str]:
-    """Return lines of logs as people read them, each with its process (C(rank 3 | loss 0.2)), from what training_job_info returned."""
+    """Return lines of logs as people read them, each with its process (`rank 3 | loss 0.2`), from what training_job_info returned."""
     width = max((len(title(process["name"])) for process in processes), default=0)
     shown = []
     for log in parts:
@@ -76,7 +76,7 @@ def lines_of(rank: str, tag: str, lines: Iterable[str]) -> list[str]:
 
 
 def tail(path: str, limit: int) -> list[str]:
-    """Return the last lines of a text file, those in at most C(limit) bytes of it, without control characters other than tabs."""
+    """Return the last lines of a text file, those in at most `limit` bytes of it, without control characters other than tabs."""
     try:
         with open_regular(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - limit))

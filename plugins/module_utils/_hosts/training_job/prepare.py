@@ -64,7 +64,7 @@ def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.
 
 
 def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
-    """Return C(new) or C(running). Raises RefusalError for a job that has ended, because its results would be mixed with another's."""
+    """Return `new` or `running`. Raises RefusalError for a job that has ended, because its results would be mixed with another's."""
     problems: list[str] = []
     found = records.read_records(paths, problems)
     if problems:

@@ -17,7 +17,7 @@ PROGRESS_LIMIT = 1 << 20
 
 
 def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
-    """Return the complete progress lines from C(offset) (bytes) on, and the offset to read from next.
+    """Return the complete progress lines from `offset` (bytes) on, and the offset to read from next.
 
     A line that is not a JSON object is the script's mistake and is skipped, and so is a file that is not a regular one.
     """

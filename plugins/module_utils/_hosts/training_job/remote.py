@@ -42,7 +42,7 @@ OUTPUT, ERRORS, STATUS = b"o", b"e", b"s"
 
 
 def main(action: str, spec: Spec, words: list[str]) -> int:
-    """Do one of C(serve) and C(rsh); return its exit status."""
+    """Do one of `serve` and `rsh`; return its exit status."""
     return serve(spec) if action == "serve" else rsh(spec, words)
 
 
@@ -173,7 +173,7 @@ def _ask(connection: Connection, key: str, command: bytes) -> int:
 
 
 def _proof(key: str, purpose: bytes, message: bytes) -> bytes:
-    """Return what only those can send who have the key; C(purpose) keeps one side's proof from serving as the other's."""
+    """Return what only those can send who have the key; `purpose` keeps one side's proof from serving as the other's."""
     return hmac.new(key.encode(), purpose + b"\0" + message, "sha256").digest()
 
 

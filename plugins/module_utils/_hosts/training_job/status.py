@@ -29,7 +29,7 @@ TAIL_SIZE = 1 << 18
 def look(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None) -> JobStatus:
     """Return the state of one job. Raises OSError or ValueError when the directory is not a job's.
 
-    Records that are not valid, and those beyond the budget, are left out and named in C(problems).
+    Records that are not valid, and those beyond the budget, are left out and named in `problems`.
     """
     description = records.read_description(paths)
     problems: list[str] = []
@@ -70,7 +70,7 @@ def tag(record: Record, launcher: Launcher | None) -> str:
 
 
 def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
-    """Return C(how) a process ended and the last C(lines) of its C(log): those of the rank that failed first, where the log tells which.
+    """Return `how` a process ended and the last `lines` of its `log`: those of the rank that failed first, where the log tells which.
 
     A process that was stopped has made no mistake that its lines could tell: there are none.
     """

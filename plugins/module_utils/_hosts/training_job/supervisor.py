@@ -1,14 +1,14 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs one process of a job, keeps its record and log, and ends it when the job is over; the program inside every unit of a job.
+"""Runs one process of a job: the program in every unit of a job. It keeps its record and log, and ends it when the job is over.
 
-``run SPEC`` starts the process that the JSON file SPEC describes and exits as it does. ``finish SPEC`` is for systemd, which
-calls it when the unit is over: it completes the record where the supervisor itself was killed and could not. The other actions
-are those of remote.py. It is copied to the hosts as it stands, with its neighbours, and needs the standard library only.
+``run SPEC`` starts the process that the JSON file SPEC describes and returns its exit status. systemd calls ``finish SPEC`` after the
+unit has ended: it completes the record where the supervisor was killed. remote.py has the other actions. The file is copied to the
+hosts with those that it imports, and needs the standard library only.
 
-The job's processes watch each other through their records, without the controller: the first one, the lead, reads all of them
-and writes the verdict when the job is over; the others look for the verdict, and at whether the lead is still there.
+The job's processes watch each other through their records, without the controller. The first one, the lead, reads all records and
+writes the verdict when the job is over. The others poll the verdict and the lead's heartbeat.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 
-# Seconds. A client of NFS may show the names in a directory as they were half a minute ago, unless it has itself written there:
-# each heartbeat of a host brings what it sees of the others up to date.
+# Seconds. An NFS client may show the names in a directory as of half a minute ago, unless it has written there itself:
+# each heartbeat of a host refreshes its view of the others.
 HEARTBEAT_INTERVAL = 5.0
-LOOK_INTERVAL = 2.0
+POLL_INTERVAL = 2.0
 
-# How often a failure is seen before the verdict: the first of several that fail together need not be the first whose record is seen.
-LOOKS_AT_FAILURE = 2
+# Polls that see a failure before the verdict: of several processes that fail together, the first need not be the first that is seen.
+POLLS_OF_FAILURE = 2
 
-# In the directory that a process has on its host: its unit is about to be gone.
+# A file in a process's directory on its host: its unit is ending.
 ENDED = "ended"
 
 PROFILE = "/etc/profile"
 
 
 class End(NamedTuple):
-    """How a process that was made to end is recorded."""
+    """The state and reason to record of a process that was stopped."""
 
     state: str
     reason: str
@@ -67,9 +67,9 @@ FROM_OUTSIDE = End(STOPPED, "was stopped by an operator (for example with stop.y
 
 
 class Watch:
-    """Writes this process's record, and finds out when the job is over.
+    """Writes this process's record, and detects when the job is over.
 
-    Shared storage may hang for as long as a network does. So this goes on in a thread, and the supervisor remains able to end its process.
+    It runs in a thread: while shared storage hangs, the supervisor can still end its process.
     """
 
     def __init__(self, spec: Spec, record: Record) -> None:
@@ -93,7 +93,7 @@ class Watch:
         self._stopped.set()
 
     def write(self, **changes: Any) -> None:
-        """Write the record with the present time. A full storage must not end the training: the next beat tries again."""
+        """Write the record with the present time. Full storage does not end the training: the next heartbeat retries."""
         with self._lock:
             self.record = cast(Record, {**self.record, **changes, "heartbeat": time.time()})
             path = self._paths.record(self.record["name"])
@@ -108,8 +108,8 @@ class Watch:
     def look(self) -> Verdict | None:
         """Return the verdict, if there is one by now."""
         now = time.monotonic()
-        # While storage hung nobody could be heard of, and the first to be served again must not take the others for lost.
-        self._watched += min(now - self._looked_at, 2 * LOOK_INTERVAL)
+        # While storage hangs no heartbeat arrives. The first host that can read again must not consider the others lost.
+        self._watched += min(now - self._looked_at, 2 * POLL_INTERVAL)
         self._looked_at = now
         try:
             return self._decide() if self.record["name"] == self._lead else self._obey()
@@ -122,10 +122,10 @@ class Watch:
             if time.time() - self.record["heartbeat"] >= HEARTBEAT_INTERVAL:
                 self.write()
             self.verdict = self.verdict or self.look()
-            self._stopped.wait(LOOK_INTERVAL)
+            self._stopped.wait(POLL_INTERVAL)
 
     def _note_progress(self) -> None:
-        """Note how much the script has reported by now, because its lines need not tell their time."""
+        """Record the size of the progress file now, because its lines may have no time."""
         try:
             size = os.path.getsize(self._paths.progress)
             if size > self._progress_size:
@@ -133,7 +133,7 @@ class Watch:
                     file.write(f"{time.time():.3f} {size}\n")
                 self._progress_size = size
         except OSError:
-            pass  # none yet, or no space left: reports can do without
+            pass  # none yet, or no space left: reports work without it
 
     def _decide(self) -> Verdict | None:
         processes = read_records(self._paths)
@@ -144,7 +144,7 @@ class Watch:
         if not is_over(state):
             return None
         self._failures_seen += 1
-        if state != SUCCEEDED and self._failures_seen < LOOKS_AT_FAILURE:
+        if state != SUCCEEDED and self._failures_seen < POLLS_OF_FAILURE:
             return None
         verdict: Verdict = {"state": state, "failure": first_failure(processes)}
         write_json(self._paths.verdict, verdict)
@@ -158,7 +158,7 @@ class Watch:
         return verdict
 
     def _is_silent(self, record: Record) -> bool:
-        """Return whether a heartbeat has not changed for too long. Hosts' clocks are not compared: this one measures the time."""
+        """Return whether a heartbeat has not changed for too long, by this host's clock alone."""
         heartbeat, since = self._heard.get(record["name"], (0.0, 0.0))
         if heartbeat != record["heartbeat"]:
             self._heard[record["name"]] = (record["heartbeat"], self._watched)
@@ -169,7 +169,7 @@ class Watch:
 class Supervisor:
     """One process, from its start to its final record.
 
-    Without C(argv) it serves the commands that remote.py brings.
+    Without `argv` it serves the commands that remote.py brings.
     """
 
     def __init__(self, spec: Spec, path: str) -> None:
@@ -216,7 +216,7 @@ class Supervisor:
         return {**login, "PATH": path, **self.spec["environment"]}
 
     def stop(self, end: End) -> None:
-        """Ask the process to end; wait() kills it if it has not after the stop timeout."""
+        """Send SIGTERM to the process. wait() kills it after the stop timeout."""
         self.ended = self.ended or end
         if self.child is not None and self.kill_at is None:
             self.kill_at = time.monotonic() + self.spec["stop_timeout"]
@@ -235,7 +235,7 @@ class Supervisor:
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
             try:
-                # Short, so that what sets kill_at in the meantime is soon noticed.
+                # Short, to notice soon when kill_at is set.
                 return child.wait(timeout=min(0.5, max(0.0, end - now) or 0.5))
             except subprocess.TimeoutExpired:
                 pass
@@ -247,7 +247,7 @@ class Supervisor:
         return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
 
     def reason(self, ended: End) -> str:
-        """Return why the process was made to end. Whoever stops the rest of a failed job does so because of the failure."""
+        """Return why the process was stopped. The reason for stopping the rest of a failed job is its failure."""
         if ended == FROM_OUTSIDE:
             with contextlib.suppress(OSError):
                 failure = first_failure(read_records(Paths(self.spec["directory"])))
@@ -263,20 +263,20 @@ class Supervisor:
         return how.get("exit_code") or 1
 
     def attend(self) -> None:
-        """Stay, as the lead, until the job is over; whoever stops the lead need not wait for that."""
+        """Wait, as the lead, until the job is over. When an operator stops the lead, decide at once."""
         looks = 0
         while not self.watch.verdict:
             stopped = self.ended is not None and self.ended.state == STOPPED
-            if stopped and looks >= LOOKS_AT_FAILURE:
+            if stopped and looks >= POLLS_OF_FAILURE:
                 return
             self.watch.verdict = self.watch.look()
             looks += 1
             if not (self.watch.verdict or stopped):
-                time.sleep(LOOK_INTERVAL / 2)
+                time.sleep(POLL_INTERVAL / 2)
 
 
 def _touch(path: str) -> None:
-    """Be heard of where the record cannot be written, because the storage is full."""
+    """Update the heartbeat by the file's time where the record cannot be written, because the storage is full."""
     try:
         os.utime(path)
     except OSError:
@@ -309,11 +309,11 @@ def end_for(verdict: Verdict) -> End:
 
 
 def login_environment(own_profile: bool) -> dict[str, str]:
-    """Return the environment of the user's login shell, as a script run by hand would have it (/etc/profile and the like).
+    """Return the environment of the user's login shell (/etc/profile and the like), as for a script that is run by hand.
 
-    The user's own profile counts for people only: that of a job's user has been written by an earlier job.
+    The own profile is read for people only: an earlier job may have written that of a job's user.
     """
-    # Whatever the profile itself prints comes before the first NUL.
+    # Output of the profile itself comes before the first NUL.
     show = "printf '\\0'; exec env -0"
     command = ["/bin/bash", "--login", "-c", show]
     if not own_profile:
@@ -329,7 +329,7 @@ def login_environment(own_profile: bool) -> dict[str, str]:
 
 
 def finish(spec: Spec, result: str, status: str) -> None:
-    """Complete the record of a unit whose supervisor could not. C(result) and C(status) are systemd's SERVICE_RESULT and EXIT_STATUS."""
+    """Complete the record of a unit whose supervisor was killed. `result` and `status` are systemd's SERVICE_RESULT and EXIT_STATUS."""
     paths = Paths(spec["directory"])
     record = read_record(paths.record(spec["name"])) or first_record(spec)
     if is_over(record["state"]):
@@ -342,7 +342,7 @@ def finish(spec: Spec, result: str, status: str) -> None:
 
 
 def empty_shared_memory(spec: Spec, path: str) -> None:
-    """Delete what processes have left in the job's shared memory on this host, if this unit is the last of them to end."""
+    """Empty the job's shared memory on this host, if this unit is the last of the job to end here."""
     with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
         pass
     if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):

@@ -111,7 +111,7 @@ class Visible(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Who runs a job's processes here and with which Python (of the supervisor). Without C(visible) they are not sandboxed."""
+    """Who runs a job's processes here and with which Python (of the supervisor). Without `visible` they are not sandboxed."""
 
     user: pwd.struct_passwd
     python: str
@@ -161,7 +161,7 @@ def make_devices(run: Run, gpu_count: int) -> None:
 
 
 def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
-    """Keep the user's processes from speaking NFS themselves, until this host restarts. Return why that cannot be done, or C("")."""
+    """Keep the user's processes from speaking NFS themselves, until this host restarts. Return why that cannot be done, or `""`."""
     nft = shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if nft is None:
         return "the package nftables is missing"
@@ -275,7 +275,7 @@ def program() -> bytes:
 
 
 def other_jobs(job: str) -> list[StartedProcess]:
-    """Return the C(job), C(gpus) and C(cwd) of the processes of other jobs on this host, and forget those that have ended."""
+    """Return the `job`, `gpus` and `cwd` of the processes of other jobs on this host, and forget those that have ended."""
     found = []
     for path in glob.glob(os.path.join(STARTED, "*.json")):
         note = read_json(path)

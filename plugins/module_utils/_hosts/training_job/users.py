@@ -49,7 +49,7 @@ class FailedWorkError(Exception):
 def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
     """Return the account of that name. Raises UserError.
 
-    The default one is made where it is missing, unless not C(make): then its account is returned as it would be.
+    The default one is made where it is missing, unless not `make`: then its account is returned as it would be.
     """
     try:
         account = pwd.getpwnam(name)
@@ -112,7 +112,7 @@ def _has_user() -> bool:
 def as_user(
     account: pwd.struct_passwd, work: Callable[[], Any], expected: tuple[type[Exception], ...] = (), group: int | None = None
 ) -> Any:
-    """Do the work as the user, with C(group) for the group of what it makes, and return its result, which must be JSON.
+    """Do the work as the user, with `group` for the group of what it makes, and return its result, which must be JSON.
 
     Raises FailedWorkError with the text of an expected exception or OSError, and with the traceback of any other; UserError when the
     work takes too long, as where another process of that user stops it.

@@ -19,7 +19,7 @@ MASTER_NAME = "deeplearning-master"
 
 
 def ordered(workers: Iterable[Worker]) -> list[Worker]:
-    """Return the workers as C({number, name, address}) in the order of their numbers.
+    """Return the workers as `{number, name, address}` in the order of their numbers.
 
     Raises ValueError unless there is a worker 1 (the master) and no number, name or address is there twice.
     """
@@ -60,7 +60,7 @@ def _address_key(address: str) -> tuple[int, ...]:
 
 
 def metadata_file(cluster: str, number: int, workers: list[Worker], gpu_count: int) -> str:
-    """Return metadata.json for the host that is worker I(number)."""
+    """Return metadata.json for the host that is worker `number`."""
     document = {
         "cluster": cluster,
         "generation": generation(cluster, workers),
@@ -101,7 +101,7 @@ def hosts_block(workers: list[Worker]) -> str:
 
 
 def replace_block(text: str, block: str) -> str:
-    """Return I(text) with its marked block replaced where it stands, or appended; an empty block removes it."""
+    """Return `text` with its marked block replaced where it stands, or appended; an empty block removes it."""
     pattern = re.compile(rf"^{re.escape(BLOCK_BEGIN)}\n.*?^{re.escape(BLOCK_END)}(\n|\Z)", re.DOTALL | re.MULTILINE)
     if pattern.search(text):
         first, rest = pattern.split(text, maxsplit=1)[::2]
@@ -112,5 +112,5 @@ def replace_block(text: str, block: str) -> str:
 
 
 def count_gpus(listing: str) -> int:
-    """Return how many GPUs the output of C(nvidia-smi -L) lists (MIG slices are indented lines and do not count)."""
+    """Return how many GPUs the output of `nvidia-smi -L` lists (MIG slices are indented lines and do not count)."""
     return sum(line.startswith("GPU ") for line in listing.splitlines())

@@ -80,7 +80,7 @@ def begin(program):
         import sys
         sys.path.insert(0, {str(program)!r})
         from {supervisor.__name__} import main
-        sys.modules[main.__module__].LOOK_INTERVAL = sys.modules[main.__module__].HEARTBEAT_INTERVAL = 0.2
+        sys.modules[main.__module__].POLL_INTERVAL = sys.modules[main.__module__].HEARTBEAT_INTERVAL = 0.2
         sys.argv[0] = sys.path[0]
         sys.exit(main(sys.argv[1:]))
     """
@@ -228,7 +228,7 @@ def test_finish_leaves_a_complete_record_alone(run, make_spec, tmp_path):
 
 def test_heartbeats_go_on_while_it_runs(make_spec, tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "HEARTBEAT_INTERVAL", 0.0)
-    monkeypatch.setattr(supervisor, "LOOK_INTERVAL", 0.2)
+    monkeypatch.setattr(supervisor, "POLL_INTERVAL", 0.2)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     written = []
     monkeypatch.setattr(supervisor, "write_json", lambda path, found: written.append(dict(found)))
@@ -244,7 +244,7 @@ def supervise(spec):
 
 def test_full_storage_does_not_end_the_training_and_it_is_heard_of(make_spec, tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "HEARTBEAT_INTERVAL", 0.0)
-    monkeypatch.setattr(supervisor, "LOOK_INTERVAL", 0.1)
+    monkeypatch.setattr(supervisor, "POLL_INTERVAL", 0.1)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     path = tmp_path / "status/rank1.json"
     others_record(tmp_path, "rank1", "running", heartbeat=1.0)
