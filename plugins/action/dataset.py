@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers impor
 display = Display()
 
 SHOW_SECONDS = 10.0
-# Between two looks, beside what the module itself waits: a host need not wait.
+# Between two polls, in addition to the module's own wait, which a host may ignore.
 PAUSE = 1.0
 PLACE = re.compile(r"/[^\x00-\x1f\x7f]{0,4000}")
 

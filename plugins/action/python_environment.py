@@ -26,7 +26,7 @@ class ActionModule(NodeAction, module="python_environment"):
 
 
 def read_requirements(name: str, bases: list[str]) -> str:
-    """Return what is in the requirements file, looked for as a job's script is. Raises AnsibleActionFail when hosts cannot use it."""
+    """Return the contents of the requirements file, searched for like a job's script. Raises AnsibleActionFail when hosts cannot use it."""
     path = find(name, bases)
     if path is None or not os.path.isfile(path):
         raise AnsibleActionFail(f"requirements {name!r} is not a file on the controller (looked in {', '.join(bases)})")

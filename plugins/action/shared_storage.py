@@ -26,7 +26,7 @@ class ActionModule(NodeAction, module="shared_storage"):
             arguments = self._arguments()
         except ValueError as error:
             return {**result, "failed": True, "msg": f"shared storage: {error}"}
-        found = snapshot.look(arguments, converge.SPECIFICATION, self._find)
+        found = snapshot.inspect(arguments, converge.SPECIFICATION, self._find)
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))}
 
     def _arguments(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         private_key = arguments.pop("authority_private_key", None)
-        right = snapshot.look(arguments, converge.SPECIFICATION, self._find)
+        right = snapshot.inspect(arguments, converge.SPECIFICATION, self._find)
         if right:
             return {**result, **right}
         found = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)

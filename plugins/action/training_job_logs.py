@@ -11,7 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, looks_of
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, polls_through
 
 display = Display()
 
@@ -26,7 +26,7 @@ ARGUMENTS = {
 
 
 class ActionModule(NodeAction, module="training_job_info"):
-    """One task: look at the logs once, or again and again until the job is over."""
+    """One task: show the logs once, or poll them until the job is over."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
@@ -41,8 +41,8 @@ class ActionModule(NodeAction, module="training_job_info"):
             "log_lines": given["lines"],
             "log_process": given["process"],
         }
-        watch = JobWatch(looks_of(self, task_vars), arguments, "the job goes on if Ansible is interrupted" if follow else "")
+        watch = JobWatch(polls_through(self, task_vars), arguments, "the job goes on if Ansible is interrupted" if follow else "")
         with self.reading(task_vars):
-            found = watch.follow() if follow else watch.look()
+            found = watch.follow() if follow else watch.poll()
             display.display(found["lines"][0])
         return {**result, "job": found}

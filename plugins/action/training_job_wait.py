@@ -17,7 +17,7 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, looks_of
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, polls_through
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
 
 display = Display()
@@ -31,15 +31,15 @@ ARGUMENTS = {
 
 STOP, LEAVE = "stop", "leave"
 
-# Of each process, when a job is looked at that has been running for a while.
+# Of each process, when the job has been running for a while.
 LOG_LINES = 100
 
-# A question that nobody answers means going on: the job may end meanwhile, and what comes after it waits.
+# Without an answer the task continues: the job may end meanwhile, and the next tasks wait for it.
 ANSWER_SECONDS = 60
 
 
 class ActionModule(NodeAction, module="training_job_info"):
-    """One task: look at the job again and again until it is over."""
+    """One task: poll the job until it is over."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
@@ -55,7 +55,7 @@ class ActionModule(NodeAction, module="training_job_info"):
         question = Question(arguments["name"])
         with interrupts(question.ask) as asking:
             hint = "Ctrl-C asks whether to stop it" if asking else "the job goes on if Ansible is interrupted"
-            watch = JobWatch(looks_of(self, task_vars), arguments, hint)
+            watch = JobWatch(polls_through(self, task_vars), arguments, hint)
             try:
                 with self.reading(task_vars):
                     found = watch.follow(lambda: bool(question.answer))
@@ -76,7 +76,7 @@ class ActionModule(NodeAction, module="training_job_info"):
 
 
 class Question:
-    """What is to become of a job whose waiting is interrupted; `answer` is empty as long as waiting is to go on."""
+    """The question that an interrupted task asks. `answer` is empty while the task continues to wait."""
 
     def __init__(self, name: str) -> None:
         self.answer = ""

@@ -22,7 +22,7 @@ class ActionModule(NodeAction, module="worker_metadata"):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        found = snapshot.look(self._task.args, files.SPECIFICATION, self._find)
+        found = snapshot.inspect(self._task.args, files.SPECIFICATION, self._find)
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=self._task.args, task_vars=task_vars))}
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tells which workers go when a cluster is to have fewer."""
+"""Selects the workers to remove when a cluster gets smaller."""
 
 from __future__ import annotations
 

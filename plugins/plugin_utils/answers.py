@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What modules answer on nodes is data: only what a module documents goes on, typed, bounded and without control characters.
+"""Answers of modules on nodes are data: only documented values are passed on, typed, bounded and without control characters.
 
 ansible-core makes variables of a host out of the `ansible_facts` of any result, and a training script can answer for every module that
 runs on its node. With `inject_facts_as_vars` those variables would come before the inventory's and the roles' own.

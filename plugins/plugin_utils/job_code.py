@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 # What belongs to a working directory and not to the code: history, caches, environments (which only work where they were made).
 LEFT_OUT = (".git", "__pycache__", ".venv", "venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
-# How git may reach a repository. Its submodules are somebody else's text, and must not name files of the controller.
+# How git may reach a repository. Its submodules are untrusted, and must not name files of the controller.
 TRANSPORTS, SUBMODULE_TRANSPORTS = "file:git:http:https:ssh", "git:http:https:ssh"
 
 # In a work tree that somebody else may have made: git runs none of the programs that its configuration names, and fetches nothing.

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Looks at a job through one of its hosts, again and again, and shows what is new."""
+"""Polls a job through one of its hosts, and shows what is new."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers impor
 display = Display()
 
 # The host answers earlier when there is something new.
-LOOK_SECONDS = 10
+POLL_SECONDS = 10
 
-# Between two looks, so that a script that reports many times a second does not keep the controller busy.
+# Between two polls, so that a script that reports many times a second does not keep the controller busy.
 PAUSE_SECONDS = 1.0
 
-Look = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Poll = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Runs training_job_info on the host with these arguments and returns its result."""
 
 
-def looks_of(action: NodeAction, task_vars: Mapping[str, Any] | None) -> Look:
-    """Return looks through the host of an action's task."""
+def polls_through(action: NodeAction, task_vars: Mapping[str, Any] | None) -> Poll:
+    """Return a function that polls a job through the host of an action's task."""
     return lambda arguments: job_info(action, arguments, task_vars)
 
 
@@ -56,16 +56,16 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
 
 
 class JobWatch:
-    """One job. `arguments` are those of every look: `name`, `directory`, `heartbeat_timeout`, and `log_lines` where logs are shown.
+    """One job. `arguments` are those of every poll: `name`, `directory`, `heartbeat_timeout`, and `log_lines` where logs are shown.
 
     When the job's processes are there that is announced, with a `hint` at what can be done meanwhile.
     `metrics` holds the last value of each thing that the script has reported.
     """
 
-    def __init__(self, look: Look, arguments: Mapping[str, Any], hint: str) -> None:
+    def __init__(self, poll: Poll, arguments: Mapping[str, Any], hint: str) -> None:
         self.metrics: dict[str, Any] = {}
         self._hint = hint
-        self._ask = look
+        self._ask = poll
         self._arguments = arguments
         self._seen: dict[str, Any] = {}
         self._problems: set[str] = set()
@@ -80,11 +80,11 @@ class JobWatch:
         while True:
             now = time.monotonic()
             try:
-                found = self.look(LOOK_SECONDS)
+                found = self.poll(POLL_SECONDS)
                 seen = now
             except AnsibleConnectionFailure as error:
                 if now - seen > timeout:
-                    # Perhaps it is the controller that lost its network: that must not end a training that goes on without it.
+                    # The controller itself may have lost its network: that must not end a training that runs without it.
                     raise AnsibleActionFail(
                         f"the host that reports on the job has been unreachable for {timeout} s: {error}. "
                         "Nothing was stopped. Run the same command again to wait for the job.",
@@ -102,8 +102,8 @@ class JobWatch:
                 raise AnsibleActionFail(f"job {found['name']}: {missing} of its processes started but never recorded anything")
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))
 
-    def look(self, wait: int = 0) -> JobStatus:
-        """Return the job as its host sees it now, and show its progress and its logs since the last look."""
+    def poll(self, wait: int = 0) -> JobStatus:
+        """Return the job as its host sees it now, and show its progress and its logs since the last poll."""
         answer = self._ask({**self._arguments, **self._seen, "wait": wait})
         if answer.get("failed"):
             raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
@@ -128,11 +128,11 @@ class JobWatch:
         return found
 
     def _settle(self, found: JobStatus) -> JobStatus:
-        """Look once more at a job that failed: an earlier failure may have been recorded a moment later."""
+        """Poll a failed job once more: an earlier failure may have been recorded a moment later."""
         if found["state"] == states.SUCCEEDED:
             return found
         time.sleep(PAUSE_SECONDS)
-        return self.look()
+        return self.poll()
 
 
 def missing_ranks(found: JobStatus) -> int:

@@ -15,8 +15,8 @@ import threading
 from types import FrameType
 from typing import Any, Callable, Iterator
 
-# Between two looks at whether Ansible is still there.
-LOOK_SECONDS = 0.5
+# Between two checks whether Ansible still runs.
+POLL_SECONDS = 0.5
 
 
 def keep_terminal() -> int | None:
@@ -73,7 +73,7 @@ class Keyboard(threading.Thread):
     def run(self) -> None:
         try:
             while not self._over.is_set() and os.getppid() == self._parent:
-                if not select.select([self._terminal], [], [], LOOK_SECONDS)[0]:
+                if not select.select([self._terminal], [], [], POLL_SECONDS)[0]:
                     continue
                 typed = os.read(self._terminal, 64)
                 if not typed:  # the terminal is gone

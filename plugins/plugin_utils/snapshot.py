@@ -99,10 +99,10 @@ def _text(line: str) -> str:
     return base64.b64decode(line, validate=True).decode("utf-8", "surrogateescape")
 
 
-def look(
+def inspect(
     arguments: Mapping[str, Any], specification: Mapping[str, Any], find: Callable[[dict[str, Any]], dict[str, Any] | None]
 ) -> dict[str, Any] | None:
-    """Return what `find` makes of a module's parameters; None as well where the module has something to refuse, which it says best."""
+    """Return what `find` returns for a module's parameters, None where they are invalid: the module itself reports that."""
     validation = ArgumentSpecValidator(**specification).validate(dict(arguments))
     if validation.error_messages:
         return None

@@ -30,7 +30,7 @@ FILE = re.compile(r'[^\x00-\x1f\x7f"\\$]{1,1000}')
 COMMENTED_KEY = re.compile(rf"({HOST_KEY.pattern})(?: [^\x00-\x1f\x7f]*)?")
 CERTIFICATE_AUTHORITY = "@cert-authority"
 
-#: How the parts of a node have to look
+#: Patterns that the parts of a node must match
 PATTERNS = {
     "name": HOST_NAME,
     "instance_id": HOST_NAME,

@@ -162,7 +162,7 @@ def test_the_supervisor_goes_on_beside_bad_records(tmp_path):
 
 def test_one_job_tells_of_its_bad_files_too(jobs):
     jobs.add("bad", rank0="{")
-    found = status.look(records.Paths(str(jobs.directory / "bad")), 60)
+    found = status.read_status(records.Paths(str(jobs.directory / "bad")), 60)
     assert (found["state"], len(found["problems"])) == ("pending", 1)
 
 

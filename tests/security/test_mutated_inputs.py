@@ -36,7 +36,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     specification,
     watch,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import collect, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, snapshot
@@ -268,7 +268,7 @@ def test_progress_with_other_values(jobs, seed):
     (jobs / "bad/progress.jsonl").write_text("\n".join(lines) + "\n")
     see(jobs)
     assert progress.read(str(jobs / "honest/progress.jsonl"), [], 1790000000.0, 1790000009.0)["step"] == 8.0
-    assert look(records.Paths(str(jobs / "honest")), 60)["metrics"]["step"] == 8
+    assert read_status(records.Paths(str(jobs / "honest")), 60)["metrics"]["step"] == 8
 
 
 # Archives

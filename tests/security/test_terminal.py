@@ -176,7 +176,7 @@ def test_a_builtin_module_that_never_ends_fails_its_node_alone(tmp_path):
     silent = tmp_path / "silent"
     silent.write_text("#!/bin/sh\nexec sleep 321\n")
     silent.chmod(0o755)
-    (look,) = [task for _role, _module, task in builtin_tasks() if task["name"] == "Look for the service"]
+    (look,) = [task for _role, _module, task in builtin_tasks() if task["name"] == "Check whether the service exists"]
     python = f"{{{{ '{silent}' if inventory_hostname == 'bert-worker2' else '{tmp_path}/python3' }}}}"
     own = {"deeplearning_answer_timeout": "3", "__tensorboard_unit": "x.service", "ansible_python_interpreter": python}
     done = nodes.run([{**look, "vars": own}, {"ansible.builtin.debug": {"msg": "on {{ inventory_hostname }}"}}], "", {"changed": False})

@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 # Above most services and the TLS tunnels to EFS (20049 to 20449), below 32768, where Linux starts to hand out ports for connections.
 FIRST_PORT, PORT_COUNT = 20500, 11500
 
-# A process that has failed must not get to where its framework waits, on the way out, for others which wait for it themselves.
+# A failed process must end at once: at exit its framework would wait for others, which wait for it.
 RUN_SCRIPT = """\
 import os, runpy, sys
 del sys.argv[0]
@@ -49,7 +49,7 @@ class Host(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What is to be run: a Python `script` with its `arguments`, or any `command` in its place.
+    """What to run: a Python `script` with its `arguments`, or a `command` instead.
 
     `processes_per_host` 0 means: one for each GPU, or one where there is none. `options` are those of the launcher.
     """

@@ -98,7 +98,7 @@ def _parameters(agent: str, network: str) -> dict[str, str]:
 
 
 def _network(hosts: Sequence[Host]) -> str:
-    """Return what Open MPI is to talk over: the interface, or the smallest network with all addresses where hosts name it differently.
+    """Return what Open MPI communicates over: the interface, or the smallest network with all addresses where hosts name it differently.
 
     Left alone it would also try bridges that have the same address on every host (docker0), and wait for ever.
     """

@@ -48,7 +48,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 def _places(program: Program, hosts: Sequence[Host]) -> Places:
     strategy, servers = program.options["strategy"], program.options["servers"]
-    # A mirrored worker trains on all GPUs of its host by itself.
+    # One mirrored worker trains on all GPUs of its host.
     whole_hosts = strategy == MULTI_WORKER and not program.processes_per_host
     workers = [(host, gpus) for host in hosts for gpus in ([host.gpus] if whole_hosts else slots(program, host))]
     if strategy != FLAGS:

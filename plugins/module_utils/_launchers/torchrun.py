@@ -26,7 +26,7 @@ TAG = "[rank {}] "
 FAILURE = re.compile(r"torch.distributed.elastic.multiprocessing.api\b")
 RANK, STATUS = re.compile(r"\s*rank\s*: (\d{1,7})\b"), re.compile(r"\s*exitcode\s*: (-?\d{1,3})\b")
 
-# Seconds. With PyTorch's own values the others need three quarters of a minute to go on after a host is lost.
+# Seconds. With PyTorch's own values the others need 45 s to continue after a host is lost.
 RENDEZVOUS = {"keep_alive_interval": 2, "keep_alive_max_attempt": 3, "last_call_timeout": 5}
 
 

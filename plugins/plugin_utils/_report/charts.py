@@ -18,7 +18,7 @@ COLOUR = "#1f77b4"
 # Text remains text, and the same curves give the same bytes.
 STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "report", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
 
-# What falls to such a part of itself, as losses do, would run along the bottom of a linear axis.
+# A last value below this part of the maximum, as of losses, gets a logarithmic axis.
 LOGARITHMIC = 0.01
 
 UNITS = ((7200, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))

@@ -23,7 +23,7 @@ from jinja2 import Environment, StrictUndefined, Template
 # More processes than this are folded away.
 MANY = 16
 
-# What counts where a script is, like its steps: a number to be told, but no curve.
+# Values that count the script's position, like its steps: shown as numbers, without a curve.
 COUNTERS = {"epoch", "epochs"}
 
 # Points of one curve, or of the throughput. Where times go back, each point can have a rate of its own.

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Lets work go on after the module that started it has ended, and after the connection to the host is gone."""
+"""Runs work that outlives the module that started it, and the connection to the host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import traceback
 from typing import Any, Callable, Mapping
 
 FOLDER = "~/.cache/deeplearning/datasets"
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 def work(name: str) -> Background:
@@ -76,7 +76,7 @@ class Background:
         while self.is_running():
             if time.monotonic() >= end:
                 return False
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         return True
 
     def _forget(self) -> None:

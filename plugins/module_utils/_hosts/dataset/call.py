@@ -40,7 +40,7 @@ ARGUMENTS = {
     "wait": {"type": "int", "default": 5},
 }
 
-# What concerns the single call and not what is to be staged
+# Parameters of the single task, not of the data set
 OF_THE_CALL = {"state", "hosts", "attempt", "wait"}
 
 

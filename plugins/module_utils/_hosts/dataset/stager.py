@@ -88,7 +88,7 @@ class Places(NamedTuple):
 
 
 class Progress:
-    """Writes how far it is into a file, for whoever looks."""
+    """Writes its progress to a file."""
 
     def __init__(self, path: str) -> None:
         self._path, self._written = path, float("-inf")
@@ -129,7 +129,7 @@ def run(spec: Spec, progress: Progress) -> None:
 
 
 def examine(spec: Spec) -> Plan:
-    """Ask the source what it holds, and look whether that is there already. Changes nothing. Raises DataError."""
+    """Read what the source holds, and check whether it is staged already. Changes nothing. Raises DataError."""
     source = parse(spec["source"])
     _refuse(spec, source)
     name = name_of(source, spec["name"])

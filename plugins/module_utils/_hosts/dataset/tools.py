@@ -25,7 +25,7 @@ Report = Callable[[int, int], None]
 # Where distributions and AWS's installer put the AWS CLI, for shells that do not read a profile.
 PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
 ASK_SECONDS = 60
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 RETRIES = 5
 # What the AWS CLI writes while it moves: Completed 1.5 MiB/~20.0 MiB (2.1 MiB/s) with ~12 file(s) remaining
 COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|[KMGTP]iB)")
@@ -164,7 +164,7 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
     over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(LOOK_SECONDS):
+        while not over.wait(POLL_SECONDS):
             report(_size(path), size or 0)
 
     watching = threading.Thread(target=watch, daemon=True)

@@ -12,7 +12,7 @@ import os
 import time
 from typing import Any, Iterator, NamedTuple, TextIO
 
-#: Seconds between two looks at a build of another host.
+#: Seconds between two polls of another host's build.
 PAUSE = 1.0
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import TYPES, Mount
 
-#: Seconds that the boot service goes on trying: DNS names of new mount targets take up to 90 s to appear.
+#: Seconds for which the boot service retries: DNS names of new mount targets take up to 90 s to appear.
 BOOT_TIMEOUT = 900
 
 SCRIPT_PATH = "/usr/local/sbin/deeplearning-shared-storage"
@@ -95,7 +95,7 @@ def _attempt(storage: Mount) -> str:
 def boot_unit() -> str:
     """Return the systemd unit that runs the script at every boot without holding the boot up.
 
-    The tunnels of EFS mounts are among its processes, and go on when it ends.
+    The tunnels of EFS mounts are among its processes, and outlive it.
     """
     return f"""[Unit]
 Description=Shared storage of the cluster

@@ -220,7 +220,7 @@ def make_safe(module: AnsibleModule, path: str) -> None:
     """Switch setuid files and devices off on what is mounted; files that are open stay open.
 
     A bind remount changes this mount alone. The helpers of NFS and EFS would refuse another set of options on a live connection.
-    The other options stay as they are; mount would take those of fstab if it were not told the source as well.
+    The other options are kept. Without the source, mount would use those of fstab.
     """
     before = current_mount(path)
     if before is None:

@@ -21,7 +21,7 @@ TLS_OPTIONS = f"tls,noresvport,{SAFE_OPTIONS}"
 LUSTRE_OPTIONS = f"noatime,flock,{SAFE_OPTIONS}"
 #: https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#automatically-mounting-an-s3-bucket-at-boot
 MOUNTPOINT_OPTIONS = f"ro,allow-other,{SAFE_OPTIONS}"
-#: A boot goes on without the storage.
+#: A boot continues without the storage.
 BOOT_OPTIONS = "_netdev,nofail"
 
 #: Of most regions; `aws-cn` and others have one of their own.
@@ -97,7 +97,7 @@ TYPES = {
 class Mount(NamedTuple):
     """Shared storage as fstab names it: what mount(8) calls it, the kind of file system, the options, and where it is mounted.
 
-    What is `adopted` belongs to somebody else: nothing about it is changed, its owner least of all. To what is `read_only` nobody writes.
+    `adopted` storage belongs to somebody else: neither it nor its owner is changed. Nobody writes to `read_only` storage.
     `preferred` is the storage that hosts mount in place of this one if they have its client.
     """
 
@@ -289,7 +289,7 @@ def is_shared(type_: str) -> bool:
 def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
     """Return the text of /etc/fstab with `entry` as the only one for the mount point; an empty entry removes it.
 
-    Raises ValueError when another kind of file system has the mount point: that is somebody else's.
+    Raises ValueError when another kind of file system has the mount point: that entry belongs to somebody else.
     """
     lines = []
     placed = not entry

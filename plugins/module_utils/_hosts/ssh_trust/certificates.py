@@ -157,7 +157,7 @@ def _line(name: bytes, blob: bytes) -> str:
 
 
 def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms, now: float) -> str | None:
-    """Return why a new certificate is needed, None while the one at hand has these terms for `renew_days` more days."""
+    """Return why a new certificate is needed, None while the present one has these terms for `renew_days` more days."""
     if certificate is None or public_key is None:
         return "there is none"
     try:
@@ -200,7 +200,7 @@ def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
 
 
 def daemon_configuration(user: str, authority_path: str, certificate_path: str, revoked_path: str) -> str:
-    """Return the drop-in of sshd: who the host is, and that the authority vouches for the login user and nobody else."""
+    """Return the drop-in of sshd: its host certificate, and the authority that certifies the login user and no other."""
     return f"""# Written by deeplearning.cluster.ssh_trust
 HostCertificate {certificate_path}
 Match User {user}

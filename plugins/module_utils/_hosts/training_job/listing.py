@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
@@ -31,7 +31,7 @@ def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
         budget = records.Budget(min(left, records.JOB_LIMIT))
         try:
             records.check_name(name)
-            found = look(paths, params["heartbeat_timeout"], budget)
+            found = read_status(paths, params["heartbeat_timeout"], budget)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError) as error:

@@ -74,7 +74,7 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     now = time.time()
     processes = [records.with_state(record, now, heartbeat_timeout) for record in found]
     states = {process["state"] for process in processes}
-    # Where one process has failed and others go on, waiting for the job finds that out and the rest can be stopped.
+    # Where one process has failed and others run, the task that waits for the job detects it, and the rest can be stopped.
     if len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:
         return "running"
     state = records.job_state(processes)

@@ -9,7 +9,7 @@ import os
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, open_regular, parse_json
 
-# The last entry of the progress is looked for in so many bytes at the end of the file.
+# Bytes at the end of the file that are searched for the last entry.
 PROGRESS_TAIL = 4096
 
 # Bytes of progress in one answer. What is more is left out at its beginning.

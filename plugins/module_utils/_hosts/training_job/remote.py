@@ -30,7 +30,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 PATIENCE = 60.0
 # Seconds that either side may take to prove itself.
 HANDSHAKE = 10
-# Whoever reaches the port can open connections; each takes a thread.
+# Any program that reaches the port can open connections. Each takes a thread.
 MOST_CONNECTIONS = 100
 MOST = 1 << 20
 NONCE = 32
@@ -83,7 +83,7 @@ def _others() -> list[int]:
 
 
 def _run(accepted: socket.socket, key: str) -> None:
-    """Run the command that comes over a connection, if whoever sent it has the job's key."""
+    """Run the command that comes over a connection, if its sender has the job's key."""
     with contextlib.suppress(OSError, EOFError), _connection(accepted, HANDSHAKE) as connection:
         theirs, ours = connection.recv_bytes(NONCE), os.urandom(NONCE)
         if len(theirs) != NONCE:

@@ -26,7 +26,7 @@ LOG_LINES = 40
 TAIL_SIZE = 1 << 18
 
 
-def look(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None) -> JobStatus:
+def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None) -> JobStatus:
     """Return the state of one job. Raises OSError or ValueError when the directory is not a job's.
 
     Records that are not valid, and those beyond the budget, are left out and named in `problems`.

@@ -105,7 +105,7 @@ class Watch:
             if self.record["name"] == self._lead:
                 self._note_progress()
 
-    def look(self) -> Verdict | None:
+    def poll(self) -> Verdict | None:
         """Return the verdict, if there is one by now."""
         now = time.monotonic()
         # While storage hangs no heartbeat arrives. The first host that can read again must not consider the others lost.
@@ -121,7 +121,7 @@ class Watch:
         while not self._stopped.is_set():
             if time.time() - self.record["heartbeat"] >= HEARTBEAT_INTERVAL:
                 self.write()
-            self.verdict = self.verdict or self.look()
+            self.verdict = self.verdict or self.poll()
             self._stopped.wait(POLL_INTERVAL)
 
     def _note_progress(self) -> None:
@@ -269,7 +269,7 @@ class Supervisor:
             stopped = self.ended is not None and self.ended.state == STOPPED
             if stopped and looks >= POLLS_OF_FAILURE:
                 return
-            self.watch.verdict = self.watch.look()
+            self.watch.verdict = self.watch.poll()
             looks += 1
             if not (self.watch.verdict or stopped):
                 time.sleep(POLL_INTERVAL / 2)

@@ -39,7 +39,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 # The modules that run on hosts without Ansible.
 PROGRAM = (documents, records, remote, schema, states, supervisor)
 
-# More than the supervisor's own wait between SIGTERM and SIGKILL: systemd only steps in where the supervisor hangs.
+# More than the supervisor's own wait between SIGTERM and SIGKILL: systemd acts only where the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10
 
 PROPERTIES = (
@@ -67,7 +67,7 @@ class UnitError(Exception):
     """systemd refused; the text says what it was asked and what it answered."""
 
 
-# None of them needs a system call filter, which older kernels make all of a process pay for (spec_store_bypass_disable=seccomp). Devices,
+# None of them needs a system call filter, which slows processes down on older kernels (spec_store_bypass_disable=seccomp). Devices,
 # shared memory and the network are the host's, for GPUs and EFA; namespaces and debuggers work.
 # By the system's bus a user may have logind start a manager (enable-linger), which runs what the job has written at home, without limits.
 SANDBOX = (
@@ -120,7 +120,7 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Let one run at a time look for a job's units and start them: two controllers may be given the same job at once.
+    """Let one run at a time check for a job's units and start them: two controllers may start the same job at once.
 
     Raises UnitError when another one takes too long.
     """
@@ -326,7 +326,7 @@ def stop(run: Run, job: str) -> None:
 
 
 def remove_shared_memory(job: str) -> None:
-    """Delete what the job has left in the memory of this host; its own processes do so only where nobody has killed them."""
+    """Delete the job's shared memory on this host. Its processes do so themselves unless they are killed."""
     if not records.runtime_directories(job):
         _delete(records.shared_memory(job))
 

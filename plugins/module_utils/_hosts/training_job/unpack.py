@@ -60,9 +60,9 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
 
 
 def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:
-    """Return an entry of the code as it is to be unpacked. What the owner may read is for the group too, where that is the job's user's."""
+    """Return an entry of the code with the owner and mode to unpack it with. A shared one is for the job's group to read, too."""
     member.uid, member.gid = os.geteuid(), os.getegid()
-    member.mode &= 0o777  # whoever made the code is not to run programs as who unpacks it
+    member.mode &= 0o777  # no setuid: the author of the code must not run programs as the user who unpacks it
     if shared:
         member.mode = (member.mode & 0o755) | (member.mode & 0o500) >> 3
         if member.isdir():

@@ -77,7 +77,7 @@ def create(run: Run) -> pwd.struct_passwd:
         if owner != NAME:
             raise UserError(f"user {NAME!r}: {kind} {ID} belongs to {owner!r} on this host. Name another user for jobs.")
     group = ["groupadd", "--gid", str(ID), NAME]
-    # An account that has expired is refused by PAM, that is by sshd and cron: a job that writes authorized_keys gets nobody in.
+    # An account that has expired is refused by PAM, that is by sshd and cron: a job that writes authorized_keys gains no login.
     user = ["useradd", "--uid", str(ID), "--gid", str(ID), "--home-dir", HOME, "--no-create-home", "--shell", SHELL]
     user += ["--expiredate", "1970-01-02", "--comment", "Training jobs", NAME]
     for command, exists in ((group, _has_group), (user, _has_user)):

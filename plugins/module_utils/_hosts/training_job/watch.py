@@ -9,7 +9,7 @@ import time
 from typing import Any, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs, progress
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
@@ -28,7 +28,7 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
     end = time.monotonic() + params["wait"]
     while True:
         # State before progress: what a job that is over has reported is then complete.
-        result = look(paths, params["heartbeat_timeout"])
+        result = read_status(paths, params["heartbeat_timeout"])
         result["progress"], result["progress_offset"] = progress.read_progress(paths.progress, params["progress_offset"])
         if params["log_lines"] is not None:
             new = read_logs(result["processes"], params)
@@ -41,7 +41,7 @@ def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
 
 
 def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any]) -> Logs:
-    """Return the new lines of the logs and where the next look begins. Raises NoProcessError."""
+    """Return the new lines of the logs and the offsets for the next poll. Raises NoProcessError."""
     asked = params["log_process"]
     wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
     if processes and not wanted and len(processes) == processes[0]["processes"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import look
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
     """Return what a report tells of a job. Raises OSError or ValueError when the directory is not a job's."""
     # State before progress: what a job that is over has reported is then complete.
-    job = look(paths, heartbeat_timeout)
+    job = read_status(paths, heartbeat_timeout)
     processes = job["processes"]
     over = is_over(job["state"])
     start = min((process["started"] for process in processes), default=job["created"])

@@ -126,7 +126,7 @@ class Clock:
 
 
 class Progress:
-    """All that is to be told of a job's progress. `add` its entries in their order."""
+    """The progress of a job for its report. `add` its entries in their order."""
 
     def __init__(self, start: float) -> None:
         self._start = start

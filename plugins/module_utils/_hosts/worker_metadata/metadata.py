@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What every host is told about its cluster: contents of the metadata files, and the digest that names them."""
+"""Contents of the files that describe the cluster on every host, and the digest that identifies them."""
 
 from __future__ import annotations
 

@@ -89,11 +89,11 @@ def test_what_the_module_refuses_is_left_to_the_module():
 
     both = {"owner": USER, "file_system_id": "fs-1", "region": "us-east-1", "lustre_source": "a@tcp:/b"}
     for arguments in ({}, {"owner": USER}, both, {**both, "state": "gone"}):
-        assert snapshot.look(arguments, converge.SPECIFICATION, find) is None
+        assert snapshot.inspect(arguments, converge.SPECIFICATION, find) is None
     good = {"owner": USER, "lustre_source": "a@tcp:/b"}
-    assert snapshot.look(good, converge.SPECIFICATION, lambda parameters: parameters)["path"] == "/efs"
+    assert snapshot.inspect(good, converge.SPECIFICATION, lambda parameters: parameters)["path"] == "/efs"
 
     def refuse(_parameters):
         raise ValueError("no")
 
-    assert snapshot.look(good, converge.SPECIFICATION, refuse) is None
+    assert snapshot.inspect(good, converge.SPECIFICATION, refuse) is None

@@ -371,7 +371,7 @@ def test_nobody_is_lost_while_storage_hangs(make_spec, tmp_path, monkeypatch):
     now = time.monotonic()
     for looked_at in (now, now + 600):
         monkeypatch.setattr(time, "monotonic", lambda moment=looked_at: moment)
-        assert watch.look() is None
+        assert watch.poll() is None
 
 
 @pytest.fixture
