@@ -340,7 +340,7 @@ def test_no_more_records_are_read_than_a_job_has(job, monkeypatch, count, read):
         write(job.record(f"rank{rank}"), record(rank))
     problems = []
     assert len(records.read_records(job, problems)) == len(records.read_records(job)) == read
-    assert problems == [f"'{job.status}' has more than 3 records: the others are skipped"] * (count > 3)
+    assert problems == [f"'{job.status}' has more than 3 records. The others are skipped."] * (count > 3)
 
 
 def test_a_record_that_has_just_been_replaced_is_no_problem(job, monkeypatch):

@@ -127,8 +127,8 @@ def test_ports_of_flags_are_counted_from_those_given():
         ({"servers": -1}, "servers is -1. Give the number"),
         (
             {"servers": 9},
-            "^first_ps_port 2222 and first_worker_port 2230 are too close to each other:"
-            " leave room for the parameter servers and workers of a host$",
+            "^first_ps_port 2222 and first_worker_port 2230 are too close to each other."
+            " Leave room for the parameter servers and workers of a host.$",
         ),
     ],
 )
