@@ -25,7 +25,8 @@ NEWEST_PYTHON ?= python3.12 $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python
 
 LOCAL_CLOUD := local-cloud --home .local
 WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(ENVIRONMENT) && eval "$$($(LOCAL_CLOUD) env)" &&
-PYTEST := pytest -m "not exhaustive and not frameworks" $(PYTEST_ARGS)
+PYTEST := time pytest -m "not exhaustive and not frameworks" $(PYTEST_ARGS)
+export TIMEFORMAT := %lR on the clock, %lU + %lS of processor time
 
 # The tools of the virtual environment come first for every recipe, and for what they start.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -123,7 +124,7 @@ end-to-end: test-setup ## From nothing to a trained model, and back
 
 .PHONY: exhaustive
 exhaustive: test-setup ## Tests that take too long for every change: each call interrupted, every component's options, shortages and more on real hosts
-	pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/security tests/hosts tests/end_to_end
+	time pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/security tests/hosts tests/end_to_end
 
 .PHONY: mutation
 mutation: test-setup ## Make faults in the pure code, one by one: unit tests must notice nine of ten in each file
@@ -141,7 +142,7 @@ newest: test-setup ## Unit and API tests with the newest ansible-core, 2.21, on 
 
 .PHONY: frameworks
 frameworks: test-setup ## Every launcher with its real framework, and what can go wrong with its jobs
-	pytest -m frameworks $(PYTEST_ARGS) tests/hosts
+	time pytest -m frameworks $(PYTEST_ARGS) tests/hosts
 
 .PHONY: molecule
 molecule: test-setup ## Scenarios of the host roles: converge, idempotence, verify
