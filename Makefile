@@ -132,7 +132,7 @@ mutation: test-setup ## Make faults in the pure code, one by one: unit tests mus
 
 .PHONY: newest
 newest: test-setup ## Unit and API tests with the newest ansible-core, 2.21, on the first of NEWEST_PYTHON that is here
-	for python in $(NEWEST_PYTHON); do
+	@for python in $(NEWEST_PYTHON); do
 		if "$$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
 			"$$python" --version
 			exec $(MAKE) VENV=$(NEWEST_VENV) PYTHON="$$python" units integration

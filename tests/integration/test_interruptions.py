@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 
 import pytest
+from local_cloud.testing import wait_until
 
 from .clusters import numbers
 from .conftest import FAST, MODULES, REGION
@@ -78,9 +79,8 @@ def kill_at(cloud, options, stage, **call):
     """Kill a run at a writing call, before or after AWS has executed it. Returns whether it came to that call."""
     cloud.control.set_faults([{"read_only": False, "pause": stage, **call}])
     process = start(options)
-    held = None
-    while process.poll() is None and not held:
-        held = next(iter(cloud.control.paused()), None)
+    wait_until(lambda: cloud.control.paused() or process.poll() is not None)
+    held = cloud.control.paused()
     process.send_signal(signal.SIGKILL)
     process.communicate()
     cloud.control.set_faults([])
@@ -190,8 +190,7 @@ def test_an_interrupted_run_lets_a_call_end_and_makes_no_other(cloud, run, expec
     options = dict(DEFINITION, cluster="gentle")
     cloud.control.set_faults([{"action": "CreateSubnet", "nth": 1, "pause": "after"}])
     process = start(options)
-    while not cloud.control.paused():
-        assert process.poll() is None
+    cloud.control.wait_until_paused()
     process.send_signal(signal.SIGINT)
     cloud.control.set_faults([])
     cloud.control.forget_calls()
