@@ -616,7 +616,9 @@ def test_an_adopted_group_needs_mount_targets(cloud, run, definition, name, owne
         "security_group_ids": groups,
     }
     theirs = foreign_file_system(cloud, name)
-    with pytest.raises(ModuleFailed, match=rf"file_system_id: {theirs} has no mount target in us-east-1a. With an adopted security group"):
+    with pytest.raises(
+        ModuleFailed, match=rf"file_system_id: {theirs} has no mount target in us-east-1a, and behind an adopted security group"
+    ):
         run("cluster", **definition, **inside, file_system_id=theirs)
     own = run("cluster", **definition, **inside)["resources"]["file_system"]["main"]
     assert not run("cluster", **definition, **inside)["changed"]
