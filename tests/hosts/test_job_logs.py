@@ -171,7 +171,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     assert cluster.members("asked") == []
     assert cluster.info("asked")["state"] == "stopped"
     shown = cluster.play("deeplearning.cluster.status", "-e", "training_job_name=asked").stdout
-    stopped = r"^job asked stopped: rank \d on deeplearning-worker\d was stopped by an operator \(for example with stop\.yml\)\. The logs are in .*$"
+    stopped = r"^job asked stopped: rank \d on deeplearning-worker\d was stopped by an operator .*\. The logs are in .*$"
     assert re.search(stopped, shown, re.MULTILINE), shown
     assert "line 4 of" not in shown, "nothing in the log tells why"
 
