@@ -10,38 +10,37 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-# The modules that take an option, each of one component; those of storage are in its packages. `cluster` and `cluster_validation` take what
-# any of them takes.
+# Modules of one component each. The packages of storage declare their own. `cluster` and `cluster_validation` have the options of all.
 NETWORK = "network"
 INSTANCE_ROLE = "instance_role"
 NODE_GROUP = "node_group"
 
-#: Seconds for which modules wait for one resource.
+#: How long modules wait for one resource, in seconds.
 DEFAULT_WAIT_TIMEOUT = 900
 
-#: The variable of an option is this and its name.
+#: The name of an option's variable is this prefix and the option's name.
 PREFIX = "deeplearning_"
-#: What variables of the role `provision` began with before.
+#: The former prefix of variables of the role `provision`.
 FORMER_PREFIX = "provision_"
 
-# What to do where an option cannot be changed.
+# Advice for options that cannot be changed.
 DELETE_AND_CREATE = "Delete the cluster, which keeps the data, and create it again"
 COPY_DATA = "Copy the data to another file system and adopt that"
 
 
 class Policy(Enum):
-    """What a run does when an option of an existing cluster changes. The values are the words of `docs/changes.md`."""
+    """The effect of changing an option of an existing cluster. `docs/changes.md` shows the values."""
 
     IN_PLACE = "in place"
     REPLACES_NODES = "replaces nodes"
     FORBIDDEN = "cannot be changed"
     NOT_STORED = "not stored"
-    SUBJECT = "names what the run is about"
+    SUBJECT = "selects what the run does"
 
 
 @dataclass(frozen=True)
 class Update:
-    """The update policy of an option: `details` say when or how, `advice` what to do instead or besides."""
+    """The update policy of an option. `details` tell when or how it changes. `advice` tells what else the user can do."""
 
     policy: Policy
     details: str = ""
@@ -55,7 +54,7 @@ class Update:
 
     @property
     def sentences(self) -> str:
-        """Return the policy as the last paragraph of a description. It is empty for what a run is about."""
+        """Return the policy as the last paragraph of a description. The paragraph is empty for the policy `SUBJECT`."""
         sentence = {
             Policy.IN_PLACE: f"Changed {self.summary}.",
             Policy.REPLACES_NODES: "Changing it replaces the nodes, which happens only with O(replace_nodes).",
@@ -82,7 +81,7 @@ def forbidden(advice: str, *, details: str = "") -> Update:
 
 @dataclass(frozen=True)
 class Suboption:
-    """A key of a dictionary option, or of the dictionaries in a list option."""
+    """A key of a dictionary option, or of each dictionary in a list option."""
 
     name: str
     spec: Mapping[str, Any]
@@ -94,9 +93,9 @@ class Option:
     """An option of the modules that provision, and a variable of the role `provision`.
 
     `spec` is its part of the argument spec, without `suboptions`. Each string of `description` is a paragraph, in which `O(x)` names
-    another option; the update policy is added. With `whole` false only modules of one component have the option. The role leaves it out
-    while one of `yields_to` is given. `former_variables` are former names of its variable. `provision_<name>` is one too, unless they
-    have one that begins like it.
+    another option. The update policy is appended. If `whole` is false, only modules of one component have the option. The role omits it
+    if one of `yields_to` is set. `former_variables` are former names of its variable. `provision_<name>` is another former name, unless
+    one of `former_variables` has the prefix `provision_`.
     """
 
     name: str

@@ -100,7 +100,7 @@ def test_a_module_takes_the_options_of_its_component():
 @pytest.mark.parametrize(
     ("update", "summary", "sentences"),
     [
-        (Update(Policy.SUBJECT), "names what the run is about", ""),
+        (Update(Policy.SUBJECT), "selects what the run does", ""),
         (Update(Policy.NOT_STORED), "not stored", "It counts for one run and is not stored."),
         (in_place("for new files"), "in place, for new files", "Changed in place, for new files."),
         (in_place("", "Wait"), "in place", "Changed in place. Wait."),

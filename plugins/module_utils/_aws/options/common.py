@@ -28,8 +28,8 @@ OPTIONS = (
         SUBJECT,
         (
             "Name of the cluster.",
-            "Stands in the tag C(deeplearning:cluster) of everything that belongs to it, and in host names.",
-            "Lower case letters, digits and dashes, 30 characters at most.",
+            "It is part of the host names, and all resources of the cluster have it in the tag C(deeplearning:cluster).",
+            "It consists of at most 30 lower case letters, digits and dashes.",
         ),
         former_variables=("deeplearning_cluster_name", "provision_cluster_name"),
     ),
@@ -39,9 +39,9 @@ OPTIONS = (
         COMPONENTS,
         SUBJECT,
         (
-            "V(present) creates what is missing and changes what is different.",
-            "V(absent) deletes what belongs to the cluster. What was adopted stays, and so do the file systems unless O(delete_data) is"
-            " set.",
+            "V(present) creates missing resources and changes those that differ from the definition.",
+            "V(absent) deletes the cluster's resources. Adopted resources are not deleted, and neither are the file systems unless"
+            " O(delete_data) is set.",
         ),
     ),
     Option(
@@ -49,12 +49,12 @@ OPTIONS = (
         {"type": "dict", "default": {}},
         COMPONENTS,
         in_place(
-            "except for root volumes, network interfaces and spot requests, which have new ones from their launch on",
-            "A tag that is left out stays where it is; take it off yourself",
+            "except for root volumes, network interfaces and spot requests, which get new tags only at launch",
+            "A tag that you remove here stays on existing resources; delete it from them yourself",
         ),
         (
-            "Tags for every resource, beside the collection's own. Letters, digits, spaces and C(_.:/=+-@) are possible.",
-            "Other tags that a resource carries are left alone.",
+            "Tags for every resource, in addition to the collection's own. Letters, digits, spaces and C(_.:/=+-@) are valid.",
+            "Other tags of a resource are not changed.",
         ),
     ),
     Option(
@@ -62,7 +62,7 @@ OPTIONS = (
         {"type": "list", "elements": "str", "default": []},
         COMPONENTS,
         NOT_STORED,
-        ("Names of validators that are not to be asked. A finding tells the name of the one that made it.",),
+        ("Names of validators to skip. Each finding names its validator.",),
     ),
     Option(
         "wait",
@@ -70,8 +70,8 @@ OPTIONS = (
         COMPONENTS,
         NOT_STORED,
         (
-            "Whether to wait until everything can be used.",
-            "Without it only that is waited for which something else needs, and nodes are not numbered.",
+            "Whether to wait until all resources can be used.",
+            "With V(false), a run waits only for resources that others need, and does not number the nodes.",
         ),
     ),
     Option(
@@ -79,6 +79,6 @@ OPTIONS = (
         {"type": "int", "default": DEFAULT_WAIT_TIMEOUT},
         COMPONENTS,
         NOT_STORED,
-        ("How long to wait for one resource, in seconds. The end of instances is waited for at least 3600 seconds.",),
+        ("How long to wait for one resource, in seconds. For the termination of instances, a run waits at least 3600 seconds.",),
     ),
 )

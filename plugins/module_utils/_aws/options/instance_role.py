@@ -21,9 +21,9 @@ OPTIONS = (
         (INSTANCE_ROLE, NODE_GROUP),
         REPLACES_NODES,
         (
-            "Name of an existing instance profile for the nodes, which has to hold a role. It is never changed or deleted, and what its"
-            " role allows is up to its owner.",
-            "By default the cluster gets one of its own.",
+            "Name of an existing instance profile for the nodes. It must have a role. It is never changed or deleted, and its owner"
+            " decides what the role allows.",
+            "By default, the cluster creates its own.",
         ),
     ),
     Option(
@@ -39,8 +39,8 @@ OPTIONS = (
         (INSTANCE_ROLE,),
         IN_PLACE,
         (
-            "S3 buckets that the nodes may read and write. Writing also replaces and deletes objects, so that jobs can remove old"
-            " checkpoints, but no versions of them. Switch on the versioning of a bucket in which nothing may be lost.",
+            "S3 buckets that the nodes may read and write. Nodes may also replace and delete objects, so that jobs can remove old"
+            " checkpoints. They may not delete versions of objects. To protect data, enable versioning of the bucket.",
         ),
     ),
     Option(
@@ -48,12 +48,12 @@ OPTIONS = (
         {"type": "str"},
         (INSTANCE_ROLE,),
         in_place(
-            "and a role keeps the boundary that it has when the option is left out",
-            "Delete the boundary with C(aws iam delete-role-permissions-boundary)",
+            "but a role keeps its boundary if you remove the option",
+            "To delete the boundary, use C(aws iam delete-role-permissions-boundary)",
         ),
         (
-            "ARN of the IAM policy that bounds what the nodes' role can be allowed.",
-            "By default a new role has no boundary, and an existing one keeps its own.",
+            "ARN of the IAM policy that is the permissions boundary of the nodes' role.",
+            "By default, a new role has no boundary, and an existing role keeps its own.",
         ),
     ),
     Option(
@@ -62,8 +62,8 @@ OPTIONS = (
         (INSTANCE_ROLE,),
         IN_PLACE,
         (
-            "Whether the role lets nodes be reached by Session Manager.",
-            "Needs the SSM agent on the image, and a way out to C(ssm) and C(ssmmessages) from every node.",
+            "Whether the role allows connections to the nodes through Session Manager.",
+            "The image must have the SSM agent, and every node must be able to reach the services C(ssm) and C(ssmmessages).",
         ),
     ),
 )

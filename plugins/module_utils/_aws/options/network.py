@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the network. Every component in an adopted network needs some of them."""
+"""Options of the network. Components in an adopted network need some of them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ OPTIONS = (
         IN_THE_NETWORK,
         MOVING,
         (
-            "An existing VPC for the cluster, with existing subnets. It is checked, and never changed or deleted.",
-            "By default the cluster gets a VPC of its own.",
-            "Modules of one component need this and the other options of the network, too, because nothing in AWS says that"
-            " the cluster has adopted it.",
+            "An existing VPC for the cluster, with existing subnets. It is checked, but never changed or deleted.",
+            "By default, the cluster creates its own VPC.",
+            "Modules of one component also need this option and the other options of the network, because no tag in AWS shows that"
+            " the cluster uses an adopted network.",
         ),
     ),
     Option(
         "public_subnet_ids",
         {"type": "list", "elements": "str", "default": []},
         IN_THE_NETWORK,
-        in_place("for a master that is launched from then on"),
+        in_place("for a master that is launched after the change"),
         (
-            "Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id) unless"
+            "Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless"
             " O(master_public_address=false).",
         ),
     ),
@@ -61,27 +61,33 @@ OPTIONS = (
         {"type": "dict"},
         IN_THE_NETWORK,
         forbidden(f"{MOVING.advice}. Or change the rules of the groups"),
-        ("Existing security groups of O(vpc_id) to use in place of the cluster's own. They are checked, and never changed or deleted.",),
+        ("Existing security groups of O(vpc_id) to use instead of the cluster's own. They are checked, but never changed or deleted.",),
         (
             Suboption(
-                "nodes", {"type": "str"}, "Of all nodes; it must let in all TCP from itself, and with EFA all protocols from and to itself."
+                "nodes",
+                {"type": "str"},
+                "Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all protocols from and to itself.",
             ),
             Suboption(
                 "ssh",
                 {"type": "str"},
-                "Of the master, and of all nodes with O(master_public_address=false); it must let in TCP port 22.",
+                "Group of the master, or of all nodes with O(master_public_address=false). It must allow traffic to TCP port 22.",
             ),
-            Suboption("storage", {"type": "str"}, "Of mount targets and file systems; it must let in TCP port 2049 from the nodes."),
+            Suboption(
+                "storage",
+                {"type": "str"},
+                "Group of mount targets and file systems. It must allow traffic from the nodes to TCP port 2049.",
+            ),
         ),
     ),
     Option(
         "master_public_address",
         {"type": "bool", "default": True},
         IN_THE_NETWORK,
-        Update(Policy.REPLACES_NODES, advice="Keep O(nat) for that run; it can become V(none) afterwards"),
+        Update(Policy.REPLACES_NODES, advice="Do not change O(nat) in the same run; you can set it to V(none) afterwards"),
         (
-            "Whether the master has a public address, in a public subnet. Without one it is beside the workers, and all nodes are reached"
-            " alike from inside the VPC or by Session Manager.",
+            "Whether the master has a public address, in a public subnet. With V(false), it is in a private subnet like the workers, and"
+            " all nodes are reached from inside the VPC or through Session Manager.",
         ),
     ),
     Option(
@@ -90,7 +96,7 @@ OPTIONS = (
         (NETWORK,),
         MOVING,
         (
-            "Address range of the cluster's own VPC, with a mask from /16 to /27. It has to hold all nodes.",
+            "Address range of the cluster's own VPC, with a mask from /16 to /27. It must have enough addresses for all nodes.",
             "Not used with O(vpc_id).",
         ),
     ),
@@ -98,10 +104,11 @@ OPTIONS = (
         "zones",
         {"type": "list", "elements": "str", "default": []},
         (NETWORK,),
-        in_place("as long as no node runs in a zone to be removed"),
+        in_place("if no node runs in a zone to be removed"),
         (
-            "Availability zones that get a public and a private subnet, four at most.",
-            "By default the zones that the network or the adopted subnets have, or else one that offers the instance type.",
+            "Availability zones of the cluster, at most four. Each gets a public and a private subnet.",
+            "By default, the zones of the existing network or of the adopted subnets. A new network gets one zone that offers the"
+            " instance type.",
         ),
     ),
     Option(
@@ -110,8 +117,8 @@ OPTIONS = (
         (NETWORK,),
         IN_PLACE,
         (
-            "Address ranges that may reach the master by SSH, or all nodes if the master has no public address.",
-            "Required when O(state=present), unless the master has no public address or the security group for SSH is adopted.",
+            "Address ranges from which SSH can reach the master, or all nodes if the master has no public address.",
+            "Required with O(state=present), unless the master has no public address or the security group for SSH is adopted.",
         ),
     ),
     Option(
@@ -119,17 +126,17 @@ OPTIONS = (
         {"type": "bool", "default": False},
         (NETWORK,),
         NOT_STORED,
-        ("Whether O(ssh_cidrs) may cover the internet, or more of it than an IPv4 /8 or an IPv6 /32. Private ranges do not count.",),
+        ("Whether O(ssh_cidrs) may have public ranges larger than an IPv4 /8 or an IPv6 /32, such as the whole internet.",),
     ),
     Option(
         "nat",
         {"type": "str", "choices": ["single", "per_zone", "none"], "default": "single"},
         (NETWORK,),
-        in_place("without interrupting the nodes' route out"),
+        in_place("without interrupting the nodes' internet access"),
         (
-            "NAT gateways of the cluster's own VPC. V(single) serves all zones, and other zones pay for traffic to it. V(per_zone) costs"
-            " one gateway for each zone and outlives the loss of a zone. With V(none), nodes without a public address do not"
-            " reach the internet.",
+            "NAT gateways of the cluster's own VPC. V(single) creates one for all zones, and its traffic from other zones costs extra."
+            " V(per_zone) creates one in each zone, so that other zones keep working if a zone fails. With V(none), nodes without a"
+            " public address cannot reach the internet.",
             "Not used with O(vpc_id).",
         ),
     ),
@@ -139,9 +146,9 @@ OPTIONS = (
         (NETWORK,),
         IN_PLACE,
         (
-            "Services of AWS that nodes reach without the internet, by the last part of their names, such as V(ssm), V(ssmmessages),"
+            "AWS services that nodes reach without the internet, by the last part of their names, such as V(ssm), V(ssmmessages),"
             " V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) and V(monitoring). Each gets an interface endpoint in"
-            " the private subnet of every zone. S3 has a gateway endpoint in any case.",
+            " the private subnet of every zone. S3 always has a gateway endpoint.",
         ),
     ),
 )

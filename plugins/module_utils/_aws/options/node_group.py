@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the nodes: their type, their number, and what they are launched from."""
+"""Options of the nodes, such as their instance type, number, market and image."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTIONS = (
         {"type": "str", "choices": ["master", "workers"], "required": True},
         (NODE_GROUP,),
         SUBJECT,
-        ("Which group of nodes.",),
+        ("The group of nodes to manage.",),
         whole=False,
     ),
     Option(
@@ -33,20 +33,20 @@ OPTIONS = (
         {"type": "str"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("Instance type of the master and the workers. Required when O(state=present).",),
+        ("Instance type of the master and the workers. Required with O(state=present).",),
     ),
     Option(
         "worker_count",
         {"type": "int"},
         (NODE_GROUP,),
         in_place(
-            "and nodes with the highest numbers go when there are to be fewer, unless a job runs on them",
-            "Wait for the end of the job, or stop it with C(deeplearning.cluster.stop)",
+            "but a lower number removes the nodes with the highest numbers, and only if no job runs on them",
+            "If a job runs on them, wait until it ends, or stop it with C(deeplearning.cluster.stop)",
         ),
         (
-            "Number of workers beside the master, at least 1. The master trains too, so a job has one host more.",
-            "Required when O(state=present).",
-            "It is C(playbooks/provision.yml) that asks the nodes for jobs.",
+            "Number of workers besides the master, at least 1. The master trains too, so a job can use one more host.",
+            "Required with O(state=present).",
+            "The module does not check whether jobs run on the nodes. C(playbooks/provision.yml) does.",
         ),
     ),
     Option(
@@ -55,10 +55,10 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "The number of workers that a job can do with, at least 1.",
-            "When AWS has fewer than O(worker_count) after O(capacity_timeout), but as many as this, the cluster goes on with what was"
-            " launched, and says so. By default the full number is required.",
-            "A cluster that was accepted with fewer workers stays so until O(grow) or another O(worker_count) is given.",
+            "The least number of workers that the cluster needs, at least 1.",
+            "If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count), the run accepts"
+            " the smaller cluster and reports it. By default, the full number is required.",
+            "A cluster that was accepted with fewer workers keeps its size until you set O(grow) or another O(worker_count).",
         ),
     ),
     Option(
@@ -73,7 +73,7 @@ OPTIONS = (
         {"type": "str"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("The most to pay for a spot instance, in US dollars per hour. By default the on-demand price.",),
+        ("The highest price for a spot instance, in US dollars per hour. By default, the on-demand price.",),
     ),
     Option(
         "capacity_reservation_id",
@@ -81,8 +81,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "The reservation or block that the nodes are launched into, in its zone; required with O(market=capacity-block).",
-            "Without it O(market=capacity-reservation) takes any open reservation that matches, and nothing else.",
+            "The reservation or block that the nodes are launched into, in its zone. Required with O(market=capacity-block).",
+            "Without it, O(market=capacity-reservation) uses any open reservation that matches, but no other capacity.",
         ),
     ),
     Option(
@@ -91,18 +91,19 @@ OPTIONS = (
         (NODE_GROUP,),
         Update(
             Policy.NOT_STORED,
-            advice="A cluster with nodes keeps the alternative that they have. A zone that an alternative names is added in place",
+            advice="A cluster with nodes keeps its current alternative. Zones of alternatives are added in place",
         ),
         (
-            "What else to try, in this order, when AWS has no capacity for O(worker_minimum) workers and the master with O(instance_type)"
+            "Alternatives to try, in this order, if AWS has no capacity for O(worker_minimum) workers and the master with O(instance_type)"
             " and O(market). An alternative inherits every setting that it does not override.",
-            "Each is tried with all nodes for O(capacity_timeout), because a job runs at the speed of its slowest host. Requires O(wait).",
+            "A run tries each alternative for O(capacity_timeout). All nodes use the same one, because a job runs at the speed of its"
+            " slowest host. Requires O(wait).",
         ),
         (
             Suboption("instance_type", {"type": "str"}, "Instance type."),
             Suboption("zone", {"type": "str"}, "Availability zone for all nodes."),
             Suboption("market", {"type": "str", "choices": MARKETS}, "How nodes are purchased."),
-            Suboption("spot_max_price", {"type": "str"}, "The most to pay for a spot instance, in US dollars per hour."),
+            Suboption("spot_max_price", {"type": "str"}, "The highest price for a spot instance, in US dollars per hour."),
             Suboption("capacity_reservation_id", {"type": "str"}, "The reservation or block to launch into."),
         ),
     ),
@@ -112,8 +113,8 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "How long to wait for the nodes of one alternative, in seconds. A reason that does not pass by itself ends the wait earlier.",
-            "When none of them has enough, the groups are restored.",
+            "How long to wait for the nodes of one alternative, in seconds. The wait ends earlier if launches fail for a permanent reason.",
+            "If no alternative has enough capacity, the run restores the auto scaling groups.",
         ),
     ),
     Option(
@@ -121,7 +122,7 @@ OPTIONS = (
         {"type": "bool", "default": False},
         (NODE_GROUP,),
         NOT_STORED,
-        ("Whether a cluster that was accepted with fewer workers than O(worker_count) tries for the rest.",),
+        ("Whether the run tries to launch the missing workers of a cluster that was accepted with fewer than O(worker_count).",),
     ),
     Option(
         "replace_nodes",
@@ -129,10 +130,10 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "Whether a run replaces nodes whose launch template has changed or changes, or whose EC2 status checks have failed."
-            " It replaces one by one, workers before the master.",
-            "Without it, such changes are only listed in RV(ignore:deferred) while there are nodes, and new nodes are like the others.",
-            "Never use it while a job runs; C(playbooks/provision.yml) asks the hosts first.",
+            "Whether the run replaces nodes that are outdated because their launch template changes or has changed, and nodes whose EC2"
+            " status checks have failed. It replaces them one by one, workers before the master.",
+            "By default, a cluster with nodes only lists such changes in RV(ignore:deferred), and new nodes are like the existing ones.",
+            "Do not use it while a job runs. C(playbooks/provision.yml) asks the hosts first.",
         ),
     ),
     Option(
@@ -141,8 +142,8 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "File to which the module appends a line for each progress in the wait for nodes. M(deeplearning.cluster.cluster) shows them"
-            " where this is left out.",
+            "File to which the module appends progress messages while it waits for nodes. If it is not set,"
+            " M(deeplearning.cluster.cluster) shows these messages.",
         ),
     ),
     Option(
@@ -152,7 +153,7 @@ OPTIONS = (
         REPLACES_NODES,
         (
             "Machine image of the nodes.",
-            "Exactly one of O(image_id), O(image_parameter) and O(image_framework) is required when O(state=present).",
+            "Exactly one of O(image_id), O(image_parameter) and O(image_framework) is required with O(state=present).",
         ),
     ),
     Option(
@@ -161,7 +162,7 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Public SSM parameter that names a machine image, such as those of the deep learning AMIs.",
+            "Public SSM parameter with the id of a machine image, such as a parameter of the deep learning AMIs.",
             "It is looked up once. Later runs keep the image until this option changes, so that a new release does not replace the nodes.",
         ),
         yields_to=("image_id", "image_framework"),
@@ -172,8 +173,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Framework of a deep learning AMI, such as V(pytorch), V(pytorch-2.7), V(tensorflow-2.18), or V(base) for drivers alone. The"
-            " newest version if none is given, for O(image_os) and the architecture of the instance type. A run says which that is.",
+            "Framework of a deep learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for drivers only."
+            " Without a version, the newest one for O(image_os) and the architecture of the instance type is used. The run reports it.",
             "It is looked up once, like O(image_parameter).",
         ),
     ),
@@ -183,23 +184,23 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Operating system of O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) has to fit.",
-            "By default the newest Ubuntu that has the newest version of the framework.",
+            "Operating system of O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) must match it.",
+            "By default, the newest Ubuntu with the newest version of the framework.",
         ),
     ),
     Option(
         "image_update",
         {"type": "bool", "default": False},
         (NODE_GROUP,),
-        Update(Policy.NOT_STORED, advice="A newer image than that of the nodes replaces them, which happens only with O(replace_nodes)"),
-        ("Whether O(image_parameter) or O(image_framework) is looked up again, for the newest image.",),
+        Update(Policy.NOT_STORED, advice="A newer image replaces the nodes, which happens only with O(replace_nodes)"),
+        ("Whether to look up O(image_parameter) or O(image_framework) again, to get the newest image.",),
     ),
     Option(
         "key_name",
         {"type": "str"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("EC2 key pair for the first login. Required when O(state=present).",),
+        ("EC2 key pair for the first login. Required with O(state=present).",),
     ),
     Option(
         "root_volume_size",
@@ -235,7 +236,7 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "KMS key of the root volume, by its id, ARN or alias. By default the account's key for EBS.",
+            "Id, ARN or alias of the KMS key for the root volume. By default, the account's key for EBS.",
             "The role C(AWSServiceRoleForAutoScaling) must be allowed to use it.",
         ),
     ),
@@ -245,9 +246,9 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "How many network hops answers of the instance metadata service take, from 1 to 64. With V(1) only processes of the host"
-            " itself, and containers that share its network, get the credentials of the nodes' role; V(2) is for containers behind a"
-            " bridge.",
+            "Limit on the network hops of answers from the instance metadata service, from 1 to 64. With V(1), only processes on the host"
+            " itself, and containers that share its network, get the credentials of the nodes' role. Containers behind a bridge need"
+            " V(2).",
         ),
     ),
     Option(
@@ -256,9 +257,9 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Whether nodes get an Elastic Fabric Adapter on every network card that takes one. The instance type has to support it.",
-            "A master with several network cards is reached through an elastic IP address, as AWS gives such instances no other public"
-            " one.",
+            "Whether nodes get an Elastic Fabric Adapter on every network card that supports one. The instance type must support EFA.",
+            "A master with several network interfaces gets an elastic IP address, because AWS assigns no other public address to such"
+            " instances.",
         ),
     ),
     Option(
@@ -267,8 +268,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) means with O(efa), unless"
-            " they go into the reservation or block of O(capacity_reservation_id), which decides where they are.",
+            "Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) uses one if O(efa) is set,"
+            " unless O(capacity_reservation_id) is set: the reservation or block then decides where the nodes are.",
         ),
     ),
     Option(
@@ -278,7 +279,7 @@ OPTIONS = (
         REPLACES_NODES,
         (
             "Name of an existing placement group with the strategy C(cluster) to use. It is never changed or deleted.",
-            "By default the cluster creates one if O(placement) requires it.",
+            "By default, the cluster creates one if O(placement) requires it.",
         ),
     ),
     Option(
@@ -286,6 +287,6 @@ OPTIONS = (
         {"type": "str", "default": "ubuntu"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("The image's login user, to whom the mount point belongs.",),
+        ("The login user of the image. It owns the mount point.",),
     ),
 )

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All options, and those of each module. The package of a kind of storage declares its options; the others are beside this file."""
+"""All options, and the options of each module. Kinds of storage declare theirs in their packages, the rest are in this one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import Option
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options import common, instance_role, network, node_group, storage
 
-#: In the order of the documentation.
+#: All options, in the order of the documentation.
 OPTIONS: tuple[Option, ...] = (
     *common.OPTIONS,
     *network.OPTIONS,
@@ -21,10 +21,10 @@ OPTIONS: tuple[Option, ...] = (
 
 
 def options_of(component: str = "") -> list[Option]:
-    """Return the options of one component's module, or those of the whole cluster."""
+    """Return the options of one component's module, or of the module `cluster`."""
     return [option for option in OPTIONS if (component in option.components if component else option.whole)]
 
 
 def argument_spec(component: str = "") -> dict[str, Any]:
-    """Return the argument spec of one component's module, or of `cluster`."""
+    """Return the argument spec of one component's module, or of the module `cluster`."""
     return {option.name: option.argument_spec for option in options_of(component)}

@@ -19,9 +19,9 @@ OPTIONS = (
         (INSTANCE_ROLE, NODE_GROUP),
         REPLACES_NODES,
         (
-            "S3 bucket or prefix whose objects the nodes see as files that they can read, such as C(s3://bucket/prefix). Mountpoint for"
-            " Amazon S3 mounts it at O(bucket_mount_point) with the credentials of the nodes' role, which may read what is there.",
-            "By default no bucket is mounted.",
+            "S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). Its objects appear as read-only files. Mountpoint"
+            " for Amazon S3 mounts it at O(bucket_mount_point) with the credentials of the nodes' role, which may read these objects.",
+            "By default, no bucket is mounted.",
         ),
     ),
     Option(
@@ -29,6 +29,6 @@ OPTIONS = (
         {"type": "str", "default": "/bucket"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("Where the nodes mount O(bucket_mount) at boot.",),
+        ("Directory where the nodes mount O(bucket_mount) at boot.",),
     ),
 )

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the EFS file system. Its module is called `file_system`."""
+"""Options of the EFS file system, which the module `file_system` provisions."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ OPTIONS = (
         SWITCH,
         {"type": "bool", "default": True},
         (MODULE,),
-        forbidden(DELETE_AND_CREATE, details="while nodes run that mount it"),
+        forbidden(DELETE_AND_CREATE, details="while running nodes mount it"),
         ("Whether the nodes share an EFS file system.",),
     ),
     Option(
         "file_system_id",
         {"type": "str"},
         (MODULE, NODE_GROUP),
-        forbidden(DELETE_AND_CREATE, details="while nodes run that mount another one"),
+        forbidden(DELETE_AND_CREATE, details="while running nodes mount another file system"),
         (
-            "An existing EFS file system to use. It is never changed or deleted. Mount targets that it lacks in the cluster's zones are"
-            " added, and deleted with the cluster. One that has its mount targets in another VPC is mounted by address if there is a route"
-            " to it.",
-            "By default the cluster gets one of its own.",
-            "M(deeplearning.cluster.node_group) finds it by the cluster's mount targets, and has to be told where it has others.",
+            "An existing EFS file system to use. It is never changed or deleted. The cluster adds missing mount targets in its zones, and"
+            " deletes them with itself. If the mount targets are in another VPC, there must be a route to them, and nodes mount the file"
+            " system by its address.",
+            "By default, the cluster creates its own.",
+            "M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. It needs this option if the mount"
+            " targets are not the cluster's own.",
         ),
         former_variables=("deeplearning_file_system",),
     ),
@@ -61,28 +62,29 @@ OPTIONS = (
         "throughput_mode",
         {"type": "str", "choices": ["bursting", "elastic", "provisioned"], "default": "bursting"},
         (MODULE,),
-        in_place("and AWS lets a day pass before it is lowered again"),
+        in_place("but AWS allows the next decrease only after a day"),
         (
-            "Throughput of the EFS file system. V(bursting) grows with the amount of data, V(elastic) follows the load and costs by the"
-            " gigabyte, V(provisioned) is what O(provisioned_throughput) says.",
+            "Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data. With V(elastic), it"
+            " follows the load and is billed by the gigabyte. With V(provisioned), it is O(provisioned_throughput).",
         ),
     ),
     Option(
         "provisioned_throughput",
         {"type": "float"},
         (MODULE,),
-        in_place("and AWS lets a day pass before it is lowered again"),
-        ("Throughput in MiB/s. Required with O(throughput_mode=provisioned), and only possible with it.",),
+        in_place("but AWS allows the next decrease only after a day"),
+        ("Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only with it.",),
     ),
     Option(
         "file_system_directory",
         {"type": "str"},
         (MODULE, NODE_GROUP),
-        Update(Policy.REPLACES_NODES, advice="The old access point goes once no node uses it"),
+        Update(Policy.REPLACES_NODES, advice="The old access point is deleted when no node uses it"),
         (
-            "Directory of the file system O(file_system_id) that the nodes see in place of the whole, such as V(/teams/bert). It has up"
-            " to four names. They mount it through an access point that the cluster makes and deletes with itself. The directory stays.",
-            "EFS makes the directory if it is missing, and gives it to the user with the id 1000. It needs TLS.",
+            "Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such as V(/teams/bert)."
+            " It is at most four levels deep. Nodes mount it with TLS through an access point, which the cluster creates and deletes with"
+            " itself. The directory is not deleted.",
+            "If the directory does not exist, EFS creates it with the owner id 1000.",
         ),
     ),
     Option(
@@ -91,11 +93,10 @@ OPTIONS = (
         (MODULE, NODE_GROUP),
         REPLACES_NODES,
         (
-            "Whether the nodes mount EFS through TLS. They need C(amazon-efs-utils), which is installed where the distribution has it.",
-            "Left out, each node does whose image has that package, and the others use plain NFS. A cluster that was launched for plain"
-            " NFS keeps that.",
-            "With V(true), the policy of a file system of the cluster's own refuses plain NFS, as soon as no node of any cluster is"
-            " without TLS.",
+            "Whether the nodes mount EFS with TLS. They need C(amazon-efs-utils), which is installed if the distribution has it.",
+            "By default, nodes whose image has that package use TLS, and the others use plain NFS. A cluster that was launched with plain"
+            " NFS keeps it.",
+            "With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses it.",
         ),
     ),
     Option(
@@ -104,8 +105,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Where the nodes mount the cluster's EFS file system at boot, and where jobs are. Without EFS, set it to the mount"
-            " point of the storage that jobs are on.",
+            "Directory where the nodes mount the EFS file system at boot, and which holds the jobs. Without EFS, set it to the mount"
+            " point of the storage that holds the jobs.",
         ),
     ),
 )
