@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The connection to AWS that all controller modules share. The only file that imports amazon.aws."""
+"""The connection to AWS that all controller modules share. No other file imports amazon.aws."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ try:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 except ImportError:
-    BotoCoreError = ClientError = Exception  # AnsibleAWSModule reports it
+    BotoCoreError = ClientError = Exception  # AnsibleAWSModule reports the missing library
 
 from ansible_collections.amazon.aws.plugins.module_utils import modules
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import boto3_at_least, botocore_at_least, get_aws_connection_info
@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, IMAGE_TAG, KEY_TAG
 
-# AWS does not see a new resource everywhere at once: calls that name it may fail like this for a while.
+# A new resource is not visible everywhere in AWS at once. API calls that name it may fail with these errors for a while.
 NOT_YET_VISIBLE = (
     "InvalidAllocationID.NotFound",
     "InvalidGatewayID.NotFound",
@@ -50,7 +50,7 @@ NOT_YET_VISIBLE = (
     "NoSuchEntity",
     "SubnetNotFound",
 )
-# What AWS answers while something that uses a resource is being deleted.
+# Error codes for the deletion of a resource while something that uses it is still being deleted.
 IN_USE = (
     "DeleteConflict",
     "DependencyViolation",
@@ -60,12 +60,12 @@ IN_USE = (
     "ResourceInUse",
     "ScalingActivityInProgress",
 )
-# What AWS answers to bad credentials, and to good ones in a region that the account has not opted in to.
+# Error codes for invalid credentials, and for valid ones in a region that the account has not enabled.
 ACCESS_REFUSED = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "UnrecognizedClientException")
 
-# What AWS answers to too many calls: it did nothing.
+# Error codes for too many API calls. AWS did nothing.
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
-# What it answers to a call that somebody has made before, perhaps this run, with the answer lost.
+# Error codes for an API call that was made before, possibly by this run when the answer was lost.
 DONE_BEFORE = (
     "AccessPointAlreadyExists",
     "AlreadyExists",
@@ -76,29 +76,29 @@ DONE_BEFORE = (
     "InvalidPermission.Duplicate",
     "InvalidPlacementGroup.Duplicate",
     "InvalidSubnet.Conflict",
-    "LimitExceeded",  # of roles in an instance profile
+    "LimitExceeded",  # an instance profile has only one role
     "MountTargetConflict",
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
-# What AWS answers to calls that no policy allows, and for a while to calls that name something that IAM does not see yet.
+# Error codes for API calls that no policy allows. For a while, AWS also returns them for resources that IAM does not know yet.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 DENIED_TIMEOUT = 60  # seconds
 CREATE_ATTEMPTS = 10
 RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
 PROGRESS_INTERVAL = 30  # seconds
 
-# The first version that says which network cards take which interfaces. Older ones also lack parameters of S3 buckets and route tables
+# The first version that reports which interfaces each network card supports. Older ones also lack parameters of buckets and route tables
 LEAST_SDK = "1.44.0"
 
 T = TypeVar("T")
 
 
 class ClusterError(Exception):
-    """An error that the user can correct. Its message says how."""
+    """An error that the user can correct. Its message tells how."""
 
 
-# What an API call can end with.
+# The exceptions that an API call can raise.
 SDK_ERRORS = (BotoCoreError, ClientError)
 
 
@@ -107,7 +107,7 @@ class WaitTimeout(ClusterError):
 
 
 def sdk_problem() -> str | None:
-    """Return what is wrong with the versions of boto3 and botocore that this Python has, or nothing. Both have to be installed."""
+    """Return a message if the boto3 or botocore of this Python is too old, or None. Both have to be installed."""
     if boto3_at_least(LEAST_SDK) and botocore_at_least(LEAST_SDK):
         return None
     return (
@@ -117,7 +117,7 @@ def sdk_problem() -> str | None:
 
 
 class AnsibleAWSModule(modules.AnsibleAWSModule):
-    """A module of amazon.aws that refuses an SDK too old for what the collection asks of AWS."""
+    """A module of amazon.aws that refuses to run with an SDK that is too old for the collection."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -127,14 +127,14 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
 
 
 class Interrupted(ClusterError):
-    """Ansible was asked to end before the cluster matched its definition."""
+    """Ansible was asked to stop before the cluster matched its definition."""
 
 
 class AwsClient:
-    """One cluster in one region: its SDK clients, its tags, its timeouts.
+    """The SDK clients, tags and timeouts for one cluster in one region.
 
-    Clients are made on first use and shared by all threads; botocore retries throttled and failed calls. All come from one
-    session, so that a profile's role is assumed once and not once per service.
+    Clients are created on first use and shared by all threads. botocore retries throttled and failed calls. All clients use one
+    session, so that the role of a profile is assumed only once and not for each service.
     """
 
     def __init__(self, module: AnsibleAWSModule, cluster: str, *, wait_timeout: int = 900, tags: Mapping[str, str] | None = None) -> None:
@@ -147,7 +147,7 @@ class AwsClient:
         self._lock = threading.Lock()
         self._told_once: set[str] = set()
         self.interruption = threading.Event()
-        self.created: set[str] = set()  # what IAM may not know yet
+        self.created: set[str] = set()  # ids of new resources, which IAM may not know yet
         self._progress_file, self._told, self._told_at = module.params.get("progress_file"), "", 0.0
         region, self._endpoint, self._connection = get_aws_connection_info(module)
         try:
@@ -198,15 +198,15 @@ class AwsClient:
     def ssm(self) -> Any:
         return self.client("ssm")
 
-    # Tags: the only state
+    # Tags, which are the only state
 
     def tags(self, component: str, key: str, name: str) -> dict[str, str]:
-        """Return the tags of a resource of this cluster, with those of the user."""
+        """Return the tags of a resource of this cluster, including the user's tags."""
         own = {CLUSTER_TAG: self.cluster, COMPONENT_TAG: component, KEY_TAG: key, "Name": name}
         return {**self._extra_tags, **own}
 
     def comparable_tags(self, tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
-        """Return the tags of a resource that the definition describes. Tags that others have added are not compared."""
+        """Return those tags of a resource that the definition describes. Tags that others have added are not compared."""
         own = {CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, IMAGE_TAG, "Name", *self._extra_tags}
         return {name: value for name, value in tag_dict(tag_list).items() if name in own}
 
@@ -215,9 +215,9 @@ class AwsClient:
         return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
 
     def progress(self, what: str, elapsed: float = 0.0, *, once: bool = False) -> None:
-        """Tell whoever watches the module what it is doing: when that has changed, and every half minute.
+        """Append the module's current activity to the progress file when it has changed, and every 30 seconds.
 
-        A message for `once` is not repeated by this run.
+        With `once`, this run does not repeat the message.
         """
         now = time.monotonic()
         if once and what in self._told_once:
@@ -232,16 +232,16 @@ class AwsClient:
     # Reading, retrying, waiting
 
     def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
-        """Return all items of a describe or list call, from all its pages."""
+        """Return all items from all pages of a describe or list call."""
         client = self.client(service)
         if client.can_paginate(operation):
             return list(client.get_paginator(operation).paginate(**arguments).build_full_result().get(key, []))
         return list(getattr(client, operation)(**arguments).get(key, []))
 
     def retrieve_once(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
-        """Return the same as `retrieve`, asked once per run. Use it for what this run does not change, such as quotas and images.
+        """Return the same as `retrieve`, but make the API call only once per run.
 
-        Threads that ask at the same time share the answer.
+        Use it only for data that this run does not change, such as quotas and images. Threads that ask at the same time share the answer.
         """
         name = f"{service} {operation} {sorted(arguments.items())}"
         with self._lock:
@@ -252,18 +252,19 @@ class AwsClient:
             return self._facts[name]
 
     def once_visible(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T:
-        """Make a call that names a resource created a moment ago, and repeat it while AWS says that the resource does not exist.
+        """Make a call that names a new resource, and repeat it while AWS says that the resource does not exist.
 
-        Where permissions depend on tags, AWS denies the call instead: `once_allowed` is for what this run has created.
+        Where permissions depend on tags, AWS may deny the call instead. If this run has created the resource, such a call is repeated too
+        (see `once_allowed`).
         """
         retry = AWSRetry.jittered_backoff(retries=12, delay=1, max_delay=10, catch_extra_error_codes=[*NOT_YET_VISIBLE, *more_codes])
         complete = partial(retry(call), **arguments)
         return self.once_allowed(complete) if self.created & ids(arguments) else complete()
 
     def once_allowed(self, call: Callable[[], T]) -> T:
-        """Make a call that names a resource which this run has created, and repeat it while AWS denies it, for a minute.
+        """Make a call that names a resource created by this run. Repeat it for up to a minute while AWS denies it.
 
-        IAM sees new roles, policies and tags that late. Do not use it for other calls: their denial is final.
+        IAM can take that long to apply new roles, policies and tags. Do not use it for other calls, because their denial is final.
         """
         denials: list[Exception] = []
 
@@ -282,10 +283,10 @@ class AwsClient:
             raise denials[-1] from error
 
     def create(self, service: str, operation: str, *more_codes: str, **arguments: Any) -> dict[str, Any]:
-        """Make a create call for which AWS has no client token, and repeat it only as long as AWS says that nothing was created.
+        """Make a create call for which AWS has no client token. Repeat it only if the error shows that AWS created nothing.
 
-        After an error that leaves this open, a second call could create a second resource. Such an error is raised, so that the caller
-        reads AWS first (see `outcome_is_unknown`). `more_codes` are those of `once_visible`.
+        After any other error, a second call could create a second resource. Such an error is raised, so that the caller reads the state
+        first (see `outcome_is_unknown`). `more_codes` has the same meaning as in `once_visible`.
         """
         once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
         call = getattr(self._client(service, once, purpose=" once"), operation)
@@ -300,14 +301,14 @@ class AwsClient:
         return self._remember(call(**arguments), arguments)
 
     def _remember(self, answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Remember the ids of what was created, and not those that it refers to."""
+        """Remember the ids of the created resources, but not the ids that the request named."""
         self.created |= ids(answer) - ids(arguments)
         return dict(answer)
 
     def once_unused(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
-        """Make a delete call, and repeat it while AWS says that something uses the resource. A resource that is gone is no error.
+        """Make a delete call, and repeat it while the resource is in use. It is not an error if the resource is already deleted.
 
-        `more_codes` are further error codes by which AWS says so of this resource.
+        `more_codes` are further error codes that mean that this resource is in use.
         """
         retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=[*IN_USE, *more_codes])
         try:
@@ -318,10 +319,10 @@ class AwsClient:
             raise
 
     def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None, *, pause: float = 0.1) -> T:
-        """Call `probe` at growing intervals until it returns something. Raise WaitTimeout after `timeout` seconds.
+        """Call `probe` at growing intervals until it returns a true value. Raise WaitTimeout after `timeout` seconds.
 
-        `what` completes the sentence "Timed out waiting for". `pause` is the first interval in seconds: longer for slow resources, and
-        for probes that make many requests.
+        `what` completes the sentence "Timed out waiting for". `pause` is the first interval in seconds. Use a longer one for slow
+        resources, and for probes that make many requests.
         """
         deadline = time.monotonic() + (self.wait_timeout if timeout is None else timeout)
         while True:
@@ -334,13 +335,13 @@ class AwsClient:
             pause = min(pause * 1.5, 10)
 
     def pause(self, seconds: float) -> None:
-        """Sleep. Raise Interrupted when Ansible is asked to end."""
+        """Sleep. Raise Interrupted when Ansible is asked to stop."""
         if self.interruption.wait(seconds):
             raise Interrupted("Interrupted.")
 
 
 def ids(value: Any) -> set[str]:
-    """Return the ids of resources, such as `subnet-0123456789abcdef0`, that a request or an answer of AWS holds."""
+    """Return the ids of resources, such as `subnet-0123456789abcdef0`, in a request to AWS or an answer."""
     if isinstance(value, str):
         return {value} if RESOURCE_ID.fullmatch(value) else set()
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
@@ -348,12 +349,12 @@ def ids(value: Any) -> set[str]:
 
 
 def error_code(error: BaseException) -> str:
-    """Return the error code that AWS gave, or an empty text."""
+    """Return the error code from AWS, or an empty text."""
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
 def outcome_is_unknown(error: BaseException) -> bool:
-    """Whether AWS may be in another state than the call supposed: it broke down, the answer was lost, or it was done before."""
+    """Return whether the state in AWS may be unexpected: the server failed, the answer was lost, or the call was made before."""
     if isinstance(error, botocore.exceptions.HTTPClientError):
         return True
     status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -372,17 +373,17 @@ def is_missing(error: BaseException) -> bool:
 
 
 def tag_dict(tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return tags in the form of AWS as a dictionary."""
+    """Convert tags from the form that AWS uses to a dictionary."""
     return dict(boto3_tag_list_to_ansible_dict(list(tag_list)))
 
 
 def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return tags in the form that AWS takes."""
+    """Convert tags from a dictionary to the form that AWS uses."""
     return list(ansible_dict_to_boto3_tag_list(dict(tags)))
 
 
 def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
-    """Call all functions concurrently and return everything they found. Raise ClusterError for two resources with the same address."""
+    """Call all functions concurrently and return all resources. Raise ClusterError if two of them have the same address."""
     calls = list(functions)
     with ThreadPoolExecutor(max_workers=max(len(calls), 1)) as pool:
         found = [item for result in pool.map(lambda call: list(call()), calls) for item in result]
@@ -398,7 +399,7 @@ def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> lis
 
 
 def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
-    """End the module with one clear message."""
+    """End the module with one message for the user."""
     if isinstance(error, botocore.exceptions.NoCredentialsError):
         module.fail_json(
             msg="No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first.", **result

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What every component (network, file system, instance role, nodes) offers to the modules that provision."""
+"""The interface of components (network, file system, instance role, nodes) to the modules that provision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 @dataclass(frozen=True)
 class Alternative:
-    """One candidate for the launch of all nodes. Nodes are equal, because a job runs at the speed of its slowest host."""
+    """One candidate for the launch of all nodes. All nodes are the same, because a job runs at the speed of its slowest host."""
 
     instance_type: str
     zones: tuple[str, ...]
@@ -32,21 +32,21 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Request:
-    """What a module is asked to do, and the account to do it in.
+    """The parameters of a module, and its connection to AWS.
 
-    `options` are the parameters of the module: a module of one component lacks those of the others. `components` are the names of the
-    components that the module manages. It only reads the others.
+    `options` are the parameters of the module. A module of one component lacks the options of the others. `components` are the names of
+    the components that the module manages. It only reads the others.
     """
 
     cloud: AwsClient
     options: Mapping[str, Any]
     components: frozenset[str] = frozenset()
     chosen: Alternative | None = None
-    """The nodes of this attempt; None when the module does not manage nodes."""
+    """The candidate of this attempt; None when the module does not manage nodes."""
     past_activities: frozenset[str] = frozenset()
     """Ids of the scaling activities of earlier attempts."""
     storage: tuple[Component, ...] = ()
-    """All components of storage, managed or not. The network allows traffic between their servers and the nodes."""
+    """All storage components, whether this module manages them or not. The network allows traffic between their servers and the nodes."""
 
     @property
     def present(self) -> bool:
@@ -63,7 +63,7 @@ class Request:
         return component in self.components
 
     def tags(self, component: str) -> Callable[[Address], dict[str, str]]:
-        """Return a function from the address of a component's resource to its tags."""
+        """Return a function that returns the tags of a component's resource by its address."""
         cluster = self.cloud.cluster
 
         def tags(address: Address) -> dict[str, str]:
@@ -74,7 +74,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Server:
-    """A server of a mount: a resource with the property `security_groups`, and the option that adopts it."""
+    """A server of a mount: a resource with the property `security_groups`, and the option by which the user adopts it."""
 
     found: Found
     option: str
@@ -84,23 +84,23 @@ class Server:
 
 @dataclass(frozen=True)
 class Mount:
-    """Storage that all nodes mount, in the form in which components of storage describe it. Nodes know nothing else about any kind."""
+    """Storage that all nodes mount, as its component describes it. The nodes' component knows nothing else about storage."""
 
     kind: str
-    """A kind in `_hosts/shared_storage/mounts.py`, which has the client and the ports."""
+    """A kind from `_hosts/shared_storage/mounts.py`, which defines the client and the ports."""
     mount_point: str
     option: str
-    """The option with the mount point."""
+    """The option that sets the mount point."""
     tags: Mapping[str, Any]
-    """The tags of nodes that describe it. Values may be references."""
+    """The tags that describe it on nodes. Values may be references."""
     entry: Computed
-    """What hosts mount: a `Mount` of that file, computed once its ids are known."""
+    """The `Mount` of that file for the hosts, computed once its ids are known."""
     holds_jobs: bool = True
-    """Whether jobs can be on it, because all nodes can write there."""
+    """Whether it can hold the jobs, because all nodes can write to it."""
     statements: tuple[Mapping[str, Any], ...] = ()
-    """The statements that it needs in the policy of the nodes' role."""
+    """The policy statements that the nodes' role needs for it."""
     servers: tuple[Server, ...] = ()
-    """Adopted servers, which have to let the nodes in."""
+    """Adopted servers, which have to allow traffic from the nodes."""
 
 
 def _never(_request: Request, _found: Found) -> bool:
@@ -125,17 +125,18 @@ def _no_rules(_request: Request, _found: Sequence[Found], _subnet_cidrs: Mapping
 
 @dataclass(frozen=True)
 class Component:
-    """What a module manages as a whole: a network, a file system, the nodes.
+    """A part of the cluster that a module manages as a whole, such as the network, a file system or the nodes.
 
-    `read(request, found)` returns what exists of it; `found` are the resources of the components in `reads_after`.
-    `wanted(request, found)` returns the desired resources. `keeps(request, found)` returns whether a resource stays that is not desired.
+    `read(request, found)` returns its existing resources. `found` are the resources of the components in `reads_after`.
+    `wanted(request, found)` returns the desired resources.
+    `keeps(request, found)` returns whether a resource stays although it is not desired.
     `refuse(request, plan, found)` raises ClusterError for a plan that would do harm.
-    `predict(request, plan, found)` returns `found` with the consequences of the plan: nodes are outdated as soon as their template changes.
-    `mounts(request, found)` returns what nodes mount of it.
+    `predict(request, plan, found)` returns `found` with the consequences of the plan, such as outdated nodes after a template change.
+    `mounts(request, found)` returns the mounts that it provides to nodes.
     `server_rules(request, found, subnet_cidrs)` returns the traffic from its servers to their clients: protocol, first and last port,
     address range.
     `iam_actions` are the permissions that all of this needs. `data_kinds` are those of `kinds` that hold data, which stays by default.
-    `billed` are those that AWS bills as long as they exist, used or not, in words.
+    `billed` maps the kinds that AWS bills even when they are not used to their names in messages.
     """
 
     name: str

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The IAM actions that a component or a module declares. The policies for operators are generated from them. Pure."""
+"""The form in which components and modules declare their IAM actions. The policies for operators are generated from these. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Actions = Tuple[str, ...]
 
 @dataclass(frozen=True)
 class IamActions:
-    """IAM actions by when they are needed.
+    """IAM actions, grouped by when they are needed.
 
-    `reads`: always. `definition`: to validate and to plan a cluster that is to exist. `present`: to create and to change, which may include
-    deletions. `absent`: to delete the cluster.
+    `reads` are always needed. `definition` is needed to validate and plan a cluster. `present` is needed to create and change it, which
+    may include deletions. `absent` is needed to delete it.
     """
 
     reads: Actions = ()

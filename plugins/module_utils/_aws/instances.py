@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which instances are nodes of which cluster. Pure."""
+"""Identifies the instances that are nodes of a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ MASTER = "master"
 WORKERS = "workers"
 NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
 GROUP_TAG = "aws:autoscaling:groupName"
-"""Auto Scaling sets it on the instances of a group. EC2 does not let anybody set or delete tags that begin with `aws:`."""
+"""Auto Scaling sets this tag on the instances of a group. Users cannot set or delete tags that begin with `aws:`."""
 
 
 def group_name(cluster: str, group: str) -> str:
-    """Return the name of a group in AWS."""
+    """Return the name of a group's auto scaling group."""
     return f"{cluster}-{group}"
 
 
 def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
-    """Return the tags of an instance by their keys."""
+    """Return the tags of an instance as a dictionary."""
     return {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
 
 
 def group_of(cluster: str, instance: Mapping[str, Any]) -> str | None:
-    """Return `master` or `workers`, or None for an instance that is not a node of the cluster, whatever its other tags say."""
+    """Return `master` or `workers`, or None if the instance is not a node of the cluster. Other tags do not matter."""
     name = tags_of(instance).get(GROUP_TAG)
     return next((group for group in NODE_TYPES if name == group_name(cluster, group)), None)

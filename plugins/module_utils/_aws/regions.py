@@ -17,7 +17,7 @@ except ImportError:
 
 @dataclass(frozen=True)
 class Partition:
-    """A part of AWS with its own ARNs and DNS names, such as `aws-cn` with `amazonaws.com.cn`."""
+    """A group of regions with its own ARNs and DNS names, such as `aws-cn` with `amazonaws.com.cn`."""
 
     name: str
     dns_suffix: str
@@ -34,7 +34,7 @@ def _partitions() -> tuple[dict[str, Any], ...]:
 
 
 def _regions() -> dict[str, Partition]:
-    """Return the partition of every region. `aws-global` and the like stand for services without one."""
+    """Return the partitions by region. Pseudo-regions such as `aws-global`, which stand for global services, are left out."""
     return {
         region: Partition(partition["id"], partition["outputs"]["dnsSuffix"])
         for partition in _partitions()
@@ -44,12 +44,12 @@ def _regions() -> dict[str, Partition]:
 
 
 def partition_of(region: str) -> Partition:
-    """Return the partition of a region. Raises ValueError as `valid_region` does."""
+    """Return the partition of a region. Raises ValueError like `valid_region`."""
     return _regions()[valid_region(region)]
 
 
 def valid_region(region: str | None) -> str:
-    """Return the region. Raises ValueError, with those that could be meant, when it is not one of AWS's."""
+    """Return the region if it is valid. Raises ValueError with similar names if it is not."""
     known = _regions()
     if not region:
         raise ValueError("No region given. Set 'region', or AWS_REGION in the environment, for example us-east-1.")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a validator is, and how all of them run at once."""
+"""The base class of validators, and a function that runs all of them concurrently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 
 class Level(Enum):
-    """An error prevents the run. A warning is shown, and the run goes on."""
+    """The severity of a finding. An error stops the run. A warning is shown and the run continues."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -24,7 +24,7 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with a definition, and how to correct it."""
+    """One problem of a definition, and how to correct it."""
 
     validator: str
     level: Level
@@ -37,9 +37,9 @@ class Finding:
 class Validator:
     """One check of a definition and its account.
 
-    `check` yields one message for everything that is wrong. It only reads. It yields nothing where another validator reports, for example
-    an option that does not parse or an id that does not exist. It raises ClusterError where it cannot tell, which counts if no other
-    validator finds the reason. It runs when the module manages one of `components`.
+    `check` yields one message for each problem. It only reads. It yields nothing for a problem that another validator reports, such as an
+    option that does not parse or an id that does not exist. It raises ClusterError if it cannot complete the check. That error ends the
+    run only if no other validator finds an error. A validator runs when the module manages one of `components`.
     """
 
     name = ""
@@ -51,7 +51,7 @@ class Validator:
 
 
 def find_all(validators: Iterable[Validator], request: Request, found: Sequence[Found], *, suppressed: Iterable[str] = ()) -> list[Finding]:
-    """Return what all validators of this request find, errors first. Validators whose names are suppressed do not run."""
+    """Run all validators that apply to the request, except the suppressed ones. Return their findings, errors first."""
     ignored = set(suppressed)
     asked = [item for item in validators if item.name not in ignored and item.components & request.components]
     unanswered: list[ClusterError] = []

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Why a plan cannot be made, or could not be applied. Pure."""
+"""Errors of making and applying a plan. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class ForbiddenChange(Exception):
-    """The plan holds changes that would need a resource to be replaced."""
+    """The plan has changes that are only possible by replacing a resource."""
 
 
 class NotReady(Exception):
-    """A resource was created or changed and cannot be used yet."""
+    """A resource was created or changed, but cannot be used yet."""
 
 
 class ApplyError(Exception):
-    """A change failed. `applied` lists what was done before and beside it, `cause` is the first error."""
+    """A change failed. `applied` lists all changes that were applied. `cause` is the first error."""
 
     def __init__(self, change: Change, cause: Exception, applied: Sequence[Change]) -> None:
         super().__init__(f"Could not {change.action.value} {change.address}: {cause}")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Applies a plan: each change starts as soon as its prerequisites are done, many at once."""
+"""Applies a plan. Each change starts as soon as its prerequisites are done, in parallel with others."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def apply_plan(
 ) -> dict[Address, Found]:
     """Apply the changes and return the resources after them.
 
-    A resource is waited for if another one of the plan needs it, or with `wait_for_all`. A change for which `before_each` raises is not
-    made. Raises ApplyError after the changes that run at that moment. No others start.
+    The run waits for a resource if another change needs it, or if `wait_for_all` is true. If `before_each` raises an exception, the
+    change is not made. After a failure, no further changes start. ApplyError is raised when the running ones have ended.
     """
     execution = _Execution(plan, found)
     needed = {address for change in plan for address in change.prerequisites}
@@ -52,7 +52,7 @@ def apply_plan(
 
 
 class _Execution:
-    """The progress of an execution: what runs, what is applied, what exists."""
+    """The progress of an execution: the running changes, the applied changes and the existing resources."""
 
     def __init__(self, plan: Sequence[Change], found: Iterable[Found]) -> None:
         self.known = {item.address: item for item in found}
@@ -64,11 +64,11 @@ class _Execution:
 
     @property
     def goes_on(self) -> bool:
-        """Return whether changes run, or more can start."""
+        """Return whether changes are running, or more of them can start."""
         return bool(self.running or (self._sorter.is_active() and not self.failure))
 
     def start(self) -> list[Change]:
-        """Return the changes that can start now. After a failure there are none."""
+        """Return the changes that can start now. After a failure, there are none."""
         return [] if self.failure else [self._changes[address] for address in self._sorter.get_ready()]
 
     def finish(self, future: Future[Found | None]) -> None:

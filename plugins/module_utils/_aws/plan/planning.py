@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Compares wanted with found resources, and orders the changes that lead from one to the other. Pure."""
+"""Compares the wanted resources with the found ones, and plans the changes between them. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 
 class Policy(Enum):
-    """What a change of a property means."""
+    """The effect of changing a property."""
 
     IN_PLACE = "in_place"
     REPLACE = "replace"
@@ -41,16 +41,16 @@ class Action(Enum):
 
 
 def _cannot_update(_cloud: Any, found: Found, *_: Any) -> Found | None:
-    raise TypeError(f"A {found.address.kind} has nothing that can be updated")
+    raise TypeError(f"A {found.address.kind} has no properties that can be updated")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How resources of one kind change.
+    """The functions and rules for changes to resources of one kind.
 
     `create(cloud, address, properties)` returns the new resource. `update(cloud, found, properties, changed)` may return the changed one.
-    `delete(cloud, found)` returns nothing. `properties` hold the wanted ones and `Wanted.parameters`.
-    `settle(cloud, found)` waits until others can use the resource, and returns it.
+    `delete(cloud, found)` returns nothing. `properties` are the wanted properties and `Wanted.parameters`.
+    `settle(cloud, found)` waits until other resources can use this one, and returns it.
     """
 
     name: str
@@ -59,13 +59,13 @@ class Kind:
     update: Callable[..., Found | None] = _cannot_update
     settle: Callable[..., Found] | None = None
     updatable: frozenset[str] = frozenset()
-    """Properties that change in place."""
+    """Properties that can change in place."""
     replacing: frozenset[str] = frozenset()
     """Properties whose change replaces nodes. A change of a property in neither set is forbidden."""
     deleted_after: tuple[str, ...] = ()
-    """Kinds whose resources use this one, so that they have to go first."""
+    """Kinds whose resources use resources of this kind, and have to be deleted first."""
     deleted_before: tuple[str, ...] = ()
-    """Kinds whose resources this one uses: the same relation, declared by the user."""
+    """Kinds whose resources are used by resources of this kind, and have to be deleted later."""
     advice: str = "Restore the former value, or delete the cluster, which keeps the data, and create it again."
 
     def policy(self, name: str) -> Policy:
@@ -75,13 +75,13 @@ class Kind:
 
 
 def users_of(kind: str, kinds: Mapping[str, Kind]) -> set[str]:
-    """Return the kinds whose resources use those of a kind, so that they have to go first."""
+    """Return the kinds whose resources use resources of `kind`, and have to be deleted first."""
     return {*kinds[kind].deleted_after, *(name for name, other in kinds.items() if kind in other.deleted_before)}
 
 
 @dataclass(frozen=True)
 class Change:
-    """One step from found to wanted. `before` and `after` hold only the properties that differ."""
+    """One step from the found to the wanted state. `before` and `after` have only the properties that differ."""
 
     address: Address
     action: Action
@@ -91,10 +91,10 @@ class Change:
     found: Found | None = None
     prerequisites: frozenset[Address] = frozenset()
     policy: Policy = Policy.IN_PLACE
-    """The policy of an update: whether it takes effect only with new nodes."""
+    """Whether an update takes effect in place or only on new nodes."""
 
     def describe(self) -> dict[str, Any]:
-        """Return the change in the form of the modules' return value."""
+        """Return the change in the form that modules return."""
         return {
             "kind": self.address.kind,
             "key": self.address.key,
@@ -105,7 +105,7 @@ class Change:
         }
 
     def difference(self) -> dict[str, Any]:
-        """Return the change as Ansible shows it with `--diff`."""
+        """Return the change in the form that Ansible shows with `--diff`."""
         header = f"{self.action.value} {self.address}"
         before, after = printable(self.before), printable(self.after)
         return {"before_header": header, "after_header": header, "before": before or "", "after": after or ""}
@@ -116,7 +116,7 @@ def make_plan(
 ) -> list[Change]:
     """Return the changes from `found` to `wanted`, in an order in which they can be applied.
 
-    A resource that is found is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange with all forbidden changes.
+    A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange with all forbidden changes.
     """
     known = {item.address: item for item in found}
     changes = {}
@@ -132,7 +132,7 @@ def make_plan(
 
 
 def split_replacing(plan: Iterable[Change], kinds: Mapping[str, Kind]) -> tuple[list[Change], list[Change]]:
-    """Return the plan without the changes that replace nodes, and those alone."""
+    """Return two lists: the plan without the changes that replace nodes, and these changes."""
     now, later = [], []
     for change in plan:
         if change.policy is not Policy.REPLACE:
@@ -193,7 +193,7 @@ def _refuse_forbidden(changes: Iterable[Change], kinds: Mapping[str, Kind]) -> N
 
 
 def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], kinds: Mapping[str, Kind]) -> list[Change]:
-    """Return the changes with their prerequisites: creates and updates by reference, then deletes."""
+    """Return all changes with their prerequisites. Creates and updates follow their references. Deletions come last."""
     result = []
     for change in changes.values():
         needed = {*references(change.wanted.properties), *change.wanted.after} & changes.keys()
@@ -207,7 +207,7 @@ def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], 
 
 
 def _sorted(changes: Sequence[Change]) -> list[Change]:
-    """Return the changes in topological order, those that can run at the same time in the order given."""
+    """Return the changes in topological order. Changes that can run at the same time keep their order."""
     sorter = sorter_of(changes)
     result = list[Change]()
     while sorter.is_active():
@@ -218,7 +218,7 @@ def _sorted(changes: Sequence[Change]) -> list[Change]:
 
 
 def sorter_of(changes: Sequence[Change]) -> TopologicalSorter[Address]:
-    """Return which changes can run once others are done, by address. Raises ValueError if changes wait for each other."""
+    """Return a sorter that yields the addresses of changes whose prerequisites are done. Raises ValueError for a cycle."""
     sorter = TopologicalSorter({change.address: change.prerequisites for change in changes})
     try:
         sorter.prepare()

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The values in plans: wanted resources, found resources, and references between them. Pure."""
+"""The wanted and found resources of a plan, and the references between them. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KNOWN_AFTER_APPLY = "(known after apply)"
 
 
 class Address(NamedTuple):
-    """The identity of a resource inside one cluster, for example `subnet private-us-east-1a`."""
+    """The identity of a resource in its cluster, such as `subnet private-us-east-1a`."""
 
     kind: str
     key: str
@@ -24,7 +24,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True)
 class Ref:
-    """An attribute of another resource, usually its id, which AWS assigns at its creation."""
+    """A reference to an attribute of another resource, usually the id that AWS assigns when it creates the resource."""
 
     address: Address
     attribute: str = "id"
@@ -32,7 +32,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Computed:
-    """A value that `function` computes from references once all of them are known."""
+    """A value that `function` computes from references when all of them are known."""
 
     function: Callable[..., Any]
     refs: tuple[Ref, ...]
@@ -56,22 +56,22 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True)
 class Wanted:
-    """A resource in the form of the definition. Properties that are not named stay as they are."""
+    """A resource as the definition describes it. Properties that it does not name are not changed."""
 
     address: Address
     properties: Mapping[str, Any] = field(default_factory=dict)
     after: tuple[Address, ...] = ()
-    """Prerequisites beyond the references in the properties."""
+    """Prerequisites in addition to the references in the properties."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of its creation and its change, which are never compared."""
+    """Further arguments for `create` and `update`, which are never compared."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A resource in the form of AWS.
+    """A resource as it exists in AWS.
 
-    `properties` are comparable with those of `Wanted`; `attributes` are for references. An adopted resource belongs to somebody else:
-    others may refer to it, and the plan never changes or deletes it.
+    `properties` can be compared with those of `Wanted`. `attributes` are for references. An adopted resource does not belong to the
+    cluster: other resources may refer to it, but the plan never changes or deletes it.
     """
 
     address: Address
@@ -85,7 +85,7 @@ class Found:
 
 
 def references(value: Any) -> Iterator[Address]:
-    """Yield the addresses that a value refers to, at any depth."""
+    """Yield the addresses of all references in a value, at any depth."""
     if isinstance(value, Ref):
         yield value.address
     elif isinstance(value, Computed):
@@ -100,7 +100,7 @@ def references(value: Any) -> Iterator[Address]:
 
 
 def resolve(value: Any, known: Mapping[Address, Found]) -> Any:
-    """Return the value with every reference replaced by its value, or by `UNKNOWN`."""
+    """Return the value with every reference replaced by what it refers to, or by `UNKNOWN`."""
     if isinstance(value, Ref):
         return known[value.address].attribute(value.attribute) if value.address in known else UNKNOWN
     if isinstance(value, Computed):
@@ -114,7 +114,7 @@ def resolve(value: Any, known: Mapping[Address, Found]) -> Any:
 
 
 def printable(value: Any) -> Any:
-    """Return the value in a form for JSON: unknown values as text, sets sorted."""
+    """Return the value in a form for JSON, with unknown values as text and sets as sorted lists."""
     if isinstance(value, Unknown):
         return KNOWN_AFTER_APPLY
     if isinstance(value, Mapping):

@@ -44,7 +44,7 @@ def generate() -> str:
 
 
 def public_key(private_key: str, comment: str) -> str:
-    """Return the public half as one OpenSSH line."""
+    """Return the public key as one line in OpenSSH's format."""
     key = serialization.load_ssh_private_key(private_key.encode(), password=None).public_key()
     line = key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
     return f"{line} {comment}"
@@ -62,7 +62,7 @@ def read(cloud: AwsClient, version: int | None = None) -> Stored | None:
 
 
 def create(cloud: AwsClient, kms_key: str | None) -> str:
-    """Store a new private key and return it, or the one that somebody else has stored at the same moment."""
+    """Store a new private key and return it. If another run has just stored one, return that key instead."""
     private_key = generate()
     try:
         _put(
@@ -85,14 +85,14 @@ def create(cloud: AwsClient, kms_key: str | None) -> str:
 
 
 def replace(cloud: AwsClient, kms_key: str | None, tier: str) -> str:
-    """Store a new private key in place of the former one and return it. The tags stay."""
+    """Replace the stored private key by a new one and return it. The parameter's tags do not change."""
     private_key = generate()
     overwrite(cloud, private_key, kms_key, tier)
     return private_key
 
 
 def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> str:
-    """Store the private key under another KMS key and return it. Who has stored another private key in the same moment wins."""
+    """Encrypt the stored private key with another KMS key and return it. If another run replaces it meanwhile, keep that run's key."""
     while True:
         version = overwrite(cloud, stored.private_key, kms_key, tier)
         other = None if version == stored.version + 1 else read(cloud, version - 1)
@@ -102,7 +102,7 @@ def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> 
 
 
 def overwrite(cloud: AwsClient, private_key: str, kms_key: str | None, tier: str) -> int:
-    """Store a private key in place of another one and return the parameter's version. The tier cannot become a lower one."""
+    """Overwrite the stored private key and return the parameter's version. SSM cannot lower the tier, so pass the current one."""
     return _put(cloud, kms_key, Type="SecureString", Tier=tier, Value=private_key, Overwrite=True)
 
 
@@ -116,16 +116,16 @@ def _put(cloud: AwsClient, kms_key: str | None, **arguments: Any) -> int:
 
 
 def describe(cloud: AwsClient) -> dict[str, str]:
-    """Return the parameter without its value; `KeyId` is the KMS key as the writer named it. Empty without a parameter."""
+    """Return the parameter's metadata, or an empty dictionary if it does not exist. `KeyId` may be the id, ARN or alias of the KMS key."""
     name = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[name])
     return dict(described[0]) if described else {}
 
 
 def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
-    """Return the ARN of the desired KMS key, or the alias of the account's own; None without a wish.
+    """Return the ARN of the KMS key that the options select, or the alias of the account's own key. None if they select none.
 
-    In check mode the ARN of a key to be created is unknown.
+    In check mode, the ARN of a key to be created is unknown.
     """
     if module.params["kms_key_id"] == authority_key.SERVICE_KEY:
         return authority_key.SERVICE_KEY
@@ -137,7 +137,7 @@ def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
 
 
 def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
-    """Store the authority's private key, or rotate or encrypt it again as the options say, and end the module."""
+    """Make sure that the private key is stored. Rotate it or encrypt it again if the options require it. End the module."""
     stored, key = read(cloud), wanted_key(module, cloud)
     described = describe(cloud) if stored else {}
     before, tier = described.get("KeyId", ""), described.get("Tier", "Standard")
@@ -157,7 +157,7 @@ def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, *, rotates: bool, encrypts: bool) -> str:
-    """Store what has to be stored, and return the private key."""
+    """Create, rotate or encrypt the private key again, if necessary, and return it."""
     if stored is None:
         return create(cloud, key)
     if rotates:
@@ -167,7 +167,7 @@ def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, 
 
 def _warn_of_kept_key(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
     module.warn(
-        f"The SSH authority of {cloud.cluster} stays encrypted with {key}, though neither kms_key_id nor create_kms_key is set. "
+        f"The SSH authority of {cloud.cluster} stays encrypted with {key}, although neither kms_key_id nor create_kms_key is set. "
         f"Set one of them, or kms_key_id to {authority_key.SERVICE_KEY}."
     )
 
@@ -189,7 +189,7 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def delete(cloud: AwsClient) -> bool:
-    """Delete the parameter, which needs no permission to decrypt it, and return whether there was one."""
+    """Delete the parameter and return whether it existed. This needs no permission to decrypt it."""
     try:
         cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
     except ClientError as error:
@@ -200,14 +200,14 @@ def delete(cloud: AwsClient) -> bool:
 
 
 def own_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
-    """Return the KMS key that was created for the cluster, if any. Most clusters have none, so a missing permission is no error."""
+    """Return the KMS key that was created for the cluster, if any. Most clusters have none, so a missing permission is only a warning."""
     try:
         return authority_key.find_own(cloud)
     except ClientError as error:
         if error_code(error) not in DENIED:
             raise
         module.warn(
-            f"KMS does not tell whether {authority_key.alias(cloud.cluster)} is the alias of a key: {error}. "
-            "If create_kms_key has created one, schedule its deletion."
+            f"Cannot find out whether the KMS alias {authority_key.alias(cloud.cluster)} exists: {error}. "
+            "If create_kms_key has created a key, schedule its deletion."
         )
         return None

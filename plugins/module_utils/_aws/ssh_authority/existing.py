@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the cluster has an SSH authority, from its tags alone."""
+"""Checks whether the cluster has an SSH authority, without access to its private key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_auth
 
 
 def exists(cloud: AwsClient) -> bool:
-    """Return whether the parameter exists. Permission to read its tags does not include the key."""
+    """Return whether the parameter exists. This reads only its tags, which needs no permission to read the private key."""
     try:
         cloud.ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=parameter_name(cloud.cluster))
     except ClientError as error:

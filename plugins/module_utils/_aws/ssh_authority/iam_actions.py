@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 
-# The policy of a new key lets its creator schedule the deletion. For those who destroy the cluster, IAM allows it.
+# `present` needs no permission to schedule the deletion of a new key, because the key's policy allows that to its creator.
 KEY = IamActions(
     reads=("kms:DescribeKey",),
     present=("kms:CreateAlias", "kms:CreateKey", "sts:GetCallerIdentity"),

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The KMS key of the cluster's SSH authority, if that is not the account's own key for SSM."""
+"""The KMS key of the cluster's SSH authority, if it is not the account's own key for SSM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 
-#: Days in which the deletion of a key can be cancelled, the shortest that KMS takes: the parameter that it has encrypted is gone by then.
+#: Days in which the deletion of a key can be canceled: the minimum of KMS, because the encrypted parameter is already deleted.
 WAITING_PERIOD = 7
 #: Alias of the account's own key for SSM.
 SERVICE_KEY = "alias/aws/ssm"
@@ -52,14 +52,15 @@ def alias(cluster: str) -> str:
 
 
 def description(cluster: str) -> str:
-    """Return the description of the key, by which an alias that somebody else gave another key is told apart."""
+    """Return the description of the key. It shows that the key behind the alias is the collection's own."""
     return f"SSH certificate authority of the training cluster {cluster}"
 
 
 def principals(caller: str) -> list[str]:
-    """Return what `aws:PrincipalArn` is for the caller that STS names, in all its sessions. Pure.
+    """Return patterns that match `aws:PrincipalArn` for all sessions of a caller. Pure.
 
-    The ARN of a session lacks the path of its role, whose name is unique in the account.
+    `caller` is the ARN from STS. The ARN of a session lacks the path of its role, so there is a pattern with any path. The name of a role
+    is unique in the account.
     """
     head, _separator, resource = caller.rpartition(":")
     kind, _separator, rest = resource.partition("/")
@@ -73,8 +74,8 @@ def principals(caller: str) -> list[str]:
 def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
     """Return the policy of a key that the caller creates. Pure.
 
-    The creator needs no IAM policy to administer the key, so IAM need not allow to tag or to name other keys. IAM policies of the account
-    decide who else administers it and who uses it, but nothing other than this parameter can be encrypted or decrypted with it.
+    The creator can administer the key without an IAM policy, so its IAM policies do not have to allow changes to other keys. The account's
+    IAM policies decide who else can administer the key and who can use it. It can encrypt and decrypt only this parameter.
     """
     partition, account = partition_of(region), caller.split(":")[4]
     everybody = {"AWS": partition.arn("iam", "root", account=account)}
@@ -105,18 +106,21 @@ def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
 
 
 def usable(cloud: AwsClient, key_id: str) -> str:
-    """Return the ARN of the key that an id, an ARN or an alias names. Raises ClusterError when it cannot encrypt."""
+    """Return the ARN of the key with this id, ARN or alias. Raises ClusterError if the key cannot encrypt the parameter."""
     key = _describe(cloud, key_id)
     if key is None:
-        raise ClusterError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Give the id, ARN or alias (alias/NAME) of one.")
+        raise ClusterError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of one.")
     if key["KeyState"] != "Enabled" or key.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":
         state = key["KeyState"] if key["KeyState"] != "Enabled" else f"of kind {key['KeySpec']}"
-        raise ClusterError(f"kms_key_id: {key['Arn']} is {state}. Give a symmetric key that is enabled.")
+        raise ClusterError(f"kms_key_id: {key['Arn']} is {state}. Specify a symmetric key that is enabled.")
     return str(key["Arn"])
 
 
 def is_same(cloud: AwsClient, stored: str, arn: str) -> bool:
-    """Return whether a parameter's key, which may be named in any way, is that of the ARN, or the account's own key for SSM."""
+    """Return whether a parameter's key is the desired one.
+
+    `stored` is the id, ARN or alias of the parameter's key. `arn` is the ARN of the desired key, or `SERVICE_KEY`.
+    """
     if SERVICE_KEY in (stored, arn):
         return stored == arn
     if not stored.startswith(("alias/", "arn:")) or ":key/" in stored:
@@ -126,7 +130,7 @@ def is_same(cloud: AwsClient, stored: str, arn: str) -> bool:
 
 
 def find(cloud: AwsClient) -> str | None:
-    """Return the ARN of the key that the collection created for the cluster. Raises ClusterError if its alias is another key's."""
+    """Return the ARN of the key that the collection created for the cluster. Raises ClusterError if its alias belongs to another key."""
     name = alias(cloud.cluster)
     key = _describe(cloud, name)
     if key is None:
@@ -134,7 +138,7 @@ def find(cloud: AwsClient) -> str | None:
     if not _is_own(cloud, key):
         wanted = description(cloud.cluster)
         raise ClusterError(
-            f"create_kms_key: {name} is the alias of {key['Arn']}, whose description is not '{wanted}'. Give it another alias."
+            f"create_kms_key: {name} is the alias of {key['Arn']}, whose description is not '{wanted}'. Give that key another alias."
         )
     if key["KeyState"] != "Enabled":
         raise ClusterError(
@@ -175,11 +179,11 @@ def create(cloud: AwsClient) -> str:
         ) from error
     arn, name = str(key["Arn"]), alias(cloud.cluster)
     try:
-        # AWS does not see a new key and its policy everywhere at once
+        # A new key and its policy are not visible everywhere in AWS at once
         create_alias = partial(cloud.client("kms").create_alias, AliasName=name, TargetKeyId=key["KeyId"])
         cloud.once_allowed(partial(cloud.once_visible, create_alias, "NotFoundException"))
     except (BotoCoreError, ClientError) as error:
-        # botocore repeats the call when the first answer is lost
+        # botocore repeats the call if the first answer is lost
         if error_code(error) == "AlreadyExistsException" and find(cloud) == arn:
             return arn
         raise ClusterError(f"create_kms_key: {arn} was created and could not be named {name}: {error}. {_discard(cloud, arn)}") from error
@@ -188,23 +192,24 @@ def create(cloud: AwsClient) -> str:
 
 
 def _discard(cloud: AwsClient, arn: str) -> str:
-    """Schedule the deletion of a key without alias, which nobody would find again, and tell the user."""
+    """Schedule the deletion of a key without an alias, which no later run would find. Return a message for the user."""
     try:
         _schedule_deletion(cloud, arn)
     except (BotoCoreError, ClientError) as error:
         return f"Delete the key, because it costs money. Its deletion failed, too: {error}"
-    return f"The key is deleted in {WAITING_PERIOD} days. Correct that, and run again."
+    return f"The key is deleted in {WAITING_PERIOD} days. Correct the cause, and run again."
 
 
 def delete(cloud: AwsClient, arn: str) -> None:
-    """Schedule the deletion of the key, and free its alias for a new cluster of the same name.
+    """Schedule the deletion of the key, and delete its alias, so that a new cluster of the same name can use it.
 
-    The alias is deleted last: IAM allows the deletion by it, and the next run finds the key by it after an interruption.
+    The alias is deleted last, because the IAM policies allow the deletion of the key by its alias, and after an interruption the next run
+    finds the key by its alias.
     """
     try:
         _schedule_deletion(cloud, arn)
     except ClientError as error:
-        if error_code(error) != "KMSInvalidStateException":  # an earlier run has scheduled it
+        if error_code(error) != "KMSInvalidStateException":  # an earlier run has scheduled the deletion
             raise
     cloud.once_unused(cloud.client("kms").delete_alias, AliasName=alias(cloud.cluster))
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Where the SSH certificate authority of a cluster is stored. Pure."""
+"""The location of a cluster's SSH certificate authority. Pure."""
 
 from __future__ import annotations
 

@@ -188,5 +188,5 @@ def test_deletes_wait_for_their_users_and_for_all_other_changes():
 
 
 def test_a_kind_without_updates_says_so():
-    with pytest.raises(TypeError, match=r"^A label has nothing that can be updated$"):
+    with pytest.raises(TypeError, match=r"^A label has no properties that can be updated$"):
         KINDS["label"].update(None, Found(LABEL, "label-1"), {}, ["colour"])
