@@ -8,22 +8,22 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 
-SMALLEST_SUBNET = 28  # AWS: VPC and subnet masks lie between /16 and /28
+SMALLEST_SUBNET = 28  # AWS accepts masks from /16 to /28 for VPCs and subnets
 LARGEST_NETWORK = 16
 MOST_BLOCKS = 8  # four zones with a public and a private subnet each
 RESERVED = 5  # addresses that AWS reserves in each subnet
 
 
 class AddressPlanError(ValueError):
-    """The address range does not hold the subnets."""
+    """The address range is invalid or too small for the subnets."""
 
 
 def network(cidr: str) -> ipaddress.IPv4Network:
-    """Return the parsed range of a VPC. Raises AddressPlanError, which says what is accepted."""
+    """Parse the address range of a VPC. Raises AddressPlanError for an invalid range."""
     try:
         parsed = ipaddress.IPv4Network(cidr)
     except ValueError as error:
-        raise AddressPlanError(f"cidr: '{cidr}' is not an IPv4 range ({error}). Give one such as 10.0.0.0/16.") from error
+        raise AddressPlanError(f"cidr: '{cidr}' is not an IPv4 range ({error}). Specify one such as 10.0.0.0/16.") from error
     if not LARGEST_NETWORK <= parsed.prefixlen < SMALLEST_SUBNET:
         raise AddressPlanError(
             f"cidr: '{cidr}' must have a mask from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}, to hold subnets of /{SMALLEST_SUBNET}."
@@ -32,12 +32,12 @@ def network(cidr: str) -> ipaddress.IPv4Network:
 
 
 def normal_cidr(cidr: str) -> str:
-    """Return the range in AWS's form, for example 203.0.113.7/32 for a single address."""
+    """Return the range in the form that AWS uses, such as 203.0.113.7/32 for a single address."""
     return str(ipaddress.ip_network(cidr))
 
 
 def room(mask: int, zones: int) -> int:
-    """Return how many addresses the subnets of one side have for hosts, in all zones, by the mask of the network."""
+    """Return the number of host addresses of one side's subnets in all zones, for a network with this mask."""
     return int(zones * (2 ** (32 - _subnet_mask(mask)) - RESERVED))
 
 
@@ -46,10 +46,10 @@ def _subnet_mask(mask: int) -> int:
 
 
 def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dict[str, str]:
-    """Return CIDRs by the key of the subnet (`public-ZONE`, `private-ZONE`).
+    """Return the CIDRs of subnets by their keys (`public-ZONE`, `private-ZONE`).
 
-    The range is divided into up to eight equal blocks: private subnets from its start, public ones from its middle. A subnet in `existing`
-    (key to CIDR) keeps its block, so that zones can be added and removed. Raises AddressPlanError.
+    The range is divided into up to eight equal blocks. Private subnets start at its beginning, public ones at its middle. A subnet in
+    `existing` (key to CIDR) keeps its block, so that zones can be added and removed. Raises AddressPlanError.
     """
     parsed = network(cidr)
     blocks = [str(block) for block in parsed.subnets(new_prefix=_subnet_mask(parsed.prefixlen))]
@@ -62,7 +62,7 @@ def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dic
             key = f"{side}-{zone}"
             if key not in existing and not free:
                 raise AddressPlanError(
-                    f"cidr: '{cidr}' holds {half} zones, and the cluster has {len(zones)}. Give a larger range or fewer zones."
+                    f"cidr: '{cidr}' has room for {half} zones, and the cluster has {len(zones)}. Specify a larger range or fewer zones."
                 )
             result[key] = existing[key] if key in existing else free.pop(0)
     return result

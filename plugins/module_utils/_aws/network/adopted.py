@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""A network that somebody else owns: what a definition names of it, and what it offers. Only reads."""
+"""Reads an adopted network: the VPC, subnets and security groups that the definition names, and its routes and endpoints."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ WAYS_TO_OTHER_NETWORKS = ("VpcPeeringConnectionId", *WAYS_ON)
 
 
 def read(request: Request, own: Sequence[Found]) -> list[Found]:
-    """Return what the definition adopts, at the addresses that the cluster's own resources would have.
+    """Return the adopted resources, with the addresses that the cluster's own resources would have.
 
-    What does not exist is left out, and so is a second subnet of a zone: validators report both. A definition that does not name the VPC,
-    such as one that only deletes, finds it by the cluster's own security groups.
+    Resources that do not exist are left out, and so are further subnets of a zone. Validators report both. If the definition does not name
+    the VPC, for example when a run only deletes the cluster, the cluster's own security groups show which one it is.
     """
     cloud = request.cloud
     own_groups = (item for item in own if item.address.kind == "security_group")
@@ -53,17 +53,17 @@ def read(request: Request, own: Sequence[Found]) -> list[Found]:
 
 
 def subnet_ids(request: Request, side: str) -> list[str]:
-    """Return the ids of the subnets that the definition names for a side, `public` or `private`."""
+    """Return the subnet ids in the definition for a side, `public` or `private`."""
     return request.options.get(f"{side}_subnet_ids") or []
 
 
 def group_ids(request: Request) -> dict[str, str]:
-    """Return the ids of the security groups that the definition names, by their purpose."""
+    """Return the security group ids in the definition by their purpose."""
     named = request.options.get("security_group_ids") or {}
     return {name: named[name] for name in GROUPS if named.get(name)}
 
 
-# What AWS says of it. Filters accept ids that do not exist.
+# Descriptions from AWS. They are read with filters, because filters accept ids that do not exist.
 
 
 def vpcs(cloud: AwsClient, vpc_id: str | None) -> list[dict[str, Any]]:
@@ -79,15 +79,16 @@ def groups(cloud: AwsClient, ids: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def endpoints(cloud: AwsClient, vpc_id: str) -> list[dict[str, Any]]:
-    """Return the endpoints of a VPC that work in some subnets at least, or will soon."""
+    """Return the endpoints of a VPC that work in at least one subnet, or will soon."""
     found = _described(cloud, "describe_vpc_endpoints", "VpcEndpoints", "vpc-id", [vpc_id])
     return [item for item in found if not endpoint_is_gone(item)]
 
 
 def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]:
-    """Return the table that routes a subnet: its own, or the main table of the VPC.
+    """Return the route table of a subnet, which is its own or the main table of the VPC.
 
-    A table without routes is one that this account cannot read, as in a VPC that another account shares: every table has the local route.
+    Every table has at least the local route. A returned table without routes stands for one that this account cannot read, for example
+    because another account shares the VPC.
     """
     tables = _described(cloud, "describe_route_tables", "RouteTables", "vpc-id", [vpc_id])
     tied = [table for table in tables if any(item.get("SubnetId") == subnet_id for item in table["Associations"])]
@@ -100,21 +101,21 @@ def _described(cloud: AwsClient, operation: str, key: str, name: str, values: It
     return cloud.retrieve_once("ec2", operation, key, Filters=[{"Name": name, "Values": ids}]) if ids else []
 
 
-# Pure. Contents of prefix lists are not read. A route table that cannot be read is trusted.
+# Pure functions. They do not read the contents of prefix lists, and assume that a route table that cannot be read has the route.
 
 
 def leads_out(table: Mapping[str, Any]) -> bool:
-    """Return whether hosts without a public address reach the internet by this table."""
+    """Return whether hosts without a public address reach the internet through this table."""
     return _has(table, lambda route: _is_wide(route) and _goes_by(route, WAYS_OUT))
 
 
 def leads_to_the_internet(table: Mapping[str, Any]) -> bool:
-    """Return whether the internet reaches hosts with a public address by this table."""
+    """Return whether hosts with a public address are reachable from the internet through this table."""
     return _has(table, lambda route: _is_wide(route) and _goes_to(route, "igw-", "vpce-"))
 
 
 def leads_to(table: Mapping[str, Any], address: str) -> bool:
-    """Return whether hosts reach an address in another network by this table."""
+    """Return whether hosts reach an address in another network through this table."""
     return _has(table, lambda route: _holds(route, address) and _goes_by(route, WAYS_TO_OTHER_NETWORKS))
 
 
@@ -128,7 +129,7 @@ def _goes_by(route: Mapping[str, Any], ways: Iterable[str]) -> bool:
 
 
 def _goes_to(route: Mapping[str, Any], *prefixes: str) -> bool:
-    """Return whether a route leads to one of the gateways. A default route may lead to a firewall's endpoint."""
+    """Return whether the target of a route is a gateway with one of these prefixes, or, for a default route, a firewall's endpoint."""
     gateway = str(route.get("GatewayId", ""))
     return gateway.startswith(prefixes) and not (gateway.startswith("vpce-") and "DestinationPrefixListId" in route)
 
@@ -144,7 +145,7 @@ def _holds(route: Mapping[str, Any], address: str) -> bool:
 
 
 def lets_in(rules: Iterable[Rule], ports: tuple[str, int, int], sources: Collection[str], ranges: Sequence[str]) -> bool:
-    """Return whether rules of security groups let in traffic from one of the sources, or from all of the address ranges."""
+    """Return whether security group rules allow traffic from one of the sources, or from all of the address ranges."""
     who = {rule[3] for rule in rules if covers(rule, ports)}
     if who & set(sources) or any(source.startswith("pl-") for source in who):
         return True

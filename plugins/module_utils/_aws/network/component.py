@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The network as one component."""
+"""The component for the network."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 
 
 def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[definition.Rule]:
-    """Return the rules that let in the servers of storage."""
+    """Return the rules that allow traffic from the servers of shared storage."""
     return {rule for component in request.storage for rule in component.server_rules(request, found, subnet_cidrs)}
 
 
 def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
-    """Return CIDRs by the key of the subnet, for a VPC of the cluster's own. Raises AddressPlanError.
+    """Return the CIDRs of subnets in the cluster's own VPC by their keys. Raises AddressPlanError.
 
-    Public subnets are for the master's address and for NAT gateways. Without both, their blocks stay free.
+    Public subnets are for a master with a public address and for NAT gateways. Without these, their blocks stay free.
     """
     options = request.options
     existing = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
@@ -62,13 +62,13 @@ def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
 
 
 def _nat_subnet(found: Sequence[Found]) -> str | None:
-    """Return the key of the NAT gateway's subnet, because the gateway cannot move to another one."""
+    """Return the key of the NAT gateway's subnet. The gateway cannot move to another one."""
     subnet = next((item.properties["subnet"] for item in found if item.address == definition.NAT_GATEWAY), None)
     return next((item.address.key for item in found if item.address.kind == "subnet" and item.id == subnet), None)
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse to delete a subnet with nodes. They would prevent it, after having lost their file system."""
+    """Refuse to delete a subnet with nodes. AWS would refuse it too, but only after the nodes have lost their file system."""
     if not request.present:
         return
     _refuse_lost_zones(request, found)
@@ -86,7 +86,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
 
 
 def _refuse_lost_zones(request: Request, found: Sequence[Found]) -> None:
-    """Refuse to lose a zone with nodes: adopted subnets stay, but the mount targets in them are deleted with their zones."""
+    """Refuse to remove a zone with nodes. An adopted subnet would stay, but the mount target in it would be deleted."""
     if not request.options["vpc_id"]:
         return
     inhabited = {item["AvailabilityZone"] for item in adopted.subnets(request.cloud, _inhabited(found))}

@@ -35,7 +35,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    # What AWS answers while the address is still associated
+    # The error codes of AWS while the address is still associated
     cloud.once_unused(cloud.ec2.release_address, "AuthFailure", AllocationId=found.id)
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What prevents the deletion of a VPC: resources that the cluster did not create, or that AWS has not removed yet."""
+"""Finds resources that prevent the deletion of a VPC because the cluster did not create them or AWS has not removed them yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 
 
 def in_vpc(cloud: AwsClient, vpc_id: str) -> list[str]:
-    """Return everything in a VPC that its deletion does not include, in words."""
+    """Return the names of all resources in a VPC that are not deleted together with it."""
     inside = [{"Name": "vpc-id", "Values": [vpc_id]}]
 
     def described(operation: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
@@ -48,7 +48,7 @@ def in_vpc(cloud: AwsClient, vpc_id: str) -> list[str]:
 
 
 def tagged(cloud: AwsClient) -> list[str]:
-    """Return volumes and interfaces with the cluster's tag and without an instance, in words: they cost money, or block a subnet."""
+    """Return the names of tagged volumes and interfaces without an instance. They cost money, or prevent the deletion of a subnet."""
     unused = {"Name": "status", "Values": ["available"]}
     volumes = cloud.retrieve("ec2", "describe_volumes", "Volumes", Filters=cloud.filters(unused))
     interfaces = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=cloud.filters(unused))

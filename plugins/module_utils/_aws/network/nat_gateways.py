@@ -50,13 +50,13 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
         (subnet,) = cloud.ec2.describe_subnets(SubnetIds=[properties["subnet"]])["Subnets"]
         raise ClusterError(
             f"NAT gateways are not available in {subnet['AvailabilityZone']}, the zone of {subnet['SubnetId']}. Name other zones in zones, "
-            "in another order with nat: single, or set nat: none if nodes need no route out."
+            "in another order with nat: single, or set nat: none if nodes need no route to the internet."
         ) from error
     return Found(address, gateway["NatGatewayId"], properties)
 
 
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    """Do nothing: a gateway that an earlier run has left pending only needs waiting."""
+    """Update the tags. A gateway that an earlier run has left pending needs no update: `settle` waits for it."""
     if "tags" in changed:
         update_tags(cloud, found, properties)
 
@@ -65,7 +65,7 @@ def _settle(cloud: AwsClient, found: Found) -> Found:
     def available() -> Found | None:
         gateway = cloud.once_visible(cloud.ec2.describe_nat_gateways, NatGatewayIds=[found.id])["NatGateways"][0]
         if gateway["State"] == "failed":
-            raise ClusterError(f"NAT gateway {found.id} failed: {gateway.get('FailureMessage', 'AWS gives no reason')}")
+            raise ClusterError(f"NAT gateway {found.id} failed: {gateway.get('FailureMessage', 'AWS returned no reason')}")
         return found if gateway["State"] == "available" else None
 
     return cloud.wait_until(f"NAT gateway {found.id} to become available", available)

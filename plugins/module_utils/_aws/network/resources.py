@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All kinds of resources of a network, and those that exist."""
+"""All kinds of resources of a network, and a function that reads them."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ KINDS = tuple(part.KIND for part in PARTS)
 
 
 def read(cloud: AwsClient) -> list[Found]:
-    """Return everything that has the tags of this cluster's network."""
+    """Return all resources that have the tags of this cluster's network."""
     return read_concurrently([partial(part.read, cloud) for part in PARTS])

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Route tables, their routes and their subnets."""
+"""Route tables, with their routes and subnets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _comparable_routes(routes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Return destinations and targets, without the local route and those of gateway endpoints, which AWS manages."""
+    """Return destinations and targets of routes, without the routes that AWS manages: the local one and those of gateway endpoints."""
     for route in routes:
         target = route.get("NatGatewayId") or route.get("GatewayId")
         if target and target != "local" and "DestinationCidrBlock" in route:
@@ -81,7 +81,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _associate(cloud: AwsClient, subnet: str, table: str) -> None:
-    """Associate a subnet. One of another table moves in a single call, so that it always has a route out."""
+    """Associate a subnet with a table. If it has another table, a single call replaces that, so that the subnet always has a route."""
     routed = [{"Name": "association.subnet-id", "Values": [subnet]}]
     tables = cloud.retrieve("ec2", "describe_route_tables", "RouteTables", Filters=routed)
     associations = (item for each in tables for item in each["Associations"])

@@ -37,7 +37,7 @@ def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Pro
 
 
 def rules(permissions: Iterable[Mapping[str, Any]], group_id: str | None = None) -> Iterator[Rule]:
-    """Return the rules of a security group; `self` stands for the group with that id."""
+    """Return the rules of a security group. In them, `self` stands for the group with the id `group_id`."""
     for item in permissions:
         ports = (item["IpProtocol"], item.get("FromPort", -1), item.get("ToPort", -1))
         for ip_range in item.get("IpRanges", []):
@@ -73,7 +73,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
         VpcId=properties["vpc"],
         TagSpecifications=tag_specifications("security-group", properties["tags"]),
     )["GroupId"]
-    # AWS gives every new group the rule that allows all outgoing traffic
+    # AWS adds a rule to every new group that allows all outgoing traffic
     found = Found(address, group_id, {**properties, "ingress": frozenset(), "egress": frozenset({("-1", -1, -1, "0.0.0.0/0")})})
     _update(cloud, found, properties, frozenset({"ingress", "egress"} & properties.keys()))
     return found

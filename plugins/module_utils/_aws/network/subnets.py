@@ -27,7 +27,7 @@ def subnet_properties(cloud: AwsClient, subnet: Mapping[str, Any]) -> Properties
     """Return a subnet in comparable form."""
     return {
         "vpc": subnet["VpcId"],
-        "cidr": subnet.get("CidrBlock"),  # none with IPv6 alone
+        "cidr": subnet.get("CidrBlock"),  # None for a subnet with IPv6 only
         "zone": subnet["AvailabilityZone"],
         "tags": cloud.comparable_tags(subnet.get("Tags", [])),
     }

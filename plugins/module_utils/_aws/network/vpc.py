@@ -48,7 +48,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 
 
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    # AWS accepts one attribute per call
+    # AWS accepts only one attribute per call
     for name, field in (("dns_support", "EnableDnsSupport"), ("dns_hostnames", "EnableDnsHostnames")):
         if name in changed:
             cloud.once_visible(cloud.ec2.modify_vpc_attribute, VpcId=found.id, **{field: {"Value": properties[name]}})

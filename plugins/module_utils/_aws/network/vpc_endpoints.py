@@ -65,7 +65,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 
 
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    """Do nothing: an endpoint that an earlier run has left pending only needs waiting."""
+    """Update the changed properties. An endpoint that an earlier run has left pending needs no update: `settle` waits for it."""
     change: dict[str, Any] = {}
     for name, field in (("route_tables", "RouteTableIds"), ("subnets", "SubnetIds"), ("security_groups", "SecurityGroupIds")):
         if name in changed:
@@ -86,19 +86,19 @@ def _settle(cloud: AwsClient, found: Found) -> Found:
         endpoint = cloud.once_visible(cloud.ec2.describe_vpc_endpoints, VpcEndpointIds=[found.id])["VpcEndpoints"][0]
         state = _endpoint_state(endpoint)
         if state not in ("pending", "available"):
-            raise ClusterError(f"Endpoint {found.id} is {state}: {endpoint.get('LastError', {}).get('Message', 'AWS gives no reason')}")
+            raise ClusterError(f"Endpoint {found.id} is {state}: {endpoint.get('LastError', {}).get('Message', 'AWS returned no reason')}")
         return found if state == "available" else None
 
     return cloud.wait_until(f"endpoint {found.id} to become available", available)
 
 
 def endpoint_is_gone(endpoint: Mapping[str, Any]) -> bool:
-    """Return whether an endpoint will never work again. One that works in some subnets, or waits for its owner, counts as existing."""
+    """Return whether an endpoint will never work again. One that works in some subnets, or waits for acceptance, may still be used."""
     return _endpoint_state(endpoint) in ENDPOINTS_GONE
 
 
 def _endpoint_state(endpoint: Mapping[str, Any]) -> str:
-    """Return the state in lower case, which some answers lack. A partial endpoint works in all subnets that AWS supports."""
+    """Return the state in lower case, because AWS is not consistent. A partial endpoint counts as available."""
     state = endpoint["State"].lower()
     return "available" if state == "partial" else str(state)
 

@@ -16,7 +16,11 @@ NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReser
 
 
 def zones(request: Request, found: Sequence[Found]) -> list[str]:
-    """Return the zones that the user names. Without them, return those of the network and of alternatives, or one with the type."""
+    """Return the zones of the cluster.
+
+    These are the zones in the definition. If it has none, they are the zones of the existing network or one that offers the instance type,
+    and the zones of the alternatives.
+    """
     cloud, instance_type = request.cloud, request.options.get("instance_type")
     named = request.options.get("zones")
     if named:
@@ -36,7 +40,7 @@ def zones(request: Request, found: Sequence[Found]) -> list[str]:
 
 
 def _of_alternatives(request: Request) -> set[str]:
-    """Return the zones that alternatives name, and those of reservations."""
+    """Return the zones of the alternatives and of the capacity reservations."""
     options = request.options
     candidates = [options, *options.get("alternatives", [])]
     reservations = {item["capacity_reservation_id"] for item in candidates if item.get("capacity_reservation_id")}
@@ -45,9 +49,9 @@ def _of_alternatives(request: Request) -> set[str]:
 
 
 def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] | None:
-    """Return a capacity reservation or Capacity Block as EC2 describes it, if it exists."""
+    """Return EC2's description of a capacity reservation or Capacity Block, or None if it does not exist."""
     try:
-        # No filter exists for the id
+        # EC2 has no filter for the id
         found = cloud.retrieve_once("ec2", "describe_capacity_reservations", "CapacityReservations", CapacityReservationIds=[reservation])
     except ClientError as error:
         if error_code(error) not in NO_RESERVATION:
@@ -57,13 +61,13 @@ def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] 
 
 
 def available(cloud: AwsClient) -> set[str]:
-    """Return the availability zones of the region. Local zones and Wavelength zones lack services that a cluster needs."""
+    """Return the availability zones of the region, without Local Zones and Wavelength Zones, which lack services that a cluster needs."""
     filters = [{"Name": "zone-type", "Values": ["availability-zone"]}]
     return {zone["ZoneName"] for zone in cloud.retrieve_once("ec2", "describe_availability_zones", "AvailabilityZones", Filters=filters)}
 
 
 def offering(cloud: AwsClient, instance_type: str) -> set[str]:
-    """Return the zones that offer an instance type; none if the type does not exist."""
+    """Return the zones that offer an instance type. There are none if the type does not exist."""
     filters = [{"Name": "instance-type", "Values": [instance_type]}]
     offerings = cloud.retrieve_once(
         "ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone", Filters=filters
