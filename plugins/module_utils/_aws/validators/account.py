@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the account's quotas have room for what does not exist yet. A complete cluster needs no check."""
+"""Validators of the account's quotas. They check only resources that do not exist yet, so a complete cluster needs no check."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ except ImportError:
 ON_DEMAND = "on-demand"
 ADDRESSES = "L-0263D0A3"
 VPCS = "L-F678F1CE"
-# The names of the quotas for vCPUs. Nodes in reservations and Capacity Blocks count already
+# The names of the quotas for vCPUs. Other markets are missing, because reservations and Capacity Blocks already count toward the quotas
 VCPU_QUOTAS = {
     ON_DEMAND: re.compile(r"Running On-Demand (.+) instances"),
     capacity.SPOT: re.compile(r"All (.+) Spot Instance Requests"),
@@ -45,7 +45,7 @@ class Quota(NamedTuple):
 
 
 def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
-    """Return the account's quotas for a service; none without permission or access, as in a VPC without a route out."""
+    """Return the account's quotas for a service, or None without permission or without access to Service Quotas."""
     try:
         listed = cloud.retrieve_once("service-quotas", "list_service_quotas", "Quotas", ServiceCode=service)
     except (EndpointConnectionError, ConnectTimeoutError):
@@ -58,7 +58,7 @@ def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
 
 
 def families(name: str, market: str) -> tuple[str, ...]:
-    """Return the prefixes of the instance types that a quota for vCPUs applies to, from its name; none for other quotas."""
+    """Return the prefixes of the instance types in the name of a quota for vCPUs. Other quotas have none."""
     match = VCPU_QUOTAS[market].fullmatch(name)
     if not match:
         return ()
@@ -67,13 +67,13 @@ def families(name: str, market: str) -> tuple[str, ...]:
 
 
 def vcpu_quota(instance_type: str, market: str, known: Iterable[Quota]) -> Quota | None:
-    """Return the quota that limits the vCPUs of a type: the longest prefix counts, so that `trn1` is of Trn and not of T."""
+    """Return the quota for the vCPUs of a type. The longest matching prefix wins, so that `trn1` counts as Trn and not as T."""
     matching = [(len(family), quota) for quota in known for family in families(quota.name, market) if instance_type.startswith(family)]
     return max(matching)[1] if matching else None
 
 
 def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int) -> str | None:
-    """Return what is missing for `count` instances in a new cluster, or nothing if they fit or no quota applies."""
+    """Return a message if the quota does not allow `count` instances in a new cluster. Return None if it does, or if none applies."""
     known = quotas(cloud, "ec2") or []
     quota = vcpu_quota(instance_type, market, known) if market in VCPU_QUOTAS else None
     each = _vcpus(cloud, [instance_type]).get(instance_type)
@@ -97,7 +97,7 @@ def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int
 
 
 def _others(cloud: AwsClient) -> Iterator[dict[str, Any]]:
-    """Return the account's instances that are not of this cluster."""
+    """Yield the account's instances that do not belong to this cluster."""
     states = {"Name": "instance-state-name", "Values": list(ALIVE)}
     for reservation in cloud.retrieve_once("ec2", "describe_instances", "Reservations", Filters=[states]):
         for instance in reservation["Instances"]:
@@ -117,7 +117,7 @@ class QuotaValidator(Validator):
     service = "ec2"
 
     def needed(self, request: Request, found: Sequence[Found]) -> int:
-        """Return how much of it the run will use. None where the definition cannot be planned, which other validators report."""
+        """Return how much of the quota the run will use. Return 0 if the definition cannot be planned, which other validators report."""
         try:
             return self._needed(request, found)
         except (ClusterError, ValueError):
@@ -127,7 +127,7 @@ class QuotaValidator(Validator):
         raise NotImplementedError
 
     def _exceeded(self, cloud: AwsClient, code: str, used: int, needed: int) -> str | None:
-        """Return the usage as the middle of a sentence, if the quota does not suffice."""
+        """Return the usage as part of a sentence if the quota is exceeded."""
         quota = next((item for item in quotas(cloud, self.service) or [] if item.code == code), None)
         if not quota or used + needed <= quota.value:
             return None
@@ -135,7 +135,7 @@ class QuotaValidator(Validator):
 
 
 class VcpuQuota(QuotaValidator):
-    """The quota suffices for one of the alternatives."""
+    """The quota for vCPUs is large enough for at least one alternative."""
 
     name = "vcpu_quota"
     components = frozenset({NODES_COMPONENT})

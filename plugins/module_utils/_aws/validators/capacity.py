@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the alternatives for getting nodes are valid."""
+"""Validators of the alternatives for launching nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WorkerMinimum(Validator):
 
 
 class AlternativesOffered(Validator):
-    """The zones offer the instance types of the alternatives. Other validators check the first choice."""
+    """The zones offer the instance types of the alternatives. Other validators check the options of the first choice."""
 
     name = "alternatives"
     components = frozenset({NODES_COMPONENT})
@@ -60,7 +60,7 @@ class AlternativesOffered(Validator):
 
 
 class Market(Validator):
-    """The options fit the market."""
+    """The options match the market."""
 
     name = "market"
     components = frozenset({NODES_COMPONENT})
@@ -75,7 +75,7 @@ class Market(Validator):
             if item["market"] == BLOCK:
                 yield from _check_block(options, item["capacity_reservation_id"])
             if item["market"] == SPOT and item["spot_max_price"] and not _is_price(item["spot_max_price"]):
-                yield f"spot_max_price: '{item['spot_max_price']}' is not a price. Give US dollars per hour, for example 12.50."
+                yield f"spot_max_price: '{item['spot_max_price']}' is not a price. Specify US dollars per hour, for example 12.50."
 
 
 def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterato
 
 
 class Reservation(Validator):
-    """The reservation is active and fits the nodes. Other validators check types and zones that do not exist."""
+    """The reservation is active and matches the nodes. Other validators check whether types and zones exist."""
 
     name = "capacity_reservation"
     components = frozenset({NODES_COMPONENT})
@@ -101,12 +101,12 @@ class Reservation(Validator):
             described = described_reservation(request.cloud, alternative.capacity_reservation)
             name = f"capacity_reservation_id: {alternative.capacity_reservation}"
             if described is None:
-                yield f"{name} does not exist in {request.cloud.region}. Give the id of a reservation or Capacity Block there."
+                yield f"{name} does not exist in {request.cloud.region}. Specify the id of a reservation or Capacity Block there."
             elif described["State"] in COMING:
                 starts = _time(described.get("StartDate"))
-                yield f"{name} is {described['State']}, and starts at {starts}. Run again then, or give one that is active."
+                yield f"{name} is {described['State']}, and starts at {starts}. Run again then, or specify one that is active."
             elif described["State"] != "active":
-                yield f"{name} is {described['State']}. Give one that is active."
+                yield f"{name} is {described['State']}. Specify one that is active."
             elif _end_of_nodes(described) <= datetime.now(timezone.utc):
                 yield (
                     f"{name} ends at {_time(described['EndDate'])}, and EC2 launches no more nodes in it so shortly before. "
@@ -120,7 +120,7 @@ class Reservation(Validator):
 
 
 class BlockEnd(Validator):
-    """The Capacity Block lasts. Another validator checks whether it is valid."""
+    """Warns of the time when EC2 ends the nodes in a Capacity Block. Another validator checks whether the block is valid."""
 
     name = "capacity_block_end"
     level = Level.WARNING
@@ -142,7 +142,7 @@ class BlockEnd(Validator):
 
 
 def _end_of_nodes(reservation: Mapping[str, Any]) -> datetime:
-    """Return when EC2 begins to end the nodes in a reservation: before the end of a Capacity Block, and never in another one.
+    """Return when EC2 begins to terminate the nodes: some time before the end of a Capacity Block, and never in other reservations.
 
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how.html
     """

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the definition is valid by itself. These validators do not ask AWS."""
+"""Validators that check only the definition, without requests to AWS."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # what IAM, EFS and SSM accept; EC2 accepts more
 RESERVED_TAGS = ("aws:", "deeplearning:")
-MOST_TAGS = 50  # that AWS accepts on an instance
+MOST_TAGS = 50  # The limit of AWS for an instance
 SMALLEST_ROOT_VOLUME = 8  # GiB
-MOST_HOPS = 64  # that EC2 accepts for the instance metadata service
-# No company has more: registries assign an IPv6 /32 to providers, and have assigned an IPv4 /8 to a few companies
+MOST_HOPS = 64  # The limit of EC2 for the instance metadata service
+# The largest ranges of one company: registries assign an IPv6 /32 to providers, and a few companies have an IPv4 /8
 WIDEST_SSH_RANGE = {4: ipaddress.ip_network("0.0.0.0/8"), 6: ipaddress.ip_network("::/32")}
 PRIVATE: dict[int, list[Any]] = {
     4: [ipaddress.ip_network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")],
@@ -41,7 +41,7 @@ ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMP
 
 
 def check_cluster_name(name: str) -> Iterator[str]:
-    """Check the name, which is part of host names, IAM roles and templates. Names of security groups must not look like their ids."""
+    """Check the name, which is part of the names of hosts, IAM roles and security groups. The last must not look like ids (`sg-...`)."""
     if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-"):
         yield (
             f"cluster: '{name}' is not possible. Give 1 to 30 lower case letters, digits and dashes. Start with a letter, "
@@ -50,14 +50,14 @@ def check_cluster_name(name: str) -> Iterator[str]:
 
 
 def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> Iterator[str]:
-    """Check that every service accepts the tags. Instances also have the tags `of_mounts`."""
+    """Check that every service accepts the tags. `of_mounts` are the keys of further tags on instances."""
     most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
     if len(wanted) > most:
         yield f"tags: {len(wanted)} are too many. Give at most {most}."
     keys = ["name", "nodetype"]
     for key, value in wanted.items():
         if not 0 < len(key) <= 128 or len(value) > 256 or not TAG_TEXT.fullmatch(key + value):
-            yield f"tags: '{key}' must have 1 to 128 and its value at most 256 letters, digits, spaces and . : / = + - @ _."
+            yield f"tags: '{key}' must have 1 to 128 characters and its value at most 256: letters, digits, spaces and . : / = + - @ _."
         if key.lower().startswith(RESERVED_TAGS):
             yield f"tags: '{key}' must not start with {' or '.join(RESERVED_TAGS)}."
         if key.lower() in keys:
@@ -66,10 +66,10 @@ def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> It
 
 
 def check_buckets(option: str, names: Sequence[str]) -> Iterator[str]:
-    """Check for names of buckets, which become ARNs. URLs and paths are not names."""
+    """Check that bucket names are valid, and not URLs or paths, because they become parts of ARNs."""
     for name in names:
         if not re.fullmatch(mounts.BUCKET_NAME, name):
-            yield f"{option}: '{name}' is not the name of a bucket. Give it without s3:// and without a path."
+            yield f"{option}: '{name}' is not the name of a bucket. Specify the name without s3:// and without a path."
 
 
 def check_network_cidr(cidr: str) -> Iterator[str]:
@@ -80,7 +80,7 @@ def check_network_cidr(cidr: str) -> Iterator[str]:
 
 
 def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True) -> Iterator[str]:
-    """Check who may reach the master: named ranges, or everybody if the definition says so explicitly."""
+    """Check the ranges from which SSH is allowed. They may only include everybody if the definition explicitly allows it."""
     if needed and not cidrs:
         yield "ssh_cidrs: missing. Name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
     parsed: list[Any] = []
@@ -88,7 +88,7 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
         try:
             parsed.append(ipaddress.ip_network(cidr))
         except ValueError as error:
-            yield f"ssh_cidrs: '{cidr}' is not an address range ({error}). Give one such as 203.0.113.0/24."
+            yield f"ssh_cidrs: '{cidr}' is not an address range ({error}). Specify one such as 203.0.113.0/24."
     if allow_anywhere:
         return
     advice = "Name your own ranges, or set allow_ssh_from_anywhere: true if that is what you want."
@@ -102,7 +102,7 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
 
 
 def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
-    """Check the options that a group of nodes needs."""
+    """Check the options that a group of nodes requires."""
     for name, example in (("instance_type", "p4d.24xlarge"), ("key_name", "my-key")):
         if not options.get(name):
             yield f"{name}: missing. Give one, for example {example}."

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether an adopted instance profile can be used, and whether its role allows too much."""
+"""Validators of an adopted instance profile and the permissions of its role."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 DENIED = ("AccessDenied", "AccessDeniedException")
 SERVICE_KEY = "alias/aws/ssm"
-#: Managed policies of AWS that allow reading all parameters.
+#: AWS managed policies that allow reading all parameters.
 READING_POLICIES = (
     "AdministratorAccess",
     "AmazonEC2RoleforSSM",
@@ -37,9 +37,9 @@ class InstanceProfile(Validator):
             return
         profile = next((item for item in found if item.address == INSTANCE_PROFILE), None)
         if not profile:
-            yield f"instance_profile: there is no instance profile '{name}'. Give the name of one, or none to have one created."
+            yield f"instance_profile: there is no instance profile '{name}'. Specify an existing one, or remove the option to create one."
         elif not profile.properties["role"]:
-            yield f"instance_profile: {name} holds no role, so nodes could do nothing. Add a role to it, or give another one."
+            yield f"instance_profile: {name} holds no role, so nodes could do nothing. Add a role to it, or specify another one."
 
 
 class IgnoredRights(Validator):
@@ -58,10 +58,10 @@ class IgnoredRights(Validator):
 
 
 class AuthorityReadable(Validator):
-    """Training scripts cannot read the authority's private key. The nodes' own role denies it, an adopted one may not.
+    """Training scripts cannot read the authority's private key. The cluster's own role denies it, but an adopted one may allow it.
 
-    IAM evaluates the role's policies, which service control policies and the policy of a KMS key may narrow. Without permission for that,
-    the names of the attached policies tell. Without permission to list those, nothing is reported.
+    The validator simulates the role's policies. Service control policies and the policy of a KMS key may restrict access further. Without
+    permission to simulate, it looks for known names among the attached policies. Without permission to list those, it reports nothing.
     """
 
     name = "authority_readable"
@@ -106,7 +106,7 @@ def _is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool
 
 
 def _authority_key(cloud: AwsClient) -> str:
-    """Return the KMS key of the authority's parameter. Empty without a parameter, which will have the account's own key."""
+    """Return the KMS key of the authority's parameter, or an empty text if there is no parameter yet."""
     names = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[names])
     return next((str(item.get("KeyId", "")) for item in described), "")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the region, and an adopted network, have what the cluster needs."""
+"""Validators of the zones, the adopted network, the endpoints and the address ranges."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 EVERY_NETWORK_USER = STORAGE_NAMES | {NETWORK_COMPONENT, NODES_COMPONENT}
 ALL_TCP = ("tcp", 1, 65535)
-NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # what the nodes' role always allows
+NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # The services that the nodes' role always allows
 SESSION_SERVICES = ("ssm", "ssmmessages")
 ADVICE = "delete the cluster, which keeps the data, and create it again"
 
@@ -41,7 +41,7 @@ def _one(found: Iterable[Found], address: Address) -> Found | None:
 
 
 def _adopted_subnets(request: Request, found: Sequence[Found], side: str) -> list[Found]:
-    """Return the adopted subnets of a side; none in a VPC of the cluster's own, or in one that is not known."""
+    """Return the adopted subnets of a side. There are none if the VPC is the cluster's own or does not exist."""
     network = _one(found, VPC)
     if not network or not request.options["vpc_id"]:
         return []
@@ -62,7 +62,7 @@ class Zones(Validator):
 
 
 class AdoptedNetwork(Validator):
-    """What is named exists, and what is needed is named."""
+    """All adopted resources exist, and none is missing in the definition."""
 
     name = "adopted_network"
     components = EVERY_NETWORK_USER
@@ -80,22 +80,22 @@ class AdoptedNetwork(Validator):
 
 
 def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collection[str]], groups: Collection[str]) -> Iterator[str]:
-    """Check that what is named exists; `subnets` are ids by option."""
+    """Check that all adopted resources exist. `subnets` has the ids by option."""
     if not adopted.vpcs(cloud, vpc_id):
-        yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Give the id of one, or none to have one created."
+        yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Specify an existing one, or remove the option to create one."
     for option, ids in subnets.items():
         missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
         if missing:
-            yield f"{option}: there is no subnet {missing} in {cloud.region}. Give the ids of subnets of {vpc_id}."
+            yield f"{option}: there is no subnet {missing} in {cloud.region}. Specify the ids of subnets of {vpc_id}."
     missing = _missing(groups, {item["GroupId"] for item in adopted.groups(cloud, groups)})
     if missing:
-        yield f"security_group_ids: there is no security group {missing} in {cloud.region}. Give the ids of groups of {vpc_id}."
+        yield f"security_group_ids: there is no security group {missing} in {cloud.region}. Specify the ids of groups of {vpc_id}."
 
 
 def _check_completeness(request: Request, vpc_id: str, subnets: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Check that what is needed is named."""
+    """Check that the definition names all required subnets."""
     if not subnets["private_subnet_ids"]:
-        yield f"private_subnet_ids: missing. Give one subnet of {vpc_id} for every zone of the cluster."
+        yield f"private_subnet_ids: missing. Specify one subnet of {vpc_id} for every zone of the cluster."
     if not subnets["public_subnet_ids"] and request.options["master_public_address"]:
         yield (
             f"public_subnet_ids: missing, and the master has a public address. Give one subnet of {vpc_id} for every zone, "
@@ -126,12 +126,12 @@ class AdoptedSubnets(Validator):
         if not sides["private"]:
             return
         for zone in sorted(named - sides["private"]):
-            yield f"zones: {zone} has no subnet in private_subnet_ids. Give one there, or leave the zone out."
+            yield f"zones: {zone} has no subnet in private_subnet_ids. Add one there, or remove the zone."
         for zone in sorted(sides["private"] - named):
-            yield f"private_subnet_ids: a subnet lies in {zone}, which zones does not name. Name it there, or leave the subnet out."
+            yield f"private_subnet_ids: a subnet lies in {zone}, which zones does not name. Add the zone to zones, or remove the subnet."
         if options["master_public_address"] and sides["public"]:
             for zone in sorted(named & sides["private"] - sides["public"]):
-                yield f"public_subnet_ids: none lies in {zone}, where a private subnet is. Give one there, or leave out the private one."
+                yield f"public_subnet_ids: none lies in {zone}, where a private subnet is. Add one there, or remove the private one."
 
     @staticmethod
     def _places(option: str, vpc_id: str, subnets: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -139,17 +139,17 @@ class AdoptedSubnets(Validator):
         for item in subnets:
             subnet_id, zone = item["SubnetId"], item["AvailabilityZone"]
             if item["VpcId"] != vpc_id:
-                yield f"{option}: {subnet_id} lies in {item['VpcId']} and not in {vpc_id}. Give subnets of {vpc_id}."
+                yield f"{option}: {subnet_id} is in {item['VpcId']} and not in {vpc_id}. Specify subnets of {vpc_id}."
             elif not item.get("CidrBlock"):
-                yield f"{option}: {subnet_id} has IPv6 addresses alone, and nodes use IPv4. Give a subnet with an IPv4 range."
+                yield f"{option}: {subnet_id} has IPv6 addresses alone, and nodes use IPv4. Specify a subnet with an IPv4 range."
             elif zone in first:
-                yield f"{option}: {first[zone]} and {subnet_id} both lie in {zone}. Give one subnet for each zone."
+                yield f"{option}: {first[zone]} and {subnet_id} both lie in {zone}. Specify one subnet for each zone."
             else:
                 first[zone] = subnet_id
 
 
 class AdoptedDns(Validator):
-    """The VPC resolves names, by which nodes find file systems and interface endpoints."""
+    """The VPC resolves DNS names. Nodes find file systems and interface endpoints by their names."""
 
     name = "adopted_dns"
     components = EVERY_NETWORK_USER
@@ -179,12 +179,12 @@ class PublicRoutes(Validator):
             if not adopted.leads_to_the_internet(table):
                 yield (
                     f"public_subnet_ids: {item.id} has no route to an internet gateway in {table['RouteTableId']}, so the master could "
-                    "not be reached. Add one, give another subnet, or set master_public_address: false."
+                    "not be reached. Add one, specify another subnet, or set master_public_address: false."
                 )
 
 
 class PrivateRoutes(Validator):
-    """Private subnets have a route out, or endpoints in place of it."""
+    """Private subnets have a route to the internet, or endpoints for the required services."""
 
     name = "private_routes"
     level = Level.WARNING
@@ -202,7 +202,7 @@ class PrivateRoutes(Validator):
 
 
 def _unreachable(request: Request, subnet: Found, services: Iterable[str]) -> list[str]:
-    """Return the services that an adopted subnet reaches neither by a route nor by an endpoint."""
+    """Return the services that an adopted subnet reaches neither through a route nor through an endpoint."""
     cloud, vpc_id = request.cloud, subnet.properties["vpc"]
     table = adopted.route_table(cloud, vpc_id, subnet.id)
     if adopted.leads_out(table):
@@ -215,7 +215,7 @@ def _unreachable(request: Request, subnet: Found, services: Iterable[str]) -> li
 
 
 class SessionManagerReach(Validator):
-    """Nodes without a route out have endpoints for Session Manager."""
+    """Nodes without a route to the internet have endpoints for Session Manager."""
 
     name = "session_manager_reach"
     components = frozenset({NETWORK_COMPONENT})
@@ -238,7 +238,7 @@ class SessionManagerReach(Validator):
 
 
 class AdoptedGroups(Validator):
-    """Adopted security groups allow what the cluster needs. Contents of prefix lists are not checked."""
+    """Adopted security groups allow the cluster's traffic. The contents of prefix lists are not checked."""
 
     name = "adopted_groups"
     components = EVERY_NETWORK_USER
@@ -265,7 +265,7 @@ class AdoptedGroups(Validator):
 
 
 def _adopted_cidrs(request: Request, found: Sequence[Found]) -> list[str]:
-    """Return the address ranges of the adopted subnets in which nodes are."""
+    """Return the address ranges of the adopted subnets that have nodes."""
     sides = adopted.SIDES if request.options["master_public_address"] else ("private",)
     return [item.properties["cidr"] for side in sides for item in _adopted_subnets(request, found, side) if item.properties["cidr"]]
 
@@ -299,7 +299,7 @@ def _check_nodes_group(group: Found, cidrs: Sequence[str], *, efa: bool) -> Iter
 
 
 class NetworkKept(Validator):
-    """A cluster stays in its VPC and behind its security groups."""
+    """A cluster keeps its VPC and its security groups."""
 
     name = "network_kept"
     components = EVERY_NETWORK_USER
@@ -324,7 +324,7 @@ class NetworkKept(Validator):
 
     @staticmethod
     def _lies_in(request: Request, found: Sequence[Found]) -> str | None:
-        """Return the VPC of the cluster's own security groups, or else of its groups of nodes."""
+        """Return the VPC of the cluster's own security groups, or, if there are none, of its auto scaling groups."""
         own = [item.properties["vpc"] for item in found if item.address.kind == "security_group" and not item.adopted]
         subnets = [subnet for item in _groups_of_nodes(found) for subnet in item.properties["subnets"]]
         return next(iter([*own, *(item["VpcId"] for item in adopted.subnets(request.cloud, subnets))]), None)
@@ -348,7 +348,7 @@ class InterfaceEndpoints(Validator):
             if name == "s3":
                 yield "interface_endpoints: s3 has a gateway endpoint, which costs nothing. Leave it out."
             elif name not in offered:
-                yield f"interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. Give the last part of a service's name."
+                yield f"interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. Use the last part of a service's name."
             else:
                 lacking = [zone for zone in zone_names if zone not in offered[name]["AvailabilityZones"]]
                 if lacking:
@@ -357,7 +357,7 @@ class InterfaceEndpoints(Validator):
 
     @staticmethod
     def _taken(request: Request, found: Sequence[Found]) -> Iterator[str]:
-        """Check for endpoints of the VPC: it takes one with private DNS names per service."""
+        """Check for existing endpoints of the VPC, which can have only one with private DNS names for each service."""
         if not request.options["vpc_id"]:
             return
         own = {item.id for item in found if item.address.kind == "vpc_endpoint"}
@@ -369,7 +369,7 @@ class InterfaceEndpoints(Validator):
 
 
 class EnoughAddresses(Validator):
-    """The subnets have addresses for the nodes and for everything else in them."""
+    """The subnets have enough addresses for nodes, mount targets, endpoints and NAT gateways."""
 
     name = "enough_addresses"
     components = frozenset({NETWORK_COMPONENT})
@@ -415,7 +415,7 @@ class EnoughAddresses(Validator):
 
 
 def _demand(request: Request, zones_in_use: int) -> dict[str, int]:
-    """Return how many addresses the cluster needs on each side: for nodes, for a mount target and endpoints per zone, for NAT gateways."""
+    """Return the number of addresses on each side for nodes, for the mount target and endpoints of each zone, and for NAT gateways."""
     options, node = request.options, _addresses_of_a_node(request)
     gateways = {"single": 1, "per_zone": zones_in_use, "none": 0}[options["nat"]]
     master, workers = (node if "worker_count" in options else 0), node * (options.get("worker_count") or 0)
@@ -427,7 +427,7 @@ def _demand(request: Request, zones_in_use: int) -> dict[str, int]:
 
 
 def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[str, int]:
-    """Return how many of those addresses the cluster has already."""
+    """Return how many of the addresses from `_demand` the cluster already uses."""
     node = _addresses_of_a_node(request)
     nodes = {item.address.key: node * len(item.attributes["instances"]) for item in _groups_of_nodes(found)}
     kinds = [item.address.kind for item in found]
@@ -437,7 +437,7 @@ def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[
 
 
 def _addresses_of_a_node(request: Request) -> int:
-    """Return the addresses of one node: one, and one per further EFA interface with an address."""
+    """Return the number of addresses of one node: one for each network interface with an address."""
     name = request.options.get("instance_type")
     instance_type = instance_types.find(request.cloud, name) if name else None
     if not instance_type:

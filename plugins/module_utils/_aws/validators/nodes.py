@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the account has what the nodes are launched from."""
+"""Validators of the options from which nodes are launched, such as key pair, instance type, image and placement."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class KeyPair(Validator):
         except ClientError as error:
             if not is_missing(error):
                 raise
-            yield f"key_name: there is no key pair '{name}' in {cloud.region}. Create or import it, or give another name."
+            yield f"key_name: there is no key pair '{name}' in {cloud.region}. Create or import it, or specify another one."
 
 
 class InstanceTypeOffered(Validator):
-    """The zones offer the instance type. Another validator reports zones that do not exist."""
+    """The zones offer the instance type. Another validator checks whether the zones exist."""
 
     name = "instance_type_offered"
     components = frozenset({NODES_COMPONENT})
@@ -56,7 +56,7 @@ class InstanceTypeOffered(Validator):
 
 
 class ImageFits(Validator):
-    """The image fits the instance type. Another validator reports a type that does not exist."""
+    """The image matches the instance type. Another validator checks whether the type exists."""
 
     name = "image"
     components = frozenset({NODES_COMPONENT})
@@ -64,7 +64,7 @@ class ImageFits(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if not any(request.options[name] for name in ("image_id", "image_parameter", "image_framework")):
             return
-        # An image is the same for all types of an architecture
+        # All instance types of an architecture use the same image
         for instance_type in {item.architecture: item for item in _instance_types(request)}.values():
             yield from self._check(request, found, instance_type)
 
@@ -122,13 +122,13 @@ class RootVolumeKey(Validator):
             state = cloud.client("kms").describe_key(KeyId=key)["KeyMetadata"]["KeyState"]
         except ClientError as error:
             if error_code(error) == "AccessDeniedException":
-                return  # the permission to launch nodes does not include keys
+                return  # the permissions to launch nodes do not include reading the key
             if not is_missing(error) and error_code(error) != "InvalidArnException":
                 raise
-            yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Give the id, ARN or alias (alias/NAME) of one."
+            yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of one."
             return
         if state != "Enabled":
-            yield f"root_volume_kms_key: the key '{key}' is in state {state}. Enable it, or give another one."
+            yield f"root_volume_kms_key: the key '{key}' is in state {state}. Enable it, or specify another one."
 
 
 class Efa(Validator):
@@ -151,7 +151,7 @@ class Efa(Validator):
 
 
 class EfaUnused(Validator):
-    """EFA is used where it is available. A master and one worker are two hosts, so their network counts."""
+    """EFA is used if it is available. Every cluster has at least two hosts, so their network matters."""
 
     name = "efa_unused"
     level = Level.WARNING
@@ -220,6 +220,6 @@ class PlacementGroup(Validator):
 
 
 def _instance_types(request: Request) -> list[InstanceType]:
-    """Return the instance types of the definition that exist."""
+    """Return those instance types in the definition that exist."""
     named = [request.options["instance_type"], *(item["instance_type"] for item in request.options["alternatives"])]
     return [found for name in dict.fromkeys(named) if name and (found := instance_types.find(request.cloud, name))]

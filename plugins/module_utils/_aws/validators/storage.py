@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether all kinds of shared storage fit together, and whether the nodes reach it. Each kind has validators of its own in its package."""
+"""Validators of shared storage as a whole. Each kind of storage has its own validators in its package."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 KMS_KEY = re.compile(r"(arn:[\w-]+:kms:[\w-]+:\d{12}:key/)?(mrk-)?[0-9a-fA-F-]{32,36}")
 MOUNT_POINT = "mount_point"
-"""The option that says where jobs are."""
+"""The option that sets the directory of the jobs."""
 
 
 class SharedStorage(Validator):
-    """Jobs need shared storage, at the mount point where they look for it."""
+    """The cluster has shared storage at the mount point that jobs use."""
 
     name = "shared_storage"
     components = frozenset({NODES_COMPONENT})
@@ -41,7 +41,7 @@ class SharedStorage(Validator):
 
 
 def _check_mount_points(mounts: Sequence[Mount]) -> Iterator[str]:
-    """Check every mount point but that of the jobs, which the validator `nodes` checks."""
+    """Check all mount points except that of the jobs, which the validator `nodes` checks."""
     for mount in mounts:
         try:
             if mount.option != MOUNT_POINT:
@@ -79,11 +79,11 @@ class StorageKey(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         key = request.options["kms_key_id"]
         if key and not KMS_KEY.fullmatch(key):
-            yield f"kms_key_id: '{key}' is not the id or ARN of a KMS key. Give one of those: an alias can come to mean another key."
+            yield f"kms_key_id: '{key}' is not the id or ARN of a KMS key. Specify one of these: an alias can change to another key."
 
 
 class StoragePorts(Validator):
-    """Adopted servers let the nodes in. What is not known yet, such as a security group to be created, is not checked."""
+    """Adopted servers allow traffic from the nodes. Resources that do not exist yet, such as new security groups, are not checked."""
 
     name = "storage_ports"
     components = FILE_SYSTEM_NAMES
@@ -102,19 +102,19 @@ class StoragePorts(Validator):
 
 
 def _private_cidrs(found: Sequence[Found]) -> list[str]:
-    """Return the address ranges of the private subnets, in which nodes are."""
+    """Return the address ranges of the private subnets, which contain the nodes."""
     subnets = [item for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
     return [item.properties["cidr"] for item in subnets if item.properties["cidr"]]
 
 
 def _incoming(request: Request, server: Server) -> list[tuple[str, int, int, str]]:
-    """Return what the security groups of a server let in."""
+    """Return the ingress rules of a server's security groups."""
     described = adopted.groups(request.cloud, sorted(server.found.properties["security_groups"]))
     return [rule for group in described for rule in security_group_rules(group["IpPermissions"])]
 
 
 class StorageKept(Validator):
-    """Nodes keep what they mounted at their launch."""
+    """Running nodes keep the storage that they mounted at launch."""
 
     name = "storage_kept"
     components = STORAGE_NAMES | {NETWORK_COMPONENT, NODES_COMPONENT}
@@ -134,7 +134,7 @@ class StorageKept(Validator):
 
 
 def _described_tags(request: Request, found: Sequence[Found]) -> dict[str, str]:
-    """Return the tags of nodes that mount what the definition describes."""
+    """Return the tags of nodes that mount the storage in the definition."""
     known = {item.address: item for item in found}
     tags: dict[str, str] = resolve({tag: value for mount in registry.mounts(request, found) for tag, value in mount.tags.items()}, known)
     return tags
