@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What all kinds of file systems have in common: finding the cluster's own, waiting for changes, and the component."""
+"""Code that all kinds of file systems share: finding the cluster's own, waiting for changes, and making the component."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ Description = Mapping[str, Any]
 class FileSystems:
     """The file systems of one AWS service.
 
-    `is_usable` tells of a description whether it is a file system of this kind that is not being deleted. `address` is that of the one
-    that the cluster uses.
+    `is_usable` returns whether a description is that of a file system of this kind that is not being deleted. `address` is the address
+    of the file system that the cluster uses.
     """
 
     service: str
     component: str
     address: Address
     name: str
-    """The word for one in messages."""
+    """The name of this kind in messages."""
     option: str
-    """The option that adopts one."""
+    """The option with the id of an adopted file system."""
     is_usable: Callable[[Description], bool]
 
     @property
     def former(self) -> Address:
-        """Return the address of the cluster's own file system after the cluster has changed to an adopted one."""
+        """Return the address of the cluster's own file system when the cluster uses an adopted one instead."""
         return Address(self.address.kind, "former")
 
     def find(self, found: Iterable[Found]) -> Found | None:
-        """Return the file system of the cluster, if there is one."""
+        """Return the file system that the cluster uses, if there is one."""
         return find(found, self.address)
 
     def is_adopted(self, found: Iterable[Found]) -> bool:
-        """Return whether the file system belongs to somebody else."""
+        """Return whether the cluster uses an adopted file system."""
         file_system = self.find(found)
         return file_system is not None and file_system.adopted
 
     def component_of(self, kinds: tuple[Kind, ...], iam_actions: IamActions, **hooks: Any) -> Component:
-        """Return the component that provisions these file systems: they lie in a network, hold data and cost money."""
+        """Return the component that provisions these file systems, which need a network, hold data and cost money."""
         kind = self.address.kind
         return Component(
             self.component,
@@ -73,7 +73,7 @@ class FileSystems:
         )
 
     def describe(self, cloud: AwsClient, **ids: Any) -> dict[str, Any] | None:
-        """Return a file system as AWS describes it, or None if it does not exist."""
+        """Return the description of a file system from AWS, or None if it does not exist."""
         try:
             found = cloud.retrieve(self.service, "describe_file_systems", "FileSystems", **ids)
         except ClientError as error:
@@ -83,7 +83,7 @@ class FileSystems:
         return next((dict(item) for item in found if self.is_usable(item)), None)
 
     def owned(self, cloud: AwsClient) -> dict[str, Any] | None:
-        """Return the cluster's own file system, if there is one. Raises ClusterError when more than one carries its tags."""
+        """Return the cluster's own file system, if there is one. Raises ClusterError if several have its tags."""
         described = cloud.retrieve(self.service, "describe_file_systems", "FileSystems")
         matches = [dict(item) for item in described if self.is_own(cloud, item) and self.is_usable(item)]
         if len(matches) > 1:
@@ -95,14 +95,14 @@ class FileSystems:
         return matches[0] if matches else None
 
     def is_own(self, cloud: AwsClient, description: Description) -> bool:
-        """Return whether the tags name this cluster."""
+        """Return whether the tags of a file system show that it belongs to this cluster."""
         tags = tag_dict(description.get("Tags", []))
         return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == self.component
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """How one resource is described. Messages call it `name`. `arguments` returns the arguments of the call for its id."""
+    """Describes one resource in AWS. `name` is its name in messages. `arguments` returns the arguments of the call for an id."""
 
     name: str
     service: str
@@ -121,7 +121,7 @@ class Lookup:
         return cloud.wait_until(f"{self.name} {found.id} to become available", available, timeout=timeout)
 
     def wait_until_gone(self, cloud: AwsClient, found: Found, *, timeout: float | None = None) -> None:
-        """Wait until AWS describes the resource no more, or as deleted."""
+        """Wait until AWS no longer describes the resource, or describes it as deleted."""
         call, arguments = self._call(cloud), self.arguments(found.id)
 
         def gone() -> bool:
@@ -146,6 +146,6 @@ def find(found: Iterable[Found], address: Address) -> Found | None:
 
 
 def comparable_key(wanted: str | None, arn: str | None) -> str | None:
-    """Return the KMS key of an ARN in the form of the definition: its id or its ARN."""
+    """Return the key with this ARN in the form that the definition uses, which is its id or its ARN."""
     same = bool(wanted and arn) and str(arn).endswith(str(wanted).rpartition("/")[2])
     return wanted if same else arn

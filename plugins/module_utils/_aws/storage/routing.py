@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the nodes reach file systems in other VPCs."""
+"""Checks whether the nodes reach file systems in other VPCs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 
 def vpc_id(found: Sequence[Found]) -> str | None:
-    """Return the id of the cluster's VPC, None before there is one."""
+    """Return the id of the cluster's VPC, or None if there is none yet."""
     return next((item.id for item in found if item.address == VPC), None)
 
 
 def is_routed(cloud: AwsClient, found: Sequence[Found], address: str | None) -> bool:
-    """Return whether all private subnets have a route to an address. Nothing leads to an address that is not known yet."""
+    """Return whether all private subnets have a route to an address. An unknown address has no route."""
     vpc = vpc_id(found)
     subnets = [item.id for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
     tables = [adopted.route_table(cloud, vpc, subnet) for subnet in subnets] if vpc else []

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What one tag of a node or of its group says of a mount. Pure."""
+"""The declaration of a tag that describes a mount on nodes and their groups. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def _any(_text: str) -> None:
 
 
 class StorageTag(NamedTuple):
-    """One property of a mount, as a tag of nodes and of their group holds it.
+    """One property of a mount, in a tag of nodes and of their group.
 
-    `argument` is its name as an argument of the module `shared_storage`. `variable` is its own variable in the inventory, if it has one.
-    `check` raises ValueError for a value that is not possible. `values` maps the texts of the tag to values; other texts are ignored.
+    `argument` is its name as an argument of the module `shared_storage`. `variable` is its variable in the inventory, if it has one.
+    `check` raises ValueError for an invalid value. `values` maps texts of the tag to values. Other texts are ignored.
     """
 
     key: str
@@ -26,12 +26,12 @@ class StorageTag(NamedTuple):
     check: Callable[[str], None] = _any
     values: Mapping[str, Any] | None = None
     kept: bool = False
-    """Whether the value cannot change while nodes run, because jobs depend on it. `variable` is an option then."""
+    """Whether the value must not change while nodes run, because jobs depend on it. If so, `variable` is the name of an option."""
 
     def is_told(self, tags: Mapping[str, str]) -> bool:
-        """Return whether the tags hold the property."""
+        """Return whether the tags contain the property."""
         return self.key in tags and (self.values is None or tags[self.key] in self.values)
 
     def value(self, tags: Mapping[str, str]) -> Any:
-        """Return the property's value in the tags."""
+        """Return the property's value from the tags."""
         return tags[self.key] if self.values is None else self.values[tags[self.key]]

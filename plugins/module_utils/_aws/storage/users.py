@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which nodes use shared storage. Tags of nodes hold the ids of what they mount."""
+"""Finds the nodes that mount a file system, by their tags."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class User:
 
 
 def others(cloud: AwsClient, tag: str, file_system_id: str) -> list[User]:
-    """Return the live nodes of other clusters that mount a file system. Their `tag` holds its id."""
+    """Return the live nodes of other clusters that mount a file system. `tag` is the key of the tag with its id."""
     return [user for user in users(cloud, tag, file_system_id) if user.cluster != cloud.cluster]
 
 
 def users(cloud: AwsClient, tag: str, file_system_id: str) -> list[User]:
-    """Return the live nodes of all clusters that mount a file system. Their `tag` holds its id."""
+    """Return the live nodes of all clusters that mount a file system. `tag` is the key of the tag with its id."""
     filters = [{"Name": f"tag:{tag}", "Values": [file_system_id]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     return [
@@ -45,7 +45,7 @@ def users(cloud: AwsClient, tag: str, file_system_id: str) -> list[User]:
 
 
 def refuse_in_use(file_system_id: str, found: Collection[User]) -> None:
-    """Raise ClusterError if there are users."""
+    """Raise ClusterError if the file system has users."""
     clusters = sorted({user.cluster for user in found})
     if clusters:
         raise ClusterError(f"{file_system_id} is used by nodes of cluster {', '.join(clusters)}. Delete those nodes first.")

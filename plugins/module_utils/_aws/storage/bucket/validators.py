@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether nodes can mount a bucket."""
+"""The validator of the bucket that nodes mount."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 
 class BucketMount(Validator):
-    """The bucket exists in the partition of the cluster. Only its owner decides who may read it."""
+    """The bucket exists in the partition of the cluster. Permissions are not checked: the owner of the bucket decides about them."""
 
     name = "bucket_mount"
     components = frozenset({INSTANCE_ROLE_COMPONENT, NODES_COMPONENT})

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shared storage on EFS as one component, which the module `file_system` provisions."""
+"""The component for shared storage on EFS, which the module `file_system` provisions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     own += [definition.wanted_access_point(options["file_system_directory"], tags)] if options["file_system_directory"] else []
     attributes = file_system.attributes if file_system else {}
     if attributes.get("vpc", vpc) not in (None, vpc):
-        return own  # mounted by address: a file system has mount targets in one VPC only
+        return own  # It is mounted by its address, because a file system can have mount targets in only one VPC
     zone_names = [zone for zone in zones(request, found) if attributes.get("one_zone") in (None, zone)]
     return [*own, *definition.mount_targets(zone_names)]
 
@@ -47,7 +47,7 @@ def _own(request: Request, found: Sequence[Found]) -> list[Wanted]:
 
 
 def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether the policy refuses plain NFS. It affects existing mounts, so it does once no node is or will be without TLS."""
+    """Return whether the policy should deny plain NFS. That affects existing mounts, so no node may use or get a mount without TLS."""
     if not request.options["encrypt_in_transit"]:
         return False
     file_system, required = resources.FILE_SYSTEMS.find(found), definition.file_system_policy(tls_required=True).properties["policy"]
@@ -61,7 +61,7 @@ def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
 
 def _keeps(request: Request, item: Found) -> bool:
     if item.address.kind == definition.ACCESS_POINT_KIND:
-        # What nodes have mounted stays until they are replaced. A later run deletes it
+        # Access points that nodes have mounted stay until the nodes are replaced. A later run deletes them
         replaces = request.options.get("replace_nodes") and request.options["wait"]
         return request.present and item.attributes["used_by_nodes"] and not replaces
     kept = (definition.FILE_SYSTEM.kind, definition.POLICY.kind)
@@ -69,7 +69,7 @@ def _keeps(request: Request, item: Found) -> bool:
 
 
 def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -> None:
-    """Refuse to delete what other clusters mount: the file system, and mount targets in the zones of their nodes or for another VPC."""
+    """Refuse to delete the file system, or mount targets that nodes of other clusters may use, while other clusters mount it."""
     deleted = [change.found for change in plan if change.action is Action.DELETE and change.found]
     for item in deleted:
         if item.address.kind == definition.FILE_SYSTEM.kind:
@@ -107,21 +107,21 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
 
 
 def _adopted_targets(request: Request, found: Sequence[Found]) -> tuple[Server, ...]:
-    """Return the mount targets in the cluster's zones that belong to somebody else."""
+    """Return the mount targets in the cluster's zones that are not the cluster's own."""
     targets = [item for item in found if item.address.kind == "mount_target" and item.adopted]
     zone_names = zones(request, found) if targets else []
     return tuple(Server(item, "file_system_id", NFS) for item in targets if item.attributes["zone"] in zone_names)
 
 
 def _through_tls(option: bool | None, found: Sequence[Found]) -> bool | None:
-    """Return the option. Left out, a cluster whose nodes were launched for plain NFS keeps that: no node is replaced for a default."""
+    """Return the option. If it is not set, nodes that were launched with plain NFS keep it, so that a default replaces no nodes."""
     launching = {item.properties["tags"].get(FILE_SYSTEM_TLS_TAG) for item in found if item.address.kind == "auto_scaling_group"}
     has_nodes = any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
     return False if option is None and launching == {tls_tag(False)} and has_nodes else option
 
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether nodes mount a file system, by the definition, or, without that, by the mount targets."""
+    """Return whether nodes mount a file system, according to the definition. If it has no such options, the mount targets show it."""
     if request.manages(resources.NAME):
         return bool(request.options["efs"])
     adopted = bool(request.options.get("file_system_id"))
@@ -129,7 +129,7 @@ def is_mounted(request: Request, found: Sequence[Found]) -> bool:
 
 
 def _host_address(found: Sequence[Found]) -> str:
-    """Return the address that nodes mount in place of the file system's name; empty for the name."""
+    """Return the address that nodes mount instead of the file system's name, or an empty text if they mount the name."""
     file_system = resources.FILE_SYSTEMS.find(found)
     return file_system.attributes["address"] if file_system else ""
 

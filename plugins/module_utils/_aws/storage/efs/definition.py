@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 FILE_SYSTEM = Address("file_system", "main")
 POLICY = Address("file_system_policy", "main")
 POLICY_ID = "deeplearning.cluster"
-"""The id of the policies that clusters write."""
+"""The id of the policies that the collection writes."""
 
 
 ACCESS_POINT_KIND = "access_point"
@@ -24,7 +24,7 @@ OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:
-    """Return the address of a directory's access point, perhaps of a former file system: an access point cannot change its file system."""
+    """Return the address of a directory's access point. Those of former file systems differ: access points cannot change file systems."""
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 
 
@@ -44,10 +44,11 @@ def stale_mount_target(zone: str, file_system_id: str) -> Address:
 
 
 def host_address(targets: Mapping[str, str], zones: Sequence[str], *, same_vpc: bool, one_zone: str | None) -> str:
-    """Return the address that all hosts mount, or an empty text if each of them resolves the name to the mount target of its zone.
+    """Return the address that all hosts mount, or an empty text if each host can mount the name.
 
-    The name resolves only in the VPC of the mount targets, and only in zones that have one. A One Zone file system has a single one.
-    `targets` are addresses by zone; the first zone of the cluster that has one counts, else any.
+    The name resolves to the mount target of the host's zone. It resolves only in the VPC of the mount targets, and only in zones with a
+    mount target. A One Zone file system has only one. `targets` has addresses by zone. The first zone of the cluster with a mount target
+    is preferred.
     """
     if not targets or (same_vpc and (one_zone is None or set(zones) <= {one_zone})):
         return ""
@@ -73,7 +74,7 @@ def file_system_policy(*, tls_required: bool) -> Wanted:
 
 
 def policy_document(*, tls_required: bool) -> dict[str, Any]:
-    """Return the policy of the file system. Clients have no identity: the security groups of the mount targets control access.
+    """Return the policy of the file system. Clients do not use IAM, so the security groups of the mount targets control access.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
@@ -88,7 +89,7 @@ def policy_document(*, tls_required: bool) -> dict[str, Any]:
 
 
 def comparable_policy(document: Mapping[str, Any]) -> str:
-    """Return the meaning of a policy as JSON. EFS keeps neither the order nor the form of its parts, and adds its own ARN."""
+    """Return a policy as normalized JSON. EFS changes the order and the form of its parts, and adds the ARN of the file system."""
     statements = [
         {name: _comparable(name, value) for name, value in statement.items() if name not in ("Sid", "Resource")}
         for statement in _list(document["Statement"])

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and changes EFS file systems, their policies, access points and mount targets."""
+"""Reads, creates, changes and deletes EFS file systems, their policies, access points and mount targets."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ Properties = Mapping[str, Any]
 
 
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
-    """Return the cluster's file system or the adopted one, and the mount targets that this cluster uses or has left over.
+    """Return the cluster's file system or the adopted one, and the mount targets that this cluster uses or no longer needs.
 
-    Mount targets have no tags. Those behind the cluster's own security group are its own. Of its own file system, those behind an adopted
-    group are its own too. The attributes of the file system say what hosts mount in place of its name (`address`), in which VPC its mount
-    targets are (`vpc`, None without any), their `addresses`, and the zone of a One Zone file system (`one_zone`).
+    Mount targets have no tags. Those with the cluster's own security group belong to the cluster. For the cluster's own file system, those
+    with an adopted group do too. The file system has these attributes: `address`, which hosts mount instead of its name, `vpc`, the VPC of
+    its mount targets (None without any), `addresses` of the mount targets, and `one_zone`, the zone of a One Zone file system.
     """
     cloud, network = request.cloud, list(network)
     group = find(network, STORAGE_GROUP)
@@ -83,7 +83,8 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str]) -> dict[str, Any] | None:
     """Return the description of the file system that the cluster uses.
 
-    That is the adopted one or its own. Without a definition, the mount targets `behind` the cluster's security group tell.
+    It is the adopted one or the cluster's own. If there is no definition, it is the one whose mount targets have the cluster's security
+    group. `behind` lists the ids of such file systems.
     """
     adopted_id = request.options.get("file_system_id")
     if adopted_id:
@@ -94,7 +95,7 @@ def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str])
 
 
 def _read_access_points(request: Request, file_system_id: str | None) -> list[Found]:
-    """Return the cluster's own access points of the adopted file system, or all of them when they are to be deleted."""
+    """Return the cluster's access points of the adopted file system, or of all file systems if the run deletes them."""
     cloud, present = request.cloud, request.present
     if present and not (file_system_id and request.options.get("file_system_id")):
         return []
@@ -114,17 +115,17 @@ def _read_access_points(request: Request, file_system_id: str | None) -> list[Fo
 
 
 def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: bool) -> bool:
-    """Return whether the cluster's own file system is in use or to be deleted. Without a definition, its mount targets tell."""
+    """Return whether the cluster's own file system is in use or to be deleted. If there is no definition, its mount targets show it."""
     return own is not None and (not present or own["FileSystemId"] in behind)
 
 
 def _defines(request: Request) -> bool:
-    """Return whether the options say which file system the cluster has."""
+    """Return whether the options define the cluster's file system."""
     return request.present and request.manages(NAME)
 
 
 def _behind(cloud: AwsClient, group: Found) -> list[str]:
-    """Return the file systems with a mount target behind the cluster's security group. The network interfaces name them."""
+    """Return the file systems with a mount target in the cluster's security group, from the descriptions of network interfaces."""
     interfaces = cloud.retrieve(
         "ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=[{"Name": "group-id", "Values": [group.id]}]
     )
@@ -133,7 +134,7 @@ def _behind(cloud: AwsClient, group: Found) -> list[str]:
 
 
 def _left_over(cloud: AwsClient, group: Found, file_system_id: str) -> list[Found]:
-    """Return the mount targets of a file system behind the cluster's security group that the cluster no longer uses."""
+    """Return the mount targets of a file system that the cluster no longer uses. They have the cluster's security group."""
     targets = [_mount_target(cloud, target) for target in _targets(cloud, file_system_id)]
     return [
         replace(target, address=stale_mount_target(target.address.key, file_system_id))
@@ -165,7 +166,7 @@ def _private_zones(network: Iterable[Found]) -> list[str]:
 def _attributes(
     description: Mapping[str, Any], targets: Sequence[Mapping[str, Any]], vpc: str | None, zones: Sequence[str]
 ) -> dict[str, Any]:
-    """Return how hosts in a VPC reach the file system by its mount targets, in the form that `read` documents."""
+    """Return the attributes of the file system for hosts in a VPC. `read` documents them."""
     addresses = {target["AvailabilityZoneName"]: target["IpAddress"] for target in targets if target.get("IpAddress")}
     one_zone, same_vpc = description.get("AvailabilityZoneName"), all(target["VpcId"] == vpc for target in targets)
     return {
@@ -177,7 +178,7 @@ def _attributes(
 
 
 def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
-    """Return the policy of a file system, if it has one. A policy with another Id belongs to somebody else."""
+    """Return the policy of a file system, if it has one. A policy with another Id is not the cluster's own."""
     try:
         document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
     except ClientError as error:
@@ -212,7 +213,7 @@ def _targets(cloud: AwsClient, file_system_id: str) -> list[dict[str, Any]]:
 
 
 def _mount_target(cloud: AwsClient, target: Mapping[str, Any]) -> Found:
-    # A target that an earlier run has just created has no network interface yet
+    # A target that was just created has no network interface yet
     describe_groups = partial(cloud.once_visible, cloud.efs.describe_mount_target_security_groups, "IncorrectMountTargetState")
     groups = describe_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"]
     return Found(
@@ -244,7 +245,7 @@ def _create_file_system(cloud: AwsClient, address: Address, properties: Properti
                 f"{file_system_id} was created for a cluster named {cloud.cluster} before, and its tags are gone. "
                 "Adopt it with file_system_id, or delete it."
             ) from error
-        created = existing  # by this very call, whose first answer was lost
+        created = existing  # This call has created it, but the first answer was lost
     cloud.created.add(created["FileSystemId"])
     return Found(address, created["FileSystemId"], properties)
 
@@ -255,7 +256,7 @@ def _throughput(properties: Properties) -> dict[str, Any]:
 
 
 def _settle(lookup: Lookup) -> Callable[[AwsClient, Found], Found]:
-    """Return what waits until a resource can be used, and raises ClusterError if it will never be."""
+    """Return a function that waits until a resource can be used, and raises ClusterError if the resource has failed."""
 
     def settle(cloud: AwsClient, found: Found) -> Found:
         def is_available(description: Mapping[str, Any]) -> bool:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The tags by which nodes and their groups tell which EFS file system they mount, and how. Pure."""
+"""The tags on nodes and their groups that describe the EFS file system that they mount. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 FILE_SYSTEM_TAG = "deeplearning:file-system"
 FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # for nodes that cannot resolve its name
-FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it through TLS, a key of TLS
-ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # through which nodes mount it, if they do not see the whole
+FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it with TLS: a key of the dictionary `TLS`
+ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # the access point of nodes that mount only a directory
 TLS = {"true": True, "false": False, "preferred": None}
 """The option `encrypt_in_transit` by the text of the tag. With `preferred`, hosts that have the client use TLS."""
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the options of the EFS file system fit together, and whether nodes can mount it."""
+"""Validators of the EFS file system."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import is_routed, vpc_id
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
 
-#: Of an access point: https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html
+#: Limits of an access point: https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html
 DIRECTORY = re.compile(r"(?=.{1,100}$)(/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,4}")
 
 
@@ -43,9 +43,9 @@ def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
     if not directory:
         return
     if not DIRECTORY.fullmatch(directory):
-        yield f"file_system_directory: '{directory}' is not a directory that an access point can have. Give one such as /teams/bert."
+        yield f"file_system_directory: '{directory}' is not a directory that an access point can have. Specify one such as /teams/bert."
     if not options["file_system_id"]:
-        yield "file_system_directory: only possible with an adopted file system. Give file_system_id, or leave this out."
+        yield "file_system_directory: only possible with an adopted file system. Set file_system_id, or remove this option."
     if options["encrypt_in_transit"] is False:
         yield "encrypt_in_transit: false is not possible with file_system_directory, because access points need TLS. Leave one of them out."
 
@@ -61,7 +61,7 @@ def _check_throughput(options: Mapping[str, Any]) -> Iterator[str]:
 
 
 class AdoptedFileSystem(Validator):
-    """The EFS file system exists, and the nodes reach it from their network."""
+    """The EFS file system exists, and the nodes can reach it from their network."""
 
     name = "file_system"
     components = frozenset({FILE_SYSTEM})
@@ -75,19 +75,19 @@ class AdoptedFileSystem(Validator):
         elif adopted_id:
             yield (
                 f"file_system_id: {adopted_id} does not exist in {request.cloud.region}. "
-                "Give the id of a file system there, or leave the option out for a new one."
+                "Specify the id of a file system there, or remove the option to create a new one."
             )
 
 
 def _check_reach(request: Request, found: Sequence[Found], file_system: Found) -> Iterator[str]:
-    """Check that the nodes find mount targets."""
+    """Check that the nodes can reach mount targets."""
     attributes = file_system.attributes
     if attributes["vpc"] in (None, vpc_id(found)):
         yield from _check_zones(request, found, file_system)
     elif not is_routed(request.cloud, found, attributes["address"]):
         yield (
             f"file_system_id: {file_system.id} has its mount targets in {attributes['vpc']}, and EFS allows them in one VPC only. "
-            f"Peer that VPC with the cluster's and route to {attributes['address']}, delete the mount targets, or give another file system."
+            f"Peer that VPC with the cluster's and route to {attributes['address']}, delete the mount targets, or use another file system."
         )
 
 
@@ -106,7 +106,7 @@ def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -
 
 
 class FileSystemPolicy(Validator):
-    """A policy that somebody else has put on the cluster's file system stays."""
+    """Warns if the cluster's file system has a policy that the collection did not write, because the run does not replace it."""
 
     name = "file_system_policy"
     components = frozenset({FILE_SYSTEM})

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shared storage on FSx for Lustre as one component, which the module `lustre_file_system` provisions."""
+"""The component for shared storage on FSx for Lustre, which the module `lustre_file_system` provisions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _read(request: Request, network: Sequence[Found]) -> list[Found]:
     try:
         return resources.read(request, network)
     except ClientError as error:
-        # Clusters without FSx need no permission for it
+        # Users of clusters without FSx may have no permission for it
         if _is_wished(request) or error_code(error) not in ("AccessDenied", "AccessDeniedException"):
             raise
         return []
@@ -50,14 +50,14 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 
 
 def _keeps(request: Request, item: Found) -> bool:
-    """Keep data, and its links to S3 unless the definition has others."""
+    """Keep the file system, and its links to S3 unless the definition has others."""
     if not request.present:
         return not request.options["delete_data"]
     return item.address.kind == definition.LUSTRE.kind or not _is_own_described(request)
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse to delete a file system, and what makes it reachable, as long as other clusters mount it."""
+    """Refuse to delete a file system, or the network resources through which others reach it, while other clusters mount it."""
     if not plan or request.present:
         return
     for item in found:
@@ -79,7 +79,7 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
 
 
 def _adopted_servers(found: Sequence[Found]) -> tuple[Server, ...]:
-    """Return the adopted file system if it is in the cluster's VPC. The port on which servers listen stands for all."""
+    """Return the adopted file system if it is in the cluster's VPC. Only the port on which its servers listen is checked."""
     item = resources.FILE_SYSTEMS.find(found)
     here = item is not None and item.adopted and item.attributes["vpc"] == vpc_id(found)
     return (Server(item, "lustre_file_system_id", definition.PORTS[0]),) if item and here else ()
@@ -88,7 +88,7 @@ def _adopted_servers(found: Sequence[Found]) -> tuple[Server, ...]:
 def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[Rule]:
     """Return the rules that let the servers reach the nodes.
 
-    Servers of the cluster's own file system are in the private subnets. A file system that the cluster has left keeps its ports.
+    Servers of the cluster's own file system are in the private subnets. The ports of a former file system stay open.
     """
     file_systems = [item for item in found if item.address.kind == definition.LUSTRE.kind]
     cidrs = {cidr for item in file_systems for cidr in _cidrs_of_servers(request, found, item)}
@@ -98,7 +98,7 @@ def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mappin
 
 
 def _cidrs_of_servers(request: Request, found: Sequence[Found], file_system: Found) -> list[str]:
-    """Return the address range of the file system's subnet, or its address alone if this account does not see the subnet."""
+    """Return the address range of the file system's subnet, or only the file system's address if this account cannot see the subnet."""
     subnet = file_system.properties["subnet"]
     known = [item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.id == subnet]
     described = known or [item["CidrBlock"] for item in adopted.subnets(request.cloud, [subnet])]

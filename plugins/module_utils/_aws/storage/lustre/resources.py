@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and changes FSx for Lustre file systems and their links to S3."""
+"""Reads, creates, changes and deletes FSx for Lustre file systems and their links to S3."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _found(request: Request, description: Mapping[str, Any], vpc: str | None) ->
     cloud, tags, target = request.cloud, description.get("Tags", []), _target(description)
     lustre = {**description["LustreConfiguration"], **target.get("LustreConfiguration", {})}
     ids = description.get("NetworkInterfaceIds", [])
-    # A failed file system may name interfaces that are gone. A filter accepts them
+    # A failed file system may name deleted interfaces, so this uses a filter, which accepts them
     filters = [{"Name": "network-interface-id", "Values": ids}]
     described = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=filters) if ids else []
     interfaces = {item["NetworkInterfaceId"]: item for item in described}
@@ -140,9 +140,9 @@ def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:
 
 
 def _token(cloud: AwsClient, request: Mapping[str, Any]) -> str:
-    """Return the client token: the same for the same request within one run, so that a lost answer creates nothing twice.
+    """Return the client token for a request. Within a run, the same request has the same token, so that a retry creates nothing twice.
 
-    Another run finds by tags what exists, and has another token: with the token of something deleted, FSx could answer with that.
+    Another run finds existing resources by tags. It uses other tokens, because for an old one FSx could return a deleted resource.
     """
     return hashlib.sha256(json.dumps([cloud.cluster, cloud.run_id, request], sort_keys=True).encode()).hexdigest()[:40]
 
@@ -183,12 +183,12 @@ def _settle_file_system(cloud: AwsClient, found: Found) -> Found:
 
 
 def _timeout(cloud: AwsClient) -> float:
-    """Return the seconds to wait for a file system. A shorter timeout of the user applies to it too."""
+    """Return how long to wait for a file system, in seconds. A timeout of the user that is shorter than the default applies too."""
     return TIMEOUT if cloud.wait_timeout >= DEFAULT_WAIT_TIMEOUT else cloud.wait_timeout
 
 
 def _is_available(description: Mapping[str, Any]) -> bool:
-    """Return whether a file system or a link can be used. Raises ClusterError if it never will."""
+    """Return whether a file system or a link can be used. Raises ClusterError if it has failed."""
     if description["Lifecycle"] in ("FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE"):
         reason = description.get("FailureDetails", {}).get("Message", "AWS gives no reason")
         raise ClusterError(f"{description.get('AssociationId') or description['FileSystemId']} is {description['Lifecycle']}: {reason}")
@@ -196,7 +196,7 @@ def _is_available(description: Mapping[str, Any]) -> bool:
 
 
 def _target(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the updates in progress will change a file system to."""
+    """Return the new values of a file system's properties that are being updated."""
     target: dict[str, Any] = {}
     for action in reversed(description.get("AdministrativeActions", [])):
         if action["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE" and action["Status"] in ("PENDING", "IN_PROGRESS"):
@@ -238,7 +238,7 @@ def _policies(properties: Properties) -> dict[str, Any]:
 
 
 def _created_policies(properties: Properties) -> dict[str, Any]:
-    """Return the same for a new link: the API wants disabled events left out."""
+    """Return the same for a new link, without empty lists, which the API does not accept here."""
     policies = {name: policy for name, policy in _policies(properties).items() if policy["Events"]}
     return {"S3": policies} if policies else {}
 
@@ -248,7 +248,7 @@ def _create_link(cloud: AwsClient, address: Address, properties: Properties) -> 
         "FileSystemId": properties["file_system"],
         "FileSystemPath": address.key,
         "DataRepositoryPath": properties["s3"],
-        # Import existing objects, too
+        # Also import existing objects
         "BatchImportMetaDataOnCreate": bool(properties["imports"]),
         **_created_policies(properties),
         "Tags": tag_list(properties["tags"]),

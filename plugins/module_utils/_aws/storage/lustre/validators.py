@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Whether the options of the Lustre file system fit together, and whether nodes can mount it."""
+"""Validators of the Lustre file system."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 S3_PREFIX = re.compile(rf"s3://{BUCKET_NAME}(/[^\r\n]*)?")
 DIRECTORY = re.compile(r"/|(/[^/\r\n]+)+")
-MOST_LINKS = 8  # of one file system
+MOST_LINKS = 8  # The limit of AWS for one file system
 
 
 class LustreOptions(Validator):
@@ -30,7 +30,7 @@ class LustreOptions(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         if options["lustre_file_system_id"] and options["lustre_data_repositories"]:
-            yield "lustre_data_repositories: an adopted file system is not changed. Link it yourself, and leave this out."
+            yield "lustre_data_repositories: an adopted file system is not changed. Link it yourself, and remove this option."
         if not options["lustre"] or options["lustre_file_system_id"]:
             return
         yield from _check_capacity(options["lustre_capacity"], FILE_SYSTEMS.find(found))
@@ -51,9 +51,9 @@ def _check_links(repositories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{option}: {len(repositories)} are too many. Give at most {MOST_LINKS}."
     for item in repositories:
         if not S3_PREFIX.fullmatch(item["s3"]):
-            yield f"{option}: '{item['s3']}' is not a bucket or prefix. Give one such as s3://bucket/prefix."
+            yield f"{option}: '{item['s3']}' is not a bucket or prefix. Specify one such as s3://bucket/prefix."
         if not DIRECTORY.fullmatch(item["path"]):
-            yield f"{option}: '{item['path']}' is not a directory of the file system. Give one such as /dataset."
+            yield f"{option}: '{item['path']}' is not a directory of the file system. Specify one such as /dataset."
     paths = sorted(item["path"].rstrip("/") + "/" for item in repositories)
     for first, second in zip(paths, paths[1:]):
         if second.startswith(first):
@@ -61,7 +61,7 @@ def _check_links(repositories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 class AdoptedLustre(Validator):
-    """The Lustre file system works, and the nodes reach it from their network."""
+    """The Lustre file system exists and has not failed, and the nodes can reach it from their network."""
 
     name = "lustre"
     components = frozenset({LUSTRE})
@@ -71,7 +71,7 @@ class AdoptedLustre(Validator):
         if adopted_id and file_system is None:
             yield (
                 f"lustre_file_system_id: {adopted_id} is not a file system of FSx for Lustre in {cloud.region}. "
-                "Give the id of one, or leave the option out."
+                "Specify the id of one, or remove the option."
             )
         if file_system is None or not is_mounted(request, found):
             return
