@@ -14,6 +14,8 @@ import pytest
 from .clusters import P4D, ZONES, instances, numbers, steps
 from .conftest import ModuleFailed
 
+PATIENCE = 30  # seconds for nodes that AWS has
+
 
 @pytest.fixture
 def definition(definition):
@@ -201,7 +203,7 @@ def test_progress_is_told(cloud, run, definition, tmp_path):
 
 
 def test_nodes_are_replaced_only_when_asked(cloud, run, definition, name, types):
-    definition["instance_type"] = "c5.large"
+    definition |= {"instance_type": "c5.large", "capacity_timeout": PATIENCE}
     run("cluster", **definition)
     before = numbers(cloud, name)
     bigger = {**definition, "instance_type": "c5.xlarge"}
@@ -266,7 +268,7 @@ def test_a_reservation_and_nothing_else(cloud, run, definition, name, types):
     )["CapacityReservation"]["CapacityReservationId"]
     cloud.control.set_capacity({P4D: {"us-east-1a": 0, "us-east-1b": 0}})
     definition |= {"market": "capacity-reservation", "capacity_reservation_id": reservation}
-    run("cluster", **definition)
+    run("cluster", **{**definition, "capacity_timeout": PATIENCE})
     assert types() == [(P4D, "us-east-1b", "on-demand")] * 5
     assert not run("cluster", **definition)["changed"]
     with pytest.raises(ModuleFailed, match=r"ReservationCapacityExceeded|exceeded"):

@@ -236,7 +236,7 @@ def test_tags_of_others_stay(cloud, run, definition, name):
         ({"root_volume_size": 9}, r"root_volume_size: 9 GiB cannot hold ami-\w+, which needs \d+"),
         ({"instance_type": "c5.huge"}, "instance_type: c5.huge is not offered"),
         ({"zones": ["us-east-1z"]}, "zones: us-east-1z not in us-east-1, which has us-east-1a"),
-        ({"cluster": "No_Good"}, "cluster: 'No_Good' must be"),
+        ({"cluster": "No_Good"}, "cluster: 'No_Good' is not"),
         ({"tags": {"deeplearning:number": 1}}, "tags: 'deeplearning:number' must not start with aws: or deeplearning:"),
         ({"read_buckets": ["s3://data"]}, "read_buckets: 's3://data' is not the name of a bucket"),
     ],

@@ -48,11 +48,11 @@ def test_a_cluster_that_another_controller_has_configured(cloud, run, definition
     run("ssh_authority", cluster=name)
     status, words = shrink()
     assert (status, REFUSED in words) == (2, True), words
-    assert "deeplearning-worker3: this run ends them" in words
+    assert "deeplearning-worker3: this run terminates them" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
     status, words = shrink(deeplearning_end_unasked_nodes=True)
     assert status == 0, words
-    assert "as deeplearning_end_unasked_nodes says" in words
+    assert "because deeplearning_end_unasked_nodes is true" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2]
 
 
