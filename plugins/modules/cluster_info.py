@@ -7,9 +7,9 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cluster_info
 version_added: 0.1.0
-short_description: What belongs to a training cluster
+short_description: Lists the resources and nodes of a training cluster
 description:
-  - Lists the resources that are tagged as a cluster's and its live nodes.
+  - Lists the resources that have the tag of a cluster, and the cluster's running nodes.
 options:
   cluster:
     description:
@@ -18,13 +18,13 @@ options:
     required: true
 attributes:
   check_mode:
-    description: Only reads.
+    description: The module only reads.
     support: full
   diff_mode:
-    description: Changes nothing.
+    description: The module changes nothing.
     support: none
   idempotent:
-    description: Only reads.
+    description: The module only reads.
     support: full
 extends_documentation_fragment:
   - amazon.aws.common.modules
@@ -35,7 +35,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Look at a cluster
+- name: List the resources and nodes of a cluster
   deeplearning.cluster.cluster_info:
     cluster: bert
     region: us-east-1
@@ -54,18 +54,18 @@ resources:
       type: str
       sample: vpc
     key:
-      description: Which resource of its kind.
+      description: Key that identifies the resource among those of its kind.
       type: str
       sample: main
     id:
-      description: Id that AWS gave it.
+      description: Id that AWS assigned.
       type: str
       sample: vpc-0123456789abcdef0
     properties:
-      description: What the resource is like.
+      description: Properties of the resource.
       type: dict
 nodes:
-  description: Nodes that run, by number.
+  description: Running nodes, sorted by number.
   returned: always
   type: list
   elements: dict
@@ -83,7 +83,7 @@ nodes:
       type: str
       sample: workers
     number:
-      description: Number of the node, 1 is the master.
+      description: Number of the node. The master is number 1.
       type: int
       sample: 2
     instance_id:
@@ -111,17 +111,17 @@ nodes:
       type: str
       sample: fs-0123456789abcdef0
     file_system_address:
-      description: What it mounts in place of the file system's name, which says nothing to it.
+      description: Address that the node mounts, if it cannot resolve the file system's name.
       type: str
       sample: 10.1.0.12
     file_system_tls:
       description:
-        - Whether it mounts that through TLS, V(true) or V(false). V(preferred) is for nodes that do if they have the client for it.
-        - None where no tag of the node tells, and the definition decides.
+        - Whether the node mounts the file system through TLS, V(true) or V(false). With V(preferred), it uses TLS if it has the client.
+        - It is null if the node has no tag for this setting. Then the definition decides.
       type: str
       sample: preferred
     file_system_access_point:
-      description: Access point through which it mounts that, where it does not mount the whole.
+      description: Access point through which the node mounts the file system, if it does not mount the whole file system.
       type: str
       sample: fsap-0123456789abcdef0
     lustre_file_system_id:
@@ -129,17 +129,18 @@ nodes:
       type: str
       sample: fs-0123456789abcdef1
     lustre_source:
-      description: What it mounts of that one.
+      description: Source of the Lustre mount.
       type: str
       sample: fs-0123456789abcdef1.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh
     mounts:
       description:
-        - What the node mounts, each with its C(kind) and what its tags tell of it, as arguments of M(deeplearning.cluster.shared_storage).
+        - The node's mounts. Each has its C(kind) and the values of the node's tags, as arguments of
+          M(deeplearning.cluster.shared_storage).
       type: list
       elements: dict
       sample: [{"kind": "efs", "source": "fs-0123456789abcdef0", "encrypt_in_transit": null}]
     efa:
-      description: Whether it has Elastic Fabric Adapters.
+      description: Whether the node has Elastic Fabric Adapters.
       type: bool
 """
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cluster_validation
 version_added: 0.2.0
-short_description: Whether the definition of a training cluster is right for its account
+short_description: Checks the definition of a training cluster against its account
 description:
-  - Runs every validator on a definition and its account, and reports all findings at once.
-  - Takes the options of M(deeplearning.cluster.cluster), which runs the same validators before it changes anything. This module only reads.
-  - Fails when there is an error, with one line for each. Warnings are shown.
+  - Runs all validators on a definition and the account, and reports all findings at once.
+  - Accepts the options of M(deeplearning.cluster.cluster), which runs the same validators before it changes anything. This module
+    only reads.
+  - Fails if there are errors, with one line for each error, and shows the warnings.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.cluster
@@ -34,17 +35,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 valid:
-  description: Whether there is no error.
+  description: Whether the definition has no errors.
   returned: always
   type: bool
 findings:
-  description: What the validators found, errors first.
+  description: Findings of the validators, errors first.
   returned: always
   type: list
   elements: dict
   contains:
     validator:
-      description: Name of the validator, by which O(suppress_validators) silences it.
+      description: Name of the validator. Add it to O(suppress_validators) to skip this validator.
       type: str
       sample: vcpu_quota
     level:
@@ -52,7 +53,7 @@ findings:
       type: str
       sample: error
     message:
-      description: What is wrong, and what to do.
+      description: The problem, and what to do about it.
       type: str
 """
 

@@ -9,31 +9,32 @@ module: dataset
 version_added: 0.1.0
 short_description: Brings a data set to shared storage, to a host's disk, or to S3
 description:
-  - Downloads from S3 or a URL, or takes what was copied from the controller, checks and unpacks it, and renames the complete data set to
-    its name in one step. A data set whose version is that of the source is not changed.
-  - The work runs in the background while its action plugin shows the progress. Interrupting Ansible does not interrupt it. The next run
-    continues an interrupted one.
-  - S3 is read and written by the AWS CLI with the credentials of the instance's role, URLs by curl.
+  - Downloads a data set from S3 or a URL, or uses the files that were copied from the controller. Checks and unpacks the data set, and
+    renames it to its final name in one step when it is complete. A data set that has the version of the source is not changed.
+  - The work runs in the background while the action plugin shows its progress. It continues if Ansible is interrupted. The next run
+    completes work that was interrupted.
+  - The AWS CLI reads and writes S3 with the credentials of the instance's role. curl downloads URLs.
 options:
   source:
     description:
-      - C(s3://bucket/key) of an object, C(s3://bucket/prefix) of all objects below it, the URL of a file, or a path of the controller.
+      - C(s3://bucket/key) for one object, C(s3://bucket/prefix) for all objects below the prefix, the URL of a file, or a path on the
+        controller.
     type: str
     required: true
   destination:
     description:
-      - V(shared) for a directory that all hosts see, V(local) for one of this host alone.
-      - V(direct) leaves the data on S3 and makes only the lists of its objects.
-      - C(s3://bucket/prefix) copies to S3. Nothing is ever deleted there.
+      - V(shared) is a directory that all hosts share. V(local) is a directory on this host's own disk.
+      - V(direct) leaves the data on S3 and only creates the lists of its objects.
+      - C(s3://bucket/prefix) copies the data to S3. The module never deletes anything there.
     type: str
     default: shared
   name:
     description:
-      - Name of the data set, by default that of the source without the suffix of an archive.
+      - Name of the data set. By default, it is the name of the source without the suffix of an archive.
     type: str
   directory:
     description:
-      - Directory of the data sets, or with a destination on S3, of temporary files.
+      - Directory of the data sets. With a destination on S3, it is the directory of temporary files.
     type: path
     required: true
   checksum:
@@ -48,7 +49,7 @@ options:
     default: false
   region:
     description:
-      - Region of S3, by default that of the host.
+      - Region of S3. By default, it is the region of the host.
     type: str
   anonymous:
     description:
@@ -57,26 +58,26 @@ options:
     default: false
   shards:
     description:
-      - Numbers of ranks. For each, make lists that divide the files among that many ranks.
+      - Numbers of ranks. For each number, the module writes lists that divide the files among that number of ranks.
     type: list
     elements: int
     default: []
   state:
     description:
-      - V(examined) inspects source and destination and changes nothing.
-      - V(fetched) downloads O(share) to where V(present) finds it.
+      - V(examined) inspects the source and the destination, and changes nothing.
+      - V(fetched) downloads the part of the source in O(share), for a later task with V(present).
       - V(present) stages the data set.
     type: str
     choices: [examined, fetched, present]
     default: present
   hosts:
     description:
-      - With O(state=examined), among how many hosts a source on S3 is divided.
+      - With O(state=examined), the number of hosts among which a source on S3 is divided.
     type: int
     default: 1
   share:
     description:
-      - With O(state=fetched), which part of the source this host downloads, as O(state=examined) returned it.
+      - With O(state=fetched), the part of the source that this host downloads, as returned by O(state=examined).
     type: dict
     suboptions:
       version:
@@ -86,46 +87,46 @@ options:
         required: true
       patterns:
         description:
-          - Patterns of the objects.
+          - Patterns that select the objects.
         type: list
         elements: str
         required: true
   upload:
     description:
-      - Properties of a path of the controller. The action plugin sets them.
+      - Properties of the source path on the controller. The action plugin sets them.
     type: dict
     suboptions:
       version:
         description:
-          - Text that changes with the files.
+          - Text that changes when the files change.
         type: str
         required: true
       size:
         description:
-          - Bytes of all files.
+          - Total size of the files in bytes.
         type: int
         required: true
       single:
         description:
-          - Whether it is one file.
+          - Whether the path is a single file.
         type: bool
         required: true
   attempt:
     description:
-      - Which run this task belongs to. The action plugin sets it.
+      - Id of the run that this task belongs to. The action plugin sets it.
     type: str
     default: ""
   wait:
     description:
-      - Seconds to wait for the end before returning the progress.
+      - Seconds to wait for the end of the work before the module returns the progress.
     type: int
     default: 5
 attributes:
   check_mode:
-    description: Reads source and destination, and changes nothing.
+    description: Reads the source and the destination, and changes nothing.
     support: full
   diff_mode:
-    description: Shows nothing.
+    description: Shows no differences.
     support: none
   idempotent:
     description: A data set of the same version is not changed.
@@ -142,7 +143,7 @@ EXAMPLES = r"""
     directory: /efs/datasets
   run_once: true
 
-- name: Every host has all files on its own disk
+- name: Copy all files to every host's own disk
   deeplearning.cluster.dataset:
     source: s3://my-datasets/imagenet/
     destination: local
@@ -156,21 +157,21 @@ name:
   type: str
   sample: coco-2017
 path:
-  description: Where the data set is.
+  description: Path of the data set.
   returned: when RV(finished)
   type: str
   sample: /efs/datasets/coco-2017
 version:
-  description: Changes with the contents of the source.
+  description: Version of the data set, which changes with the contents of the source.
   returned: when RV(finished)
   type: str
   sample: 0123456789ab
 current:
-  description: Whether nothing is to be done.
+  description: Whether the data set is up to date.
   returned: when O(state=examined)
   type: bool
 download:
-  description: Where files from the controller are to be put.
+  description: Directory on the host for the files that are copied from the controller.
   returned: when O(state=examined)
   type: str
 single:
@@ -178,7 +179,7 @@ single:
   returned: when O(state=examined)
   type: bool
 shares:
-  description: For each of O(hosts) the patterns of the objects that it may fetch.
+  description: For each of the O(hosts), the patterns of the objects to download.
   returned: when O(state=examined)
   type: list
   elements: list
@@ -187,25 +188,25 @@ finished:
   returned: always
   type: bool
 progress:
-  description: How far it is.
-  returned: as long as it has not ended
+  description: Progress of the work.
+  returned: until the work has ended
   type: dict
   contains:
     stage:
-      description: What is being done.
-      returned: when it has begun
+      description: The current stage.
+      returned: when the work has begun
       type: str
       sample: fetching
     done:
-      description: How much of it is done, in bytes or, when unpacking, archives.
+      description: Completed amount of the stage, in bytes, or in archives while unpacking.
       returned: when it is known
       type: int
     total:
-      description: How much there is to do.
+      description: Total amount of the stage.
       returned: when it is known
       type: int
     seconds:
-      description: How long it has been going on.
+      description: Seconds since the work began.
       returned: always
       type: int
       sample: 95
@@ -229,12 +230,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 
 
 def main() -> None:
-    os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
+    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
     module = AnsibleModule(ARGUMENTS, supports_check_mode=True, required_if=[("state", "fetched", ["share"])])
     spec = {name: value for name, value in module.params.items() if name not in OF_THE_CALL}
     try:
         if parse(spec["source"]).kind == PATH and not spec["upload"]:
-            raise DataError(f"source: {spec['source']} is a path of the controller, which only this module's action plugin can read.")
+            raise DataError(f"source: {spec['source']} is a path on the controller, which only this module's action plugin can read.")
         refuse_own_disk(spec["destination"], spec["directory"])
         if module.params["state"] == "fetched" and module.check_mode:
             module.exit_json(changed=True, finished=True)

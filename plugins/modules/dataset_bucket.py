@@ -7,10 +7,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: dataset_bucket
 version_added: 0.1.0
-short_description: The S3 bucket of data sets
+short_description: Manages the S3 bucket of data sets
 description:
   - Creates a bucket that blocks access from outside the account, encrypts its objects, and refuses requests without TLS.
-  - A bucket that exists and does not carry the tag C(deeplearning:cluster) of this cluster belongs to somebody else. It is used unchanged.
+  - An existing bucket without this cluster's tag C(deeplearning:cluster) belongs to somebody else. It is used and never changed.
   - Buckets are never deleted.
 options:
   bucket:
@@ -20,17 +20,17 @@ options:
     required: true
   cluster:
     description:
-      - Name of the cluster that the bucket is made for. Others can use it too.
+      - Name of the cluster that the bucket belongs to. Other clusters can use it too.
     type: str
     required: true
   kms_key_id:
     description:
-      - Id or ARN of a KMS key that encrypts new objects. Without it, S3 uses keys of its own.
-      - The nodes' role needs to be allowed to use the key by the key's policy.
+      - Id or ARN of a KMS key that encrypts new objects. When omitted, S3 uses its own keys.
+      - The key's policy must allow the nodes' role to use the key.
     type: str
   tags:
     description:
-      - More tags of the bucket.
+      - Additional tags of the bucket.
     type: dict
     default: {}
 extends_documentation_fragment:
@@ -42,17 +42,17 @@ attributes:
     description: Predicts the changes.
     support: full
   diff_mode:
-    description: Shows what differs.
+    description: Shows the properties that differ.
     support: full
   idempotent:
-    description: A bucket that is as described is not changed.
+    description: A second run changes nothing.
     support: full
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
 
 EXAMPLES = r"""
-- name: A bucket for the data of a cluster
+- name: Create a bucket for the data of a cluster
   deeplearning.cluster.dataset_bucket:
     bucket: bert-data-123456789012
     cluster: bert
@@ -61,13 +61,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was changed, or would be.
+  description: The changes that the run made, or in check mode would make.
   returned: success
   type: list
   elements: dict
   sample: [{"kind": "bucket", "key": "data", "action": "create", "policy": "in_place", "before": {}, "after": {"name": "bert-data"}}]
 adopted:
-  description: Whether the bucket is somebody else's, so that nothing about it was changed.
+  description: Whether the bucket belongs to somebody else and was therefore not changed.
   returned: success
   type: bool
 """

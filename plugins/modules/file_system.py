@@ -7,10 +7,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: file_system
 version_added: 0.1.0
-short_description: The shared EFS file system of a training cluster
+short_description: Manages the shared EFS file system of a training cluster
 description:
-  - An encrypted file system with a mount target in the private subnet of every zone of the cluster's network.
-  - The network has to exist; it is found by its tags.
+  - Manages an encrypted file system with a mount target in the private subnet of every zone of the cluster's network.
+  - The network must exist. The module finds it by its tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.file_system
@@ -19,12 +19,12 @@ author:
 """
 
 EXAMPLES = r"""
-- name: A file system of the cluster's own
+- name: Create a file system for the cluster
   deeplearning.cluster.file_system:
     cluster: bert
     region: us-east-1
 
-- name: Use one that exists
+- name: Use an existing file system
   deeplearning.cluster.file_system:
     cluster: bert
     region: us-east-1
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was changed, or would be, in the order of the plan.
+  description: The changes that the run made, or in check mode would make, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -43,7 +43,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Which resource of its kind.
+      description: Key that identifies the resource among those of its kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -52,22 +52,22 @@ changes:
       sample: create
     policy:
       description:
-        - C(in_place), or C(replace) for an update that nodes are replaced for.
+        - C(in_place), or C(replace) for an update that replaces nodes.
       type: str
       sample: in_place
     before:
-      description: The properties that differ, as they were.
+      description: Values of the changed properties before the change.
       type: dict
     after:
-      description: The properties that differ, as they are now.
+      description: Values of the changed properties after the change.
       type: dict
 resources:
-  description: Ids of the cluster's resources by kind and key; in check mode as they would be.
+  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of data that belongs to the cluster and was not deleted.
+  description: Ids of the cluster's own file systems that were not deleted.
   returned: when not in check mode
   type: list
   elements: str

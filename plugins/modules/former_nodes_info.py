@@ -7,11 +7,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: former_nodes_info
 version_added: 0.2.0
-short_description: Instances that have left a cluster, from the scaling activities of its groups
+short_description: Lists the instances that have left a cluster, from the scaling activities of its groups
 description:
-  - Reads from the scaling activities of a cluster's auto scaling groups which instances they launched that do not run any more, and which
-    were terminated or detached, so that their certificates can be revoked. An instance that ends by itself, such as a Spot Instance that is
-    interrupted, may be known by its launch alone. AWS keeps scaling activities for six weeks.
+  - Reads the scaling activities of a cluster's auto scaling groups, and lists the instances that the groups terminated or detached, and
+    those that they launched and that no longer run. The certificates of these instances can then be revoked.
+  - An instance that ends by itself, such as an interrupted Spot Instance, may appear in the activities only with its launch. AWS keeps
+    scaling activities for six weeks.
 options:
   cluster:
     description:
@@ -20,24 +21,24 @@ options:
     required: true
   days:
     description:
-      - How many days back. What was terminated or detached earlier has no certificate that is still valid.
+      - Number of days to look back. Instances that left the cluster earlier have no valid certificates.
     type: int
     required: true
   instance_ids:
     description:
-      - Instances that are in the cluster now. They are not listed, whatever the activities say.
+      - Ids of the instances that are in the cluster now. They are never listed.
     type: list
     elements: str
     default: []
 attributes:
   check_mode:
-    description: Only reads.
+    description: The module only reads.
     support: full
   diff_mode:
-    description: Changes nothing.
+    description: The module changes nothing.
     support: none
   idempotent:
-    description: Only reads.
+    description: The module only reads.
     support: full
 extends_documentation_fragment:
   - amazon.aws.common.modules
@@ -100,7 +101,7 @@ def main() -> None:
         groups = [f"{cloud.cluster}-{group}" for group in (MASTER, WORKERS)]
         with ThreadPoolExecutor(len(groups)) as pool:
             found = list(pool.map(lambda group: list(activities(cloud, group)), groups))
-            # After the activities, so that no launch among them is missed here
+            # After the activities are read, so that no launched instance is missed
             running = running_instances(cloud)
             former = set().union(*(former_instances(each, since, running) for each in found))
     except (ClusterError, *SDK_ERRORS) as error:

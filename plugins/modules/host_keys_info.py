@@ -7,17 +7,17 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_keys_info
 version_added: 0.1.0
-short_description: Public SSH host keys of instances, from their console output
+short_description: Reads the public SSH host keys of instances from their console output
 description:
   - Reads the host keys that cloud-init prints to the console at the first boot, so that the first SSH connection to an instance
-    can be verified over a channel that a man in the middle does not control.
+    can be verified through a channel that an attacker on the network does not control.
   - Waits until the consoles show the keys, and reports how many instances have printed theirs.
-  - cloud-init prints the keys once in the life of an instance. Where the console shows different ones, any program on the instance may
-    have printed the others, so the module trusts none of them and fails.
+  - cloud-init prints the keys once in the life of an instance. If the console shows different keys, another program on the instance
+    may have printed some of them. The module then trusts none of them and fails.
 options:
   instance_ids:
     description:
-      - The instances.
+      - Ids of the instances.
     type: list
     elements: str
     required: true
@@ -29,22 +29,22 @@ options:
     default: 1800
   wait:
     description:
-      - Whether to wait. Otherwise instances whose consoles show no keys are left out of the result.
+      - Whether to wait for the keys. V(false) leaves instances whose consoles show no keys out of the result.
     type: bool
     default: true
   progress_file:
     description:
-      - File on the controller to which the module writes its progress. An action plugin sets it and shows the lines.
+      - File on the controller to which the module writes its progress. The action plugin sets it and shows the lines.
     type: path
 attributes:
   check_mode:
-    description: Only reads.
+    description: The module only reads.
     support: full
   diff_mode:
-    description: Changes nothing.
+    description: The module changes nothing.
     support: none
   idempotent:
-    description: Only reads.
+    description: The module only reads.
     support: full
 extends_documentation_fragment:
   - amazon.aws.common.modules
@@ -55,7 +55,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Learn the host keys of two instances
+- name: Read the host keys of two instances
   deeplearning.cluster.host_keys_info:
     region: us-east-1
     instance_ids:
@@ -66,7 +66,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 host_keys:
-  description: The keys of every instance that shows them, in the order in which the instances were given.
+  description: The keys of every instance whose console shows them, in the order of O(instance_ids).
   returned: success
   type: list
   elements: dict
@@ -76,7 +76,7 @@ host_keys:
       type: str
       sample: i-0123456789abcdef0
     keys:
-      description: Its public keys.
+      description: Public host keys of the instance.
       type: list
       elements: str
       sample: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI..."]

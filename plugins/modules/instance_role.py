@@ -7,9 +7,9 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: instance_role
 version_added: 0.1.0
-short_description: What the nodes of a training cluster may do in AWS
+short_description: Manages the permissions of a training cluster's nodes in AWS
 description:
-  - An IAM role with the least rights that nodes need, and the instance profile that carries it.
+  - Manages an IAM role with the least permissions that nodes need, and the instance profile that contains it.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.instance_role
@@ -18,14 +18,14 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Nodes may read the data and write the results
+- name: Allow nodes to read the data and to write the results
   deeplearning.cluster.instance_role:
     cluster: bert
     region: us-east-1
     read_buckets: [my-datasets]
     write_buckets: [my-results]
 
-- name: Nodes may be reached by Session Manager
+- name: Allow Session Manager to connect to nodes
   deeplearning.cluster.instance_role:
     cluster: bert
     region: us-east-1
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was changed, or would be, in the order of the plan.
+  description: The changes that the run made, or in check mode would make, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -44,7 +44,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Which resource of its kind.
+      description: Key that identifies the resource among those of its kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -53,22 +53,22 @@ changes:
       sample: create
     policy:
       description:
-        - C(in_place), or C(replace) for an update that nodes are replaced for.
+        - C(in_place), or C(replace) for an update that replaces nodes.
       type: str
       sample: in_place
     before:
-      description: The properties that differ, as they were.
+      description: Values of the changed properties before the change.
       type: dict
     after:
-      description: The properties that differ, as they are now.
+      description: Values of the changed properties after the change.
       type: dict
 resources:
-  description: Ids of the cluster's resources by kind and key; in check mode as they would be.
+  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of data that belongs to the cluster and was not deleted.
+  description: Ids of the cluster's own file systems that were not deleted.
   returned: when not in check mode
   type: list
   elements: str

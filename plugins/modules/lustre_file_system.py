@@ -7,10 +7,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lustre_file_system
 version_added: 0.1.0
-short_description: The shared FSx for Lustre file system of a training cluster
+short_description: Manages the shared FSx for Lustre file system of a training cluster
 description:
-  - A file system on SSD in the private subnet of the cluster's first zone, and its links to S3.
-  - The network has to exist; it is found by its tags. Where the file system is kept, so are its subnet, its security groups and the VPC.
+  - Manages a file system on SSD storage in the private subnet of the cluster's first zone, and its links to S3.
+  - The network must exist. The module finds it by its tags. If the file system is kept, its subnet, its security groups and the VPC
+    are kept as well.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.lustre_file_system
@@ -19,7 +20,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: A file system that shows a dataset in S3
+- name: Create a file system that is linked to a data set in S3
   deeplearning.cluster.lustre_file_system:
     cluster: bert
     region: us-east-1
@@ -28,7 +29,7 @@ EXAMPLES = r"""
       - path: /wikipedia
         s3: s3://my-datasets/wikipedia
 
-- name: Use one that exists
+- name: Use an existing file system
   deeplearning.cluster.lustre_file_system:
     cluster: bert
     region: us-east-1
@@ -37,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was changed, or would be, in the order of the plan.
+  description: The changes that the run made, or in check mode would make, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -47,7 +48,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Which resource of its kind.
+      description: Key that identifies the resource among those of its kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -56,22 +57,22 @@ changes:
       sample: create
     policy:
       description:
-        - C(in_place), or C(replace) for an update that nodes are replaced for.
+        - C(in_place), or C(replace) for an update that replaces nodes.
       type: str
       sample: in_place
     before:
-      description: The properties that differ, as they were.
+      description: Values of the changed properties before the change.
       type: dict
     after:
-      description: The properties that differ, as they are now.
+      description: Values of the changed properties after the change.
       type: dict
 resources:
-  description: Ids of the cluster's resources by kind and key; in check mode as they would be.
+  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of data that belongs to the cluster and was not deleted.
+  description: Ids of the cluster's own file systems that were not deleted.
   returned: when not in check mode
   type: list
   elements: str

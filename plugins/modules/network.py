@@ -7,13 +7,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: network
 version_added: 0.1.0
-short_description: The network of a training cluster
+short_description: Manages the network of a training cluster
 description:
-  - A VPC with a public and a private subnet in each zone, an internet gateway, NAT gateways with elastic IP addresses, routes,
-    an S3 gateway endpoint, interface endpoints, and the security groups for SSH to the master, for the nodes among themselves and
+  - Manages a VPC with a public and a private subnet in each zone, an internet gateway, NAT gateways with elastic IP addresses, routes,
+    an S3 gateway endpoint, interface endpoints, and the security groups for SSH to the master, for traffic among the nodes and
     for shared storage.
-  - Or the security groups and interface endpoints alone, in a VPC and subnets that exist.
-  - Resources are found again by their tags.
+  - In an existing VPC with existing subnets, manages only the security groups and interface endpoints.
+  - Finds existing resources by their tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.network
@@ -22,14 +22,14 @@ author:
 """
 
 EXAMPLES = r"""
-- name: A network in two zones
+- name: Create a network in two zones
   deeplearning.cluster.network:
     cluster: bert
     region: us-east-1
     zones: [us-east-1a, us-east-1b]
     ssh_cidrs: [203.0.113.0/24]
 
-- name: No way to the internet, reached by Session Manager
+- name: Create a network without internet access, for use with Session Manager
   deeplearning.cluster.network:
     cluster: bert
     region: us-east-1
@@ -37,7 +37,7 @@ EXAMPLES = r"""
     nat: none
     interface_endpoints: [ssm, ssmmessages, ec2, autoscaling]
 
-- name: In a network that exists
+- name: Use an existing network
   deeplearning.cluster.network:
     cluster: bert
     region: us-east-1
@@ -48,7 +48,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was changed, or would be, in the order of the plan.
+  description: The changes that the run made, or in check mode would make, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -58,7 +58,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Which resource of its kind.
+      description: Key that identifies the resource among those of its kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -67,22 +67,22 @@ changes:
       sample: create
     policy:
       description:
-        - C(in_place), or C(replace) for an update that nodes are replaced for.
+        - C(in_place), or C(replace) for an update that replaces nodes.
       type: str
       sample: in_place
     before:
-      description: The properties that differ, as they were.
+      description: Values of the changed properties before the change.
       type: dict
     after:
-      description: The properties that differ, as they are now.
+      description: Values of the changed properties after the change.
       type: dict
 resources:
-  description: Ids of the cluster's resources by kind and key; in check mode as they would be.
+  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of data that belongs to the cluster and was not deleted.
+  description: Ids of the cluster's own file systems that were not deleted.
   returned: when not in check mode
   type: list
   elements: str

@@ -7,12 +7,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: node_group
 version_added: 0.1.0
-short_description: The master or the workers of a training cluster
+short_description: Manages the master or the workers of a training cluster
 description:
-  - A launch template (IMDSv2, encrypted root volume, file system mounted at boot) and an auto scaling group over it.
-  - Every node has a number that stays with its instance; the master is 1, workers follow. Fewer workers means that those with
-    the highest numbers go.
-  - The cluster's network and role have to exist; they are found by their tags.
+  - Manages a launch template (IMDSv2, encrypted root volume, file system mounted at boot) and an auto scaling group that uses it.
+  - Every node has a number that stays with its instance. The master is number 1, and the workers follow. If you reduce the number
+    of workers, those with the highest numbers are terminated.
+  - The cluster's network and role must exist. The module finds them by their tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.node_group
@@ -21,7 +21,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Four workers
+- name: Create four workers
   deeplearning.cluster.node_group:
     cluster: bert
     region: us-east-1
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was changed, or would be, in the order of the plan.
+  description: The changes that the run made, or in check mode would make, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -44,7 +44,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Which resource of its kind.
+      description: Key that identifies the resource among those of its kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -53,46 +53,46 @@ changes:
       sample: create
     policy:
       description:
-        - C(in_place), or C(replace) for an update that nodes are replaced for.
+        - C(in_place), or C(replace) for an update that replaces nodes.
       type: str
       sample: in_place
     before:
-      description: The properties that differ, as they were.
+      description: Values of the changed properties before the change.
       type: dict
     after:
-      description: The properties that differ, as they are now.
+      description: Values of the changed properties after the change.
       type: dict
 deferred:
-  description: Changes that wait until nodes may be replaced, in the same form.
+  description: Changes that are deferred until nodes may be replaced, in the format of RV(changes).
   returned: success
   type: list
   elements: dict
 alternative:
-  description: What the nodes are, where, and how they are paid.
+  description: Instance type, zone and market of the nodes.
   returned: success
   type: str
   sample: p4d.24xlarge in us-east-1a (on-demand)
 degraded:
-  description: With how many workers the cluster was accepted, when these are fewer than wanted.
+  description: Worker counts and reason, if the run accepted fewer workers than requested.
   returned: success
   type: dict
   contains:
     workers:
-      description: Workers that there are.
+      description: Number of workers in the cluster.
       type: int
     wanted:
-      description: Workers that the definition wants.
+      description: Number of workers that the definition requests.
       type: int
     reason:
-      description: What AWS said, in the run that met the shortage.
+      description: Message from AWS in the run that found insufficient capacity.
       type: str
 resources:
-  description: Ids of the cluster's resources by kind and key; in check mode as they would be.
+  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of data that belongs to the cluster and was not deleted.
+  description: Ids of the cluster's own file systems that were not deleted.
   returned: when not in check mode
   type: list
   elements: str

@@ -7,69 +7,69 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: python_environment
 version_added: 0.1.0
-short_description: Provide a host with the Python environment of a framework
+short_description: Provides a host with the Python environment of a framework
 description:
-  - Runs on the host. Finds the environment that the host's image has under a name, or makes one from a requirements file.
-  - An environment that was made is never changed. Other requirements make another one beside it, so that a job that runs keeps
-    what it has begun with. C(current) in the folder of the environment is a link to the newest.
-  - In a folder that hosts share, one of them builds and the others wait for it. Hosts with another architecture or version of
-    Python build one of their own.
-  - When a build fails nothing changes, and the end of what the installer printed is in the message.
+  - Runs on the host. Finds the image's environment of a given name, or builds an environment from a requirements file.
+  - The module never changes an environment that it has built. Changed requirements create another one beside it, so that a running
+    job keeps the environment that it started with. The link C(current) in the environment's folder leads to the newest one.
+  - In a shared folder, one host builds the environment and the others wait for it. Hosts with another architecture or Python version
+    build their own.
+  - If a build fails, nothing changes, and the message contains the end of the installer's output.
 notes:
-  - No environment is ever deleted. Delete the folders of old ones when no job uses them.
-  - An environment counts as built once there is one for the same requirements, installer and Python. Give versions in the requirements,
-    as C(pip freeze) or C(uv pip compile) write them, so that it is the same whenever it is built.
-  - The user of the connection builds, and needs no rights but to write to O(directory).
+  - The module never deletes an environment. Delete the folders of old environments when no job uses them.
+  - The module does not build an environment again for the same requirements, installer and Python. Specify exact versions in the
+    requirements, as C(pip freeze) or C(uv pip compile) write them, so that each build gives the same result.
+  - The user of the connection builds the environment, and only needs permission to write to O(directory).
 options:
   name:
     description:
       - Name of the environment.
-      - It is looked for in C(/opt), C(/opt/conda/envs), C(~/anaconda3/envs) and C(~/miniconda3/envs), where the AWS deep
-        learning images have theirs.
+      - The module searches C(/opt), C(/opt/conda/envs), C(~/anaconda3/envs) and C(~/miniconda3/envs), where the AWS deep
+        learning images have their environments.
     type: str
     required: true
   requirements:
     description:
-      - A requirements file on the controller. It cannot refer to other files.
-      - When omitted, the image must have an environment with that O(name). When given, the image's environment is used if it has
-        all that the file lists.
+      - Path of a requirements file on the controller. The file cannot refer to other files.
+      - When omitted, the image must have an environment of that O(name). When specified, the image's environment is used if it has
+        all packages that the file lists.
     type: str
   contents:
     description:
-      - What is in O(requirements). The action plugin sets it.
+      - Contents of O(requirements). The action plugin sets them.
     type: str
   directory:
     description:
-      - Where environments are built, on storage that all hosts share or on the host's own.
+      - Directory where environments are built, on shared storage or on the host's own disk.
       - Required with O(requirements).
     type: path
   installer:
     description:
-      - What installs the packages. V(uv) is quicker than V(pip). Where a host does not have uv it is installed by pip for the time of
-        the build.
+      - Program that installs the packages. V(uv) is faster than V(pip). If a host does not have uv, pip installs it temporarily for the
+        build.
       - uv does not read the configuration of pip.
     type: str
     choices: [pip, uv]
     default: pip
   python:
     description:
-      - The Python to make the environment with, a path or a name to look for in C(PATH).
+      - The Python that creates the environment. It is a path, or a name that is searched for in C(PATH).
     type: path
     default: python3
   index_url:
     description:
-      - The package index, when it is not the one that the host is configured for. It may hold a password or token.
+      - URL of the package index, if it differs from the host's configuration. It may contain a password or token.
     type: str
   find_links:
     description:
-      - Folders on the hosts, or addresses, with packages beside those of the index. For these alone write C(--no-index) into
-        O(requirements).
+      - Folders on the hosts, or URLs, with packages in addition to those of the index. To use only these packages, add C(--no-index)
+        to O(requirements).
     type: list
     elements: str
     default: []
   timeout:
     description:
-      - Seconds to wait for another host that builds the same environment.
+      - Seconds to wait while another host builds the same environment.
     type: int
     default: 3600
 author:
@@ -91,7 +91,7 @@ EXAMPLES = r"""
   deeplearning.cluster.python_environment:
     name: pytorch
 
-- name: Build an environment on the shared storage, once for all hosts
+- name: Build one environment for all hosts on the shared storage
   deeplearning.cluster.python_environment:
     name: bert
     requirements: bert/requirements.txt
@@ -102,7 +102,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 python:
-  description: The environment's Python.
+  description: Path of the environment's Python.
   returned: success
   type: str
   sample: /efs/environments/bert/x86_64-python3.10/0f3c5e9a7b21/bin/python
@@ -112,7 +112,7 @@ prefix:
   type: str
   sample: /efs/environments/bert/x86_64-python3.10/0f3c5e9a7b21
 origin:
-  description: V(image) when the host's image has the environment, V(built) when it was made from the requirements.
+  description: V(image) if the environment is part of the host's image, V(built) if it was built from the requirements.
   returned: success
   type: str
   sample: built
@@ -126,7 +126,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python
 
 
 def main() -> None:
-    os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
+    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},

@@ -7,14 +7,14 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: shared_storage
 version_added: 0.1.0
-short_description: Mount the cluster's shared storage on a host
+short_description: Mounts the cluster's shared storage on a host
 description:
-  - Runs on the host. Writes the entry of C(/etc/fstab), mounts it, verifies in the mount table that the right file system is mounted,
-    and gives the mount point to the login user.
+  - Runs on the host. Writes an entry in C(/etc/fstab), mounts the file system, verifies in the mount table that the correct file
+    system is mounted, and makes the login user the owner of its root folder.
   - Retries for a while, because the DNS names of new mount targets take time to appear.
-  - Fails where the host lacks the client of the file system, and names that client.
-  - The entry is the one that nodes of M(deeplearning.cluster.node_group) get at boot.
-  - An action plugin of the same name first inspects the host with one shell command, and runs the module only where something differs.
+  - Fails if the host does not have the client of the file system. The message names the client.
+  - The entry is the same as the one that nodes of M(deeplearning.cluster.node_group) get at boot.
+  - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
 options:
   kind:
     description:
@@ -26,13 +26,14 @@ options:
       - bucket
   source:
     description:
-      - What is mounted. Exactly one of this, O(file_system_id) and O(lustre_source) is required with O(state=present).
-      - Of V(efs) it is the id of the file system, of V(lustre) C(DNS-NAME@tcp:/MOUNT-NAME), of V(bucket) C(s3://BUCKET/PREFIX).
-      - A bucket is mounted for reading by Mountpoint for Amazon S3, with the credentials of the instance's role.
+      - Source of the mount. With O(state=present), exactly one of O(source), O(file_system_id) and O(lustre_source) is required.
+      - With O(kind=efs), it is the id of the file system. With O(kind=lustre), it is C(DNS-NAME@tcp:/MOUNT-NAME). With O(kind=bucket),
+        it is C(s3://BUCKET/PREFIX).
+      - Mountpoint for Amazon S3 mounts a bucket read-only, with the credentials of the instance's role.
     type: str
   file_system_id:
     description:
-      - Id of the EFS file system, the same as O(source) with O(kind=efs).
+      - Id of the EFS file system. This is the same as O(source) with O(kind=efs).
     type: str
   region:
     description:
@@ -40,8 +41,8 @@ options:
     type: str
   dns_suffix:
     description:
-      - End of the file system's DNS name, which is that of the region's partition.
-      - The action plugin of the same name takes it from the region.
+      - DNS suffix of the region's partition, with which the file system's DNS name ends.
+      - The action plugin of the same name derives it from the region.
     type: str
     default: amazonaws.com
   address:
@@ -50,17 +51,17 @@ options:
     type: str
   access_point:
     description:
-      - Id of the access point of EFS through which it is mounted. Hosts see the access point's directory only.
+      - Id of the EFS access point through which the file system is mounted. Hosts see only the access point's directory.
       - Requires TLS.
     type: str
   encrypt_in_transit:
     description:
       - Whether EFS is mounted through TLS, by C(amazon-efs-utils).
-      - By default it is on hosts that have that package. Others use plain NFS. An existing mount is kept, whichever it uses.
+      - By default, hosts that have that package use TLS, and others use plain NFS. An existing mount is kept, with or without TLS.
     type: bool
   lustre_source:
     description:
-      - What is mounted of FSx for Lustre, the same as O(source) with O(kind=lustre).
+      - Source of the FSx for Lustre mount. This is the same as O(source) with O(kind=lustre).
     type: str
   path:
     description:
@@ -74,7 +75,8 @@ options:
     type: str
   adopted:
     description:
-      - Whether the file system is adopted. Its root folder keeps its owner then, and O(owner) must be able to write there.
+      - Whether the file system is adopted. The root folder of an adopted file system keeps its owner, and O(owner) must be able to
+        write there.
     type: bool
     default: false
   timeout:
@@ -84,8 +86,8 @@ options:
     default: 180
   state:
     description:
-      - V(present) mounts now and at boot.
-      - V(absent) unmounts and removes the entry and the boot service. The contents of the file system are kept.
+      - V(present) mounts the file system now and at boot.
+      - V(absent) unmounts the file system, and removes the entry and the boot service. The contents of the file system are kept.
     type: str
     choices:
       - present
@@ -96,10 +98,10 @@ attributes:
     description: Predicts the changes and mounts nothing.
     support: full
   diff_mode:
-    description: Shows the entry and what is mounted.
+    description: Shows the entry and the mount.
     support: full
   idempotent:
-    description: A host that has the storage is not changed.
+    description: A host that has already mounted the storage is not changed.
     support: full
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
@@ -126,16 +128,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 source:
-  description: What is mounted.
+  description: Source of the mount.
   returned: with O(state=present)
   type: str
   sample: fs-0123456789abcdef0.efs.us-east-1.amazonaws.com:/
 client_missing:
-  description: Whether the host lacks the client, which is why nothing could be mounted.
+  description: Whether the mount failed because the host does not have the client.
   returned: always
   type: bool
 client_packages:
-  description: The client's package in a distribution's own repositories, by the name of the distribution or of its family.
+  description: Name of the client's package, for each distribution or distribution family that has it in its own repositories.
   returned: when the client is missing
   type: dict
   sample: {"Debian": "nfs-common", "RedHat": "nfs-utils"}
@@ -152,7 +154,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 
 def main() -> None:
-    os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
+    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
     module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     try:
         if module.params["state"] == "present":

@@ -7,15 +7,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: ssh_authority
 version_added: 0.1.0
-short_description: The SSH certificate authority of a training cluster
+short_description: Manages the SSH certificate authority of a training cluster
 description:
-  - Keeps one ed25519 key pair per cluster as an encrypted parameter (SecureString) in the SSM Parameter Store, so that everyone who
-    may operate the cluster signs with the same key and nothing has to be kept on a controller.
-  - The key is created once. O(rotate=true) replaces it, and the playbook C(deeplearning.cluster.rotate_authority) does that for a
-    cluster that is in use, with all certificates.
-  - With the account's own KMS key for SSM, which is the default, everybody whose role may call C(ssm:GetParameter) reads the key.
-    A KMS key of your own takes C(kms:Decrypt) as well.
-  - The result holds the private key. Use C(no_log).
+  - Stores one ed25519 key pair per cluster as an encrypted parameter (SecureString) in the SSM Parameter Store. All operators of the
+    cluster sign with the same key, and no controller has to store it.
+  - The key pair is created once. O(rotate=true) replaces it. For a cluster that is in use, run the playbook
+    C(deeplearning.cluster.rotate_authority), which also replaces all certificates.
+  - By default, the account's own KMS key for SSM encrypts the parameter, and every role with C(ssm:GetParameter) can read the key pair.
+    With your own KMS key, a role also needs C(kms:Decrypt).
+  - The result contains the private key. Use C(no_log).
 options:
   cluster:
     description:
@@ -24,31 +24,32 @@ options:
     required: true
   state:
     description:
-      - V(present) creates the key pair if there is none, V(absent) deletes it.
-      - V(absent) also schedules the deletion of a KMS key that was created by O(create_kms_key), which can be cancelled for 7 days.
+      - V(present) creates the key pair if it does not exist. V(absent) deletes it.
+      - V(absent) also schedules the deletion of a KMS key that O(create_kms_key) created. You can cancel this for 7 days.
     type: str
     choices: [present, absent]
     default: present
   kms_key_id:
     description:
-      - Id, ARN or alias of the KMS key that encrypts the parameter, by default the account's key for SSM.
-      - A parameter that exists is encrypted again when its key is another one. Earlier versions stay in its history as they are.
+      - Id, ARN or alias of the KMS key that encrypts the parameter. By default, it is the account's own key for SSM.
+      - An existing parameter with another key is encrypted again. Its earlier versions stay in its history with the earlier key.
     type: str
   rotate:
     description:
-      - Replace the key pair by a new one, with each run. Whatever the old one has signed is trusted until the hosts are told otherwise, by
-        the role P(deeplearning.cluster.ssh_trust#role).
-      - The new key pair is encrypted with the KMS key of the old one, unless O(kms_key_id) or O(create_kms_key) names another one.
+      - Whether to replace the key pair with a new one in each run. Hosts trust the certificates of the old key pair until the role
+        P(deeplearning.cluster.ssh_trust#role) configures them.
+      - The KMS key of the old key pair also encrypts the new one, unless you specify another key with O(kms_key_id) or
+        O(create_kms_key).
     type: bool
     default: false
     version_added: 0.2.0
   create_kms_key:
     description:
-      - Whether to create a KMS key for this parameter alone, with the alias C(alias/deeplearning/CLUSTER/ssh-authority).
-        Its policy lets nobody encrypt or decrypt anything else with it, and lets whoever creates it administer it.
+      - Whether to create a KMS key for this parameter only, with the alias C(alias/deeplearning/CLUSTER/ssh-authority).
+        The key's policy allows encryption and decryption of this parameter only, and lets the creator administer the key.
         AWS charges for such a key by the month.
-      - V(false) leaves a parameter that is encrypted with such a key as it is, with a warning. Set O(kms_key_id=alias/aws/ssm) to go back
-        to the account's own key for SSM. The key stays until O(state=absent).
+      - V(false) does not change a parameter that such a key encrypts, and shows a warning. To go back to the account's own key for SSM,
+        set O(kms_key_id=alias/aws/ssm). The created key stays until O(state=absent).
       - Mutually exclusive with O(kms_key_id).
     type: bool
     default: false
@@ -57,10 +58,10 @@ attributes:
     description: Predicts whether the key pair would be created, encrypted again or deleted.
     support: full
   diff_mode:
-    description: A key pair has nothing to compare.
+    description: The module shows no differences, because a key pair has no readable ones.
     support: none
   idempotent:
-    description: A second run changes nothing.
+    description: A second run changes nothing, unless O(rotate=true).
     support: full
 extends_documentation_fragment:
   - amazon.aws.common.modules
@@ -81,7 +82,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 public_key:
-  description: The public key as an OpenSSH line, or C((known after apply)) in check mode when there is none yet.
+  description: The public key as an OpenSSH line, or C((known after apply)) in check mode if the key pair does not exist yet.
   returned: when O(state=present)
   type: str
   sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI... bert

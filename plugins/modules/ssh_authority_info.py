@@ -7,11 +7,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: ssh_authority_info
 version_added: 0.1.0
-short_description: Whether a training cluster has an SSH certificate authority
+short_description: Checks whether a training cluster has an SSH certificate authority
 description:
-  - Tells whether M(deeplearning.cluster.ssh_authority) has created the cluster's authority, without reading its key.
-  - The role P(deeplearning.cluster.ssh_trust#role) creates it when it configures nodes for the first time. Jobs run on configured
-    nodes only.
+  - Checks whether M(deeplearning.cluster.ssh_authority) has created the cluster's authority. The module does not read its key.
+  - The role P(deeplearning.cluster.ssh_trust#role) creates the authority when it configures nodes for the first time. Jobs run only
+    on configured nodes.
 options:
   cluster:
     description:
@@ -20,13 +20,13 @@ options:
     required: true
 attributes:
   check_mode:
-    description: Only reads.
+    description: The module only reads.
     support: full
   diff_mode:
-    description: Changes nothing.
+    description: The module changes nothing.
     support: none
   idempotent:
-    description: Only reads.
+    description: The module only reads.
     support: full
 extends_documentation_fragment:
   - amazon.aws.common.modules
@@ -37,7 +37,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Ask whether the cluster has ever been configured
+- name: Check whether the cluster has ever been configured
   deeplearning.cluster.ssh_authority_info:
     cluster: bert
     region: us-east-1

@@ -7,12 +7,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: ssh_files
 version_added: 0.2.0
-short_description: Write the controller's SSH files of a cluster
+short_description: Writes the controller's SSH files for a cluster
 description:
   - Writes C(known_hosts), C(config) and C(revoked_keys), with which Ansible and C(ssh -F) verify the hosts of a cluster.
-  - The files are a cache of public keys, which later runs read. Check mode writes them too, because without them no host can be reached.
-  - Every value must match its full pattern. One with an unexpected line break, quote or space is refused.
-  - An action plugin. It runs on the controller and starts no module.
+  - The files are a cache of public keys for later runs. Check mode writes them too, because Ansible cannot connect to any host
+    without them.
+  - Each value must match a strict pattern. A value with an unexpected line break, quote or space is refused.
+  - This is an action plugin. It runs on the controller and does not start a module.
 options:
   directory:
     description:
@@ -27,23 +28,25 @@ options:
     required: true
   nodes:
     description:
-      - The table C(deeplearning_nodes) of the nodes inventory. Without it, instance ids and proxy commands come from the hosts' variables.
+      - The table C(deeplearning_nodes) of the nodes inventory. When omitted, instance ids and proxy commands come from the hosts'
+        variables.
     type: dict
     default: {}
   jump_host:
     description:
-      - Inventory name of the host through which C(config) jumps where the inventory does.
+      - Inventory name of the jump host in C(config), for the hosts that the inventory also reaches through a jump host.
     type: str
     required: true
   authority:
     description:
-      - Public key of the certificate authority. By default the one that C(known_hosts) already names.
-      - When it changes, all keys that were learnt before are dropped.
+      - Public key of the certificate authority. By default, it is the authority in C(known_hosts).
+      - If it changes, all previously learnt host keys are removed.
     type: str
     default: ""
   forget_authority:
     description:
-      - Take the authority out of C(known_hosts), and keep the keys of hosts. So it goes before another authority is made.
+      - Whether to remove the authority from C(known_hosts) and keep the keys of hosts. A rotation does this before it creates the new
+        authority.
     type: bool
     default: false
   host_keys:
@@ -54,7 +57,7 @@ options:
     default: []
   answers:
     description:
-      - What hosts answered to C(cat /etc/ssh/ssh_host_ed25519_key.pub), by inventory name. One that is not
+      - Output of C(cat /etc/ssh/ssh_host_ed25519_key.pub) on hosts, by inventory name. Output that is not
         exactly one ed25519 key is ignored.
     type: dict
     default: {}
@@ -66,7 +69,8 @@ options:
     default: []
   former:
     description:
-      - Ids of instances that were hosts of the cluster, and are no longer trusted. By default those that C(known_hosts) names.
+      - Ids of instances that were hosts of the cluster and are no longer trusted. By default, these are the revoked instances in
+        C(known_hosts).
     type: list
     elements: str
 attributes:
@@ -74,10 +78,10 @@ attributes:
     description: Writes the files too.
     support: none
   diff_mode:
-    description: Shows every file's difference.
+    description: Shows the differences of every file.
     support: full
   idempotent:
-    description: Correct files are not written.
+    description: Files that are already correct are not written.
     support: full
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
@@ -97,25 +101,25 @@ EXAMPLES = r"""
 
 RETURN = r"""
 authority:
-  description: Public key of the authority in C(known_hosts), empty if there is none.
+  description: Public key of the authority in C(known_hosts). It is empty if there is no authority.
   returned: success
   type: str
 cached:
-  description: Whether an earlier run has left keys of hosts that still count.
+  description: Whether the files contain host keys from an earlier run that are still valid.
   returned: success
   type: bool
 gone:
-  description: Ids of instances whose keys an earlier run has learnt, and that are no hosts of the cluster any more.
+  description: Ids of instances whose keys an earlier run learnt and that are no longer hosts of the cluster.
   returned: success
   type: list
   elements: str
 revoked:
-  description: Ids of instances that are not recognised.
+  description: Ids of instances that are revoked.
   returned: success
   type: list
   elements: str
 unknown:
-  description: Ids of instances of which no key is known.
+  description: Ids of instances whose host keys are not known.
   returned: success
   type: list
   elements: str

@@ -7,85 +7,86 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: ssh_trust
 version_added: 0.1.0
-short_description: Make a host of the cluster trusted, and trust the others, by SSH certificates
+short_description: Sets up SSH certificates by which the hosts of a cluster trust each other
 description:
-  - Gives a host a host certificate, its login user a key of their own with a user certificate, and makes sshd and ssh trust the
-    cluster's certificate authority. Hosts that join later need no change on this one.
-  - An action plugin of the same name signs in memory on the controller. The private key of the authority never goes to a host,
-    and private keys of hosts and users never leave theirs.
-  - The login user's key and everything else is in C(/etc/ssh/deeplearning), a folder that only root can change. Keys in the user's home
-    are neither signed nor changed.
-  - It first inspects the host with one shell command. The module runs only where something differs, and twice where certificates have
-    to be signed.
+  - Installs a host certificate, and a key with a user certificate for the login user. Configures sshd and ssh to trust the cluster's
+    certificate authority. When other hosts join the cluster, this host needs no change.
+  - An action plugin of the same name signs certificates in memory on the controller. The private key of the authority is never sent to
+    a host, and the private keys of hosts and users never leave their hosts.
+  - All files, including the login user's key, are in C(/etc/ssh/deeplearning), a folder that only root can change. Keys in the user's
+    home are neither signed nor changed.
+  - The action plugin first inspects the host with one shell command. It runs the module only if something differs, and twice if
+    certificates have to be signed.
 options:
   cluster:
     description:
-      - Name of the cluster. Names that begin with it and a dash are the cluster's hosts.
+      - Name of the cluster. Host names that begin with this name and a dash belong to the cluster.
     type: str
     required: true
   user:
     description:
-      - The login user, who has the user key and is the only one that certificates of this authority let in.
+      - The login user, who owns the user key. Certificates of this authority allow logins of this user only.
     type: str
     required: true
   authority:
     description:
-      - Public key of the certificate authority, an OpenSSH line.
+      - Public key of the certificate authority, as an OpenSSH line.
     type: str
     required: true
   authority_private_key:
     description:
-      - Private key of the certificate authority in OpenSSH's PEM format. Used on the controller only.
+      - Private key of the certificate authority in OpenSSH's PEM format. It is used only on the controller.
     type: str
   principals:
     description:
-      - All names and addresses under which the host is reached. The first is the id of its instance, by which it can be revoked.
+      - All names and addresses of the host for SSH. The first one is the instance id, which revocation uses.
     type: list
     elements: str
     required: true
   address_patterns:
     description:
-      - Patterns, as in C(known_hosts), of the addresses under which hosts of the cluster are reached.
+      - Address patterns of the cluster's hosts, in the format of C(known_hosts).
     type: list
     elements: str
     default: []
   source_addresses:
     description:
-      - Addresses or networks from which the user certificate may be used. The key does not leave the host, so its own address is enough.
+      - Addresses or networks from which the user certificate may be used. The host's own address is enough, because the key does not
+        leave the host.
       - When empty, the certificate may be used from anywhere.
     type: list
     elements: str
     default: []
   revoked:
     description:
-      - Ids of instances whose certificates the host refuses, as a server and as a client.
+      - Ids of instances whose certificates the host refuses, both as an SSH server and as a client.
     type: list
     elements: str
     default: []
   validity_days:
     description:
-      - How long new certificates are valid. One that is valid for longer is replaced.
+      - Validity of new certificates in days. An existing certificate that is valid for longer is replaced.
     type: int
     default: 10
   renew_days:
     description:
-      - A certificate that ends in fewer days is renewed.
+      - A certificate that expires in fewer days is renewed.
     type: int
     default: 5
   host_certificate:
     description:
-      - The signed host certificate. Given by the action plugin.
+      - The signed host certificate. The action plugin sets it.
     type: str
   user_certificate:
     description:
-      - The signed user certificate. Given by the action plugin.
+      - The signed user certificate. The action plugin sets it.
     type: str
 attributes:
   check_mode:
     description: Predicts which certificates would be signed and which files would change.
     support: full
   diff_mode:
-    description: Shows every file's difference.
+    description: Shows the differences of every file.
     support: full
   idempotent:
     description: A host with valid certificates is not changed.
@@ -110,7 +111,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 unsigned:
-  description: Certificates that the host needs, by kind, with the reason. Empty when nothing had to be signed.
+  description: Certificates that the host needs, by kind, with the reason. It is empty if nothing had to be signed.
   returned: success
   type: dict
   contains:
@@ -120,12 +121,12 @@ unsigned:
       type: dict
       contains:
         public_key:
-          description: The key that is to be signed.
-          returned: when there is one
+          description: The key to be signed.
+          returned: when the host has a key
           type: str
           sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI...
         reason:
-          description: Why.
+          description: Why the host needs the certificate.
           type: str
           sample: there is none
     user: *need
@@ -138,7 +139,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
 
 
 def main() -> None:
-    os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
+    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
     module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     try:
         check(module.params)

@@ -11,101 +11,104 @@ module: training_job
 version_added: 0.1.0
 short_description: Runs a distributed training job on the hosts of a cluster
 description:
-  - A job is one or more processes on every host. They are transient systemd services in the job's own slice, run as an ordinary user and
-    outlive Ansible's connection. Stopping a job ends all of its processes, and no others.
-  - Jobs run as a user of their own, who cannot become root, cannot log in, and sees no other home directory.
-  - The task runs on every host that trains; O(state=prepared) first, so that nothing starts before all hosts have been checked,
-    then O(state=started) with the hosts' results in O(hosts). M(deeplearning.cluster.training_job_wait) waits for the end.
-  - Each job has a directory on the shared storage with its code, logs, records, checkpoints and progress. It is never deleted.
-  - The role P(deeplearning.cluster.training_job#role) does all this.
+  - A job has one or more processes on every host. They are transient systemd services in the job's own slice, run as an ordinary user
+    and continue when Ansible disconnects. Stopping a job ends all of its processes, and no others.
+  - By default, jobs run as a separate user, who cannot become root, cannot log in, and cannot see other home directories.
+  - The task runs on every host of the job. Run it with O(state=prepared) first, so that nothing starts before all hosts have been
+    checked. Then run it with O(state=started), with the hosts' results in O(hosts). M(deeplearning.cluster.training_job_wait) waits
+    for the end of the job.
+  - Each job has a directory on the shared storage with its code, logs, records, checkpoints and progress. The module never deletes it.
+  - The role P(deeplearning.cluster.training_job#role) runs all of these tasks.
 notes:
-  - Hosts need the files of the role C(deeplearning.cluster.worker_metadata) and systemd 240 or later.
-  - The code is sent by the action plugin of the same name, in one transfer.
+  - Hosts need the files that the role C(deeplearning.cluster.worker_metadata) writes, and systemd 240 or later.
+  - The action plugin of the same name sends the code in one transfer.
 options:
   name:
     description:
-      - The job's name. At most 63 lower-case letters, digits and dashes.
+      - Name of the job, with at most 63 lower-case letters, digits and dashes.
     type: str
     required: true
   state:
     description:
-      - V(checked) checks the job's description on the controller, without any host.
-      - V(prepared) checks the host and, on the first one, copies the code to the job's directory. Nothing runs yet.
-        A job that has run is refused.
+      - V(checked) checks the job's options on the controller, without connecting to a host.
+      - V(prepared) checks the host and, on the first host, copies the code to the job's directory. It starts nothing, and refuses
+        the name of a job that has already run.
       - V(started) starts this host's processes. A running job is not changed.
-      - V(stopped) ends this host's processes, first with SIGTERM and after O(stop_timeout) with SIGKILL, and fails if one is left.
+      - V(stopped) ends this host's processes, first with SIGTERM and after O(stop_timeout) seconds with SIGKILL. It fails if a process
+        is left.
     type: str
     choices: [checked, prepared, started, stopped]
     default: started
   directory:
     description:
-      - Where the jobs' directories are, on storage that all hosts share.
+      - Parent of the jobs' directories, on storage that all hosts share.
       - Required with O(state=prepared) and O(state=started).
     type: path
   script:
     description:
-      - The training script. With O(source) its path in that directory, otherwise its path on the controller.
-      - Required unless O(state=stopped) or there is a O(command).
+      - The training script. With O(source), it is a path in that directory. Otherwise, it is a path on the controller.
+      - Required unless O(state=stopped), or O(command) is specified.
     type: str
   command:
     description:
-      - What each training process runs instead of a Python O(script), for example V([bash, run.sh]). O(arguments) follow.
-      - It is searched for beside O(python) and then in C(PATH). The working directory is the code's.
+      - Command that each training process runs instead of a Python O(script), such as V([bash, run.sh]). The O(arguments) follow it.
+      - The program is searched for in the folder of O(python), then in C(PATH). The working directory is the directory of the code.
     type: list
     elements: str
     default: []
   source:
     description:
       - A directory on the controller that is copied, for scripts that consist of more than one file.
-      - Where it is a git work tree, the job's description has the commit, and whether files differ from it.
+      - If it is a git work tree, the job's record contains the commit, and whether files differ from it.
     type: str
   repository:
     description:
       - A git repository that is fetched on the controller and copied, instead of a O(source).
-      - The controller's own git fetches it, with the keys and credentials that it has there. It cannot prompt for any.
+      - The controller's own git fetches it, with the keys and credentials of the controller. It cannot prompt for credentials.
     type: str
   version:
     description:
-      - The branch, tag or commit of the O(repository). When omitted, its default branch.
+      - Branch, tag or commit of the O(repository). When omitted, its default branch is used.
     type: str
   exclude:
     description:
-      - What is not copied of a O(source) or O(repository), as patterns such as V(*.ckpt) for the names of files and directories anywhere
-        in it; one with a slash, such as V(data/raw), is for paths from its top.
-      - When omitted, V(.git), V(__pycache__), V(.venv), V(venv), V(.ipynb_checkpoints), V(.mypy_cache), V(.pytest_cache), V(.ruff_cache).
+      - Patterns of files and directories of the O(source) or O(repository) that are not copied. A pattern such as V(*.ckpt) matches
+        names at any depth. A pattern with a slash, such as V(data/raw), matches paths from the top directory.
+      - The default is V(.git), V(__pycache__), V(.venv), V(venv), V(.ipynb_checkpoints), V(.mypy_cache), V(.pytest_cache), V(.ruff_cache).
     type: list
     elements: str
   sync_directory:
     description:
-      - A directory on each host's own disk into which the job's code is copied, and where its processes run. When omitted they run in
-        the job's directory on the shared storage.
-      - Files of an earlier job there are replaced. A directory with other files is refused, and so is one that another running job uses
-        on the host.
+      - A directory on each host's own disk, to which the job's code is copied and where its processes run. When omitted, the processes
+        run in the job's directory on the shared storage.
+      - Files of an earlier job in this directory are replaced. A directory with other files is refused, as is one that another running
+        job uses on the host.
     type: str
   arguments:
     description:
-      - The script's arguments. They are passed as given, without a shell.
+      - Arguments of the script. They are passed unchanged, without a shell.
     type: list
     elements: str
     default: []
   environment:
     description:
-      - Environment variables of the processes, in addition to those of the user's login shell.
+      - Environment variables of the processes, in addition to the variables of the user's login shell.
     type: dict
     default: {}
   secrets:
     description:
-      - Environment variables with secret values, which are never in a command line, a unit or a readable file.
+      - Environment variables with secret values, which never appear in a command line, a unit or a readable file.
     type: dict
     default: {}
   key:
     description:
-      - A random text with which the processes of a job authenticate each other, where a launcher starts commands on other hosts
-        (V(mpi) and V(horovod)). The same on all hosts, and different for each job.
+      - A random text with which the processes of a job authenticate each other, if the launcher starts commands on other hosts
+        (V(mpi) and V(horovod)). It must be the same on all hosts, and different for each job.
     type: str
   launcher:
     description:
-      - Which processes run on the hosts. V(torchrun), for example, starts one agent per host. The page C(docs/launchers.md) lists all.
+      - The launcher, which determines the processes on the hosts. For example, V(torchrun) starts one agent per host. The page
+        C(docs/launchers.md) lists all launchers.
     type: str
     default: torchrun
   launcher_options:
@@ -115,25 +118,26 @@ options:
     default: {}
   python:
     description:
-      - The Python of the environment that has the framework, on the hosts. Launchers need it too when there is a O(command).
+      - Path on the hosts of the Python whose environment has the framework. Launchers also need it if O(command) is specified.
     type: path
     default: /opt/pytorch/bin/python
   user:
     description:
       - The user who runs the processes. All hosts must have this user with the same id.
-      - The default one is created on hosts that lack it, with the uid and gid 61000. It has no password, is in no group but its own, and
-        cannot log in.
+      - The default user is created on hosts that do not have it, with the uid and gid 61000. It has no password, is only in its own
+        group, and cannot log in.
     type: str
     default: deeplearning
   sandbox:
     description:
-      - Whether the processes are kept from gaining privileges (C(NoNewPrivileges)), and see of C(/home), C(/root) and C(/run/user) only
-        the home of O(user), O(sync_directory), the environment of O(python), and shared storage that is mounted there.
+      - Whether to prevent the processes from gaining privileges (C(NoNewPrivileges)), and to hide C(/home), C(/root) and C(/run/user)
+        from them. The processes still see the home of O(user), O(sync_directory), the environment of O(python), and shared storage
+        that is mounted in these directories.
     type: bool
     default: true
   hosts:
     description:
-      - The job's hosts, each with the RV(host) that O(state=prepared) returned there.
+      - The job's hosts. Each entry is the RV(host) that O(state=prepared) returned on that host.
       - Required with O(state=started).
     type: list
     elements: dict
@@ -143,11 +147,11 @@ options:
         type: str
         required: true
       address:
-        description: The address in the cluster.
+        description: The private address of the host.
         type: str
         required: true
       number:
-        description: The worker number. The lowest is the first.
+        description: The worker number. The host with the lowest number is the first.
         type: int
         required: true
       gpus:
@@ -156,58 +160,58 @@ options:
         elements: int
         required: true
       interface:
-        description: The network interface that carries the address.
+        description: The network interface that has the address.
         type: str
         required: true
       efa:
-        description: Whether it has Elastic Fabric Adapters.
+        description: Whether the host has Elastic Fabric Adapters.
         type: bool
         default: false
   gpus:
     description:
-      - The indices of the GPUs that the job may use on each host, as C(nvidia-smi) counts them, for jobs that share hosts.
-      - When omitted, all. A job whose GPUs another one uses on the same host is refused.
+      - Indices of the GPUs that the job may use on each host, as C(nvidia-smi) numbers them. Use this for jobs that share hosts.
+      - By default, the job may use all GPUs. A job is refused if another job on the same host uses one of its GPUs.
     type: list
     elements: int
   processes_per_host:
     description:
-      - How many training processes a host runs. V(0) means one for each GPU, or one where there is none.
+      - Number of training processes on each host. V(0) means one per GPU, or one on a host without GPUs.
     type: int
     default: 0
   time_limit:
     description:
-      - Seconds after which the hosts stop the job, which then has failed. They do so without the controller.
+      - Seconds after which the hosts stop the job, which then counts as failed. The controller is not needed for this.
       - V(0) means no limit.
     type: int
     default: 0
   stop_timeout:
     description:
-      - Seconds between SIGTERM and SIGKILL when the job is stopped. O(state=stopped) uses what the job was started with.
+      - Seconds between SIGTERM and SIGKILL when the job is stopped. O(state=stopped) uses the value with which the job was started.
     type: int
     default: 30
   heartbeat_timeout:
     description:
-      - Seconds after which a process without a heartbeat is lost.
+      - Seconds without a heartbeat after which a process counts as lost.
     type: int
     default: 60
   generation:
     description:
       - The generation of the cluster's metadata that the hosts must have.
-      - When omitted it is what the inventory says, that is all its hosts with the same C(deeplearning_cluster).
+      - When omitted, it is computed from all hosts of the inventory that have the same C(deeplearning_cluster).
     type: str
   efa:
     description:
-      - Whether the host has Elastic Fabric Adapters. O(state=prepared) then makes sure that they can be used, and processes on more
-        than one such host use them or fail, instead of falling back to TCP. O(environment) can override that.
-      - When omitted it is what the inventory says in C(deeplearning_has_efa).
+      - Whether the host has Elastic Fabric Adapters. If so, O(state=prepared) verifies that they can be used. Processes on several
+        such hosts use them or fail, instead of falling back to TCP. O(environment) can override this.
+      - When omitted, it is the inventory's C(deeplearning_has_efa).
     type: bool
   archive:
     description:
-      - A tar file of the code on the host. The action plugin sets it.
+      - Path on the host of a tar file with the code. The action plugin sets it.
     type: path
   code:
     description:
-      - What git knows of the code. The action plugin sets it.
+      - Commit and other information of git about the code. The action plugin sets it.
     type: dict
     default: {}
 author:
@@ -267,12 +271,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 running:
-  description: The other jobs that run on this host, as systemd has them.
+  description: Names of the other jobs that run on this host, according to systemd.
   returned: when O(state=stopped)
   type: list
   elements: str
 host:
-  description: This host, as O(hosts) wants it.
+  description: Description of this host, as an entry for O(hosts).
   returned: when O(state=prepared)
   type: dict
   contains:
@@ -281,11 +285,11 @@ host:
       type: str
       sample: deeplearning-worker1
     address:
-      description: Its private address.
+      description: The private address of the host.
       type: str
       sample: 10.0.0.10
     number:
-      description: Its number.
+      description: The worker number of the host.
       type: int
     gpus:
       description: The indices of the GPUs that the job may use.
@@ -293,14 +297,14 @@ host:
       elements: int
       sample: [0, 1, 2, 3]
     interface:
-      description: The network interface with the address.
+      description: The network interface that has the address.
       type: str
       sample: ens5
     efa:
       description: Whether the host has EFA.
       type: bool
 job_state:
-  description: V(new), or V(running) when the job has been started before and can be waited for.
+  description: V(new), or V(running) if the job was started before and still runs. You can wait for a running job.
   returned: when O(state=prepared)
   type: str
   choices: [new, running]
@@ -320,15 +324,15 @@ processes:
       description: The index of the process in the job.
       type: int
     name:
-      description: What its log and record are called.
+      description: Name of the process, which its log and its record also have.
       type: str
       sample: rank0
     argv:
-      description: Its command line.
+      description: Command line of the process.
       type: list
       elements: str
     unit:
-      description: Its systemd service.
+      description: Name of its systemd service.
       type: str
     log:
       description: The file with its output.
@@ -346,7 +350,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 
 
 def main() -> None:
-    os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
+    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
     module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     state = module.params["state"]
     try:

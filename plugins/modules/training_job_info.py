@@ -11,36 +11,37 @@ module: training_job_info
 version_added: 0.1.0
 short_description: Lists training jobs and the state of each of their processes
 description:
-  - Reads the records that the processes of jobs keep on the shared storage, so one host is enough to see all of them.
+  - Reads the records that the processes of jobs write to the shared storage. One host is therefore enough to read all of them.
 options:
   name:
     description:
-      - The one job to look at. It must exist.
+      - Name of a single job to return. The job must exist.
     type: str
   progress_offset:
     description:
-      - With O(name), progress is returned from this byte of the progress file on; see RV(jobs[].progress_offset).
+      - With O(name), return progress from this byte offset of the progress file. See RV(jobs[].progress_offset).
     type: int
     default: 0
   log_lines:
     description:
-      - With O(name), return so many last lines of the log of each process.
+      - With O(name), return this number of lines from the end of the log of each process.
       - When omitted, logs are not read.
     type: int
   log_process:
     description:
-      - The one process whose log is read, by its name such as V(ps0) or by its rank. When omitted, all.
-      - Of a log that several ranks share, the lines of that one, where the launcher marks them.
+      - Name, such as V(ps0), or rank of a single process whose log is read. When omitted, the logs of all processes are read.
+      - If several ranks share a log and the launcher marks their lines, only the lines of this rank are returned.
     type: str
   log_offsets:
     description:
-      - Logs of the processes named here are returned from these bytes on instead of their last lines; see RV(jobs[].log_offsets).
+      - Byte offsets by process. The logs of these processes are returned from the offset instead of their last lines. See
+        RV(jobs[].log_offsets).
     type: dict
     default: {}
   wait:
     description:
-      - With O(name), return only when there is new progress or a new line in a log that is read, when the job is over, or after so many
-        seconds.
+      - With O(name), wait at most this number of seconds for new progress, a new line in one of the logs, or the end of the job, before
+        returning.
     type: int
     default: 0
 author:
@@ -55,7 +56,7 @@ EXAMPLES = r"""
     directory: /efs/jobs
   register: result
 
-- name: Show them
+- name: Show the jobs
   ansible.builtin.debug:
     msg: "{{ item.name }} {{ item.state }}"
   loop: "{{ result.jobs }}"
@@ -65,12 +66,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: The invalid files of jobs that are skipped, one sentence for each.
-  returned: when there are any
+  description: Invalid files of jobs that were skipped, with one sentence for each file.
+  returned: when files were skipped
   type: list
   elements: str
 jobs:
-  description: The jobs, the newest first.
+  description: The jobs, newest first.
   returned: success
   type: list
   elements: dict
@@ -87,10 +88,10 @@ jobs:
       type: str
     script:
       description: The training script.
-      returned: when there is one
+      returned: when the job runs a script
       type: str
     command:
-      description: What runs in place of a script, if anything.
+      description: The command that runs instead of a script, if any.
       type: list
       elements: str
     launcher:
@@ -100,7 +101,7 @@ jobs:
       description: When the job was prepared, in seconds since 1970.
       type: float
     code:
-      description: Where the code came from; empty when it was not in a git work tree.
+      description: Origin of the code in git. It is empty if the code was not in a git work tree.
       type: dict
       contains:
         commit:
@@ -116,18 +117,18 @@ jobs:
           returned: when it was fetched from one
           type: str
         version:
-          description: The branch, tag or commit that was asked for.
+          description: The branch, tag or commit that was requested.
           returned: when it was fetched from a repository
           type: str
     metrics:
-      description: The last thing that the script has reported.
+      description: The last progress values that the script reported.
       type: dict
       sample: {step: 20, steps: 100, loss: 0.31}
     process_count:
-      description: How many processes the job has, V(0) as long as none has started.
+      description: Number of processes of the job. It is V(0) until a process has started.
       type: int
     processes:
-      description: The records of the processes that have started, by rank, with RV(jobs[].processes[].state).
+      description: Records of the processes that have started, sorted by rank, each with its RV(jobs[].processes[].state).
       type: list
       elements: dict
       contains:
@@ -135,21 +136,22 @@ jobs:
           description: The index of the process in the job.
           type: int
         ranks:
-          description: The ranks of the training processes that it may have, itself or those that it has started.
+          description: Ranks of the training processes that this process is or starts.
           returned: with O(name)
           type: list
           elements: int
         tag:
-          description: How the lines of each of these begin in its log, with C({}) for the rank. Empty where they cannot be told apart.
+          description: Prefix of the log lines of each of these ranks, with C({}) in place of the rank. It is empty if the log does not
+            distinguish them.
           type: str
         name:
-          description: What its log and record are called.
+          description: Name of the process, which its log and its record also have.
           type: str
           sample: rank0
         part:
           description:
-            - V(worker), whose end the job waits for; V(service), which is ended with the job, such as a parameter server; or V(spare),
-              which an elastic job goes on without.
+            - V(worker) if the job waits for the end of the process. V(service) if the process ends with the job, such as a parameter
+              server. V(spare) if an elastic job continues without the process.
           type: str
         host:
           description: The name of its host.
@@ -159,7 +161,7 @@ jobs:
           type: str
           choices: [running, succeeded, failed, stopped, lost]
         processes:
-          description: How many processes the job has.
+          description: Number of processes of the job.
           type: int
         started:
           description: When it started, in seconds since 1970.
@@ -177,29 +179,29 @@ jobs:
           type: int
         signal:
           description: The signal that ended it.
-          returned: when one did
+          returned: when a signal ended it
           type: str
         reason:
-          description: Why it ended, where its exit status does not tell.
-          returned: when there is one
+          description: Why it ended, if its exit status does not show this.
+          returned: when a reason is known
           type: str
         log:
           description: The file with its output.
           type: str
     failure:
-      description: The process that made the job fail, C(how) it ended and the last C(lines) of its log, of
-        which there are none when it was stopped.
+      description: The process that made the job fail, C(how) it ended, and the last C(lines) of its log. There are no lines if the
+        process was stopped.
       returned: when the job did not succeed
       type: dict
       contains:
         name:
-          description: The process.
+          description: Name of the process.
           type: str
         host:
           description: The name of its host.
           type: str
         state:
-          description: Its state.
+          description: State of the process.
           type: str
         how:
           description: How it ended, in words.
@@ -212,40 +214,40 @@ jobs:
           type: list
           elements: str
     progress:
-      description: What the script has reported.
+      description: Progress that the script reported.
       returned: with O(name)
       type: list
       elements: dict
     progress_offset:
-      description: The O(progress_offset) for the next task.
+      description: Value of O(progress_offset) for the next task.
       returned: with O(name)
       type: int
     logs:
-      description: What the processes have written. Processes that have written nothing new are left out.
+      description: New output of the processes. Processes without new output are left out.
       returned: with O(log_lines)
       type: list
       elements: dict
       contains:
         name:
-          description: The process.
+          description: Name of the process.
           type: str
           sample: rank0
         path:
-          description: The file.
+          description: Path of the log.
           type: str
         lines:
-          description: Its lines, without control characters.
+          description: Lines of the log, without control characters.
           type: list
           elements: str
         left_out:
-          description: How many bytes before them were left out because they exceed the limit of one answer.
+          description: Number of bytes before these lines that were left out, because they exceed the limit of one result.
           type: int
     log_offsets:
-      description: The O(log_offsets) for the next task.
+      description: Value of O(log_offsets) for the next task.
       returned: with O(log_lines)
       type: dict
     lines:
-      description: The job in words, one line, or with O(name) several.
+      description: Description of the job for people, in one line, or with O(name) in several lines.
       type: list
       elements: str
 """

@@ -9,10 +9,10 @@ module: training_job_logs
 version_added: 0.1.0
 short_description: Shows the logs of a training job, each line with its process
 description:
-  - Runs on the controller and reads the logs through the one host of the task, in one round trip for each look. They lie on the shared
-    storage, so one host is enough to see those of all.
-  - What one look shows is limited. Where a program writes more, the beginning is left out and a line says so.
-  - Control characters are left out, and of a line that a progress bar has overwritten the last state is shown.
+  - Runs on the controller and reads the logs through one host, in one round trip for each poll. The logs are on the shared storage, so
+    one host is enough to read the logs of all hosts.
+  - Each poll shows a limited amount of output. If a program writes more, the beginning is left out, and a line reports this.
+  - Control characters are left out. For a line that a progress bar overwrites, only the last state is shown.
 options:
   name:
     description:
@@ -21,17 +21,17 @@ options:
     required: true
   process:
     description:
-      - The one process to show, by its name such as V(ps0) or by its rank. When omitted, all.
-      - Of a log that several ranks share, the lines of that one, where the launcher marks them.
+      - Name, such as V(ps0), or rank of a single process to show. When omitted, the logs of all processes are shown.
+      - If several ranks share a log and the launcher marks their lines, only the lines of this rank are shown.
     type: str
   lines:
     description:
-      - How many lines from the end of each log.
+      - Number of lines to show from the end of each log.
     type: int
     default: 100
   follow:
     description:
-      - Show also what comes, until the job is over. Interrupting Ansible leaves the job running.
+      - Whether to also show new lines until the job is over. Interrupting Ansible leaves the job running.
     type: bool
     default: false
 author:
@@ -41,13 +41,13 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    description: Does not follow.
+    description: Shows the logs once and does not follow them.
 seealso:
   - module: deeplearning.cluster.training_job_info
 """
 
 EXAMPLES = r"""
-- name: Show what rank 3 writes until the job is over
+- name: Show the output of rank 3 until the job is over
   deeplearning.cluster.training_job_logs:
     name: digits-1
     directory: /efs/jobs
@@ -58,7 +58,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 job:
-  description: The job at the last look, as M(deeplearning.cluster.training_job_info) returns it.
+  description: The job at the last poll, as M(deeplearning.cluster.training_job_info) returns it.
   returned: success
   type: dict
 """

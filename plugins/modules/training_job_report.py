@@ -2,7 +2,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads what the report of a job is made of; the action plugin of the same name makes the report."""
+"""Reads the data for the report of a job. The action plugin of the same name writes the report."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ module: training_job_report
 version_added: 0.1.0
 short_description: Writes a report of a training job, with its curves, processes, events and files
 description:
-  - Writes one HTML file that needs neither a network nor scripts.
-  - It holds the curves of all numbers that the training script has reported, over steps and over time, the throughput, what became of
-    each process, what happened when, how the job was started, and where its code, logs and checkpoints are.
-  - The report is C(report.html) in the job's directory, and O(dest) on the controller.
-  - The task runs through one host. It can report on a running job. Run it again for a newer report.
+  - Writes one HTML file that needs neither network access nor scripts.
+  - The report contains curves of all numbers that the training script reported, over steps and over time, the throughput, the result
+    of each process, the events with their times, the start parameters, and the locations of the code, logs and checkpoints.
+  - The report is written to C(report.html) in the job's directory, and to O(dest) on the controller.
+  - Run the task on one host. It can also report on a running job. Run it again for a newer report.
 requirements:
-  - On the controller C(matplotlib), for the curves. Without it the page has the first, last, lowest and highest values only.
+  - C(matplotlib) on the controller, for the curves. Without it, the report has only the first, last, lowest and highest values.
 options:
   name:
     description:
@@ -26,12 +26,12 @@ options:
     required: true
   dest:
     description:
-      - The file to write on the controller, with the directories that lead to it.
+      - Path of the report on the controller. Missing directories are created.
     type: path
     required: true
   page:
     description:
-      - A file on the host with the page, to be put into the job's directory. The action plugin sets it.
+      - Path on the host of the finished page, which the module copies into the job's directory. The action plugin sets it.
     type: path
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
@@ -52,16 +52,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 dest:
-  description: The report on the controller.
+  description: Path of the report on the controller.
   returned: by the controller
   type: str
   sample: /home/me/project/reports/digits-1.html
 report:
-  description: What the page tells, as the host has read it. Not in the result of the task.
+  description: Contents of the page, as read on the host. They are not part of the task's result.
   returned: to the controller
   type: dict
 path:
-  description: The report in the job's directory.
+  description: Path of the report in the job's directory.
   returned: by the controller
   type: str
   sample: /efs/jobs/digits-1/report.html

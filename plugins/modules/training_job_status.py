@@ -7,15 +7,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: training_job_status
 version_added: 0.1.0
-short_description: Shows the training jobs, or one of them with its processes
+short_description: Shows all training jobs, or one job with its processes
 description:
-  - Runs on the controller and shows what M(deeplearning.cluster.training_job_info) finds on the one host of the task.
-  - All jobs are shown in one line each; one job with a table of its processes, where they run, how they are and how they ended, and with
-    the end of the log of the process that failed first. Times are UTC.
+  - Runs on the controller and shows the results of M(deeplearning.cluster.training_job_info) on one host.
+  - A list of all jobs has one line for each job. For a single job, it shows a table of the processes with their hosts, states and
+    results, and the end of the log of the process that failed first. Times are in UTC.
 options:
   name:
     description:
-      - The one job to show. It must exist.
+      - Name of a single job to show. The job must exist.
     type: str
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
@@ -35,8 +35,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: The files of jobs that are skipped, as M(deeplearning.cluster.training_job_info) returns them.
-  returned: when there are any
+  description: Files of jobs that were skipped, as M(deeplearning.cluster.training_job_info) returns them.
+  returned: when files were skipped
   type: list
   elements: str
 jobs:

@@ -7,15 +7,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: training_job_wait
 version_added: 0.1.0
-short_description: Waits for a training job, shows its progress and ends as the job does
+short_description: Waits for a training job, shows its progress, and succeeds or fails with the job
 description:
-  - Runs on the controller and polls the job through the one host of the task, in one round trip each.
-  - Prints a line whenever the script has reported progress, and a summary at the end.
-  - Fails when a process of the job has failed or was stopped, or has sent no heartbeat for O(heartbeat_timeout) seconds. It names the
-    process that failed first, its host, how it ended and the end of its log. It does not stop the rest of the job.
-  - On a terminal, Ctrl-C asks whether to stop the job, to leave it running, or to continue watching. The answer is in RV(interrupted), and
-    the tasks that follow act on it, as in the role P(deeplearning.cluster.training_job#role). Ctrl-Z does nothing during
-    the wait. Without a terminal, an interrupted Ansible leaves the job running. Run the task again to wait for it again.
+  - Runs on the controller and polls the job through one host, in one round trip for each poll.
+  - Prints a line whenever the script reports progress, and a summary at the end.
+  - Fails if a process of the job failed, was stopped, or has sent no heartbeat for O(heartbeat_timeout) seconds. The message names the
+    process that failed first and its host, and shows how it ended and the end of its log. The task does not stop the rest of the job.
+  - On a terminal, Ctrl-C asks whether to stop the job, to leave it running, or to continue watching. The answer is in RV(interrupted).
+    Later tasks must act on it, as the role P(deeplearning.cluster.training_job#role) does. Ctrl-Z has no effect during the wait.
+    Without a terminal, an interrupted Ansible leaves the job running. Run the task again to continue waiting.
 options:
   name:
     description:
@@ -24,7 +24,7 @@ options:
     required: true
   show_logs:
     description:
-      - Also show what the processes write, each line with its process.
+      - Whether to also show the output of the processes, each line with the name of its process.
     type: bool
     default: false
 author:
@@ -34,7 +34,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    description: Does not wait.
+    description: Returns without waiting.
 seealso:
   - module: deeplearning.cluster.training_job
 """
@@ -50,8 +50,8 @@ EXAMPLES = r"""
 RETURN = r"""
 interrupted:
   description:
-    - V(stop) or V(leave), as answered after Ctrl-C, when waiting ended before the job. With V(stop) the task fails.
-  returned: when waiting was interrupted
+    - The answer after Ctrl-C, V(stop) or V(leave), if the wait ended before the job. With V(stop), the task fails.
+  returned: when the wait was interrupted
   type: str
   sample: leave
 job:
@@ -59,16 +59,16 @@ job:
   returned: when the job was found
   type: dict
 metrics:
-  description: The last value of each thing that the script has reported.
+  description: Last value of each metric that the script reported.
   returned: when the job was found
   type: dict
   sample: {step: 100, steps: 100, loss: 0.02, accuracy: 0.97}
 out_of_reach:
-  description: Whether the host could not be reached any more, so that the state of the job is unknown.
-  returned: when that is why waiting ended
+  description: Whether the host became unreachable, so that the state of the job is unknown.
+  returned: when the wait ended for this reason
   type: bool
 summary:
-  description: The lines that were printed at the end.
+  description: Lines of the summary that was printed at the end.
   returned: success
   type: list
   elements: str

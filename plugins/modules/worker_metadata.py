@@ -7,12 +7,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: worker_metadata
 version_added: 0.1.0
-short_description: Tell a host which cluster it belongs to
+short_description: Writes the files that describe the cluster to a host
 description:
   - Runs on the host. Writes the list of workers, C(metadata.json), the variables of login shells and a marked block of
-    C(/etc/hosts), each file in one step and C(metadata.json) last, so that its generation proves that the other files are complete.
+    C(/etc/hosts). Each file is replaced in one step. C(metadata.json) is written last, so that its generation proves that the other
+    files are complete.
   - Counts the host's GPUs with C(nvidia-smi -L).
-  - An action plugin of the same name first inspects the host with one shell command, and runs the module only where something differs.
+  - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
 options:
   cluster:
     description:
@@ -21,7 +22,7 @@ options:
     type: str
   number:
     description:
-      - Number of this host, 1 is the master.
+      - Number of this host. The master is number 1.
       - Required with O(state=present).
     type: int
   workers:
@@ -38,12 +39,12 @@ options:
         required: true
       name:
         description:
-          - The name that hosts use among themselves.
+          - Name that the hosts use among themselves.
         type: str
         required: true
       address:
         description:
-          - Its private address.
+          - Private address of the worker.
         type: str
         required: true
   user:
@@ -54,7 +55,7 @@ options:
   efs_mount:
     description:
       - Mount point of the shared storage, for E(EFS_MOUNT).
-      - Omitted when there is none.
+      - Omit it if the cluster has no shared storage.
     type: path
   directory:
     description:
@@ -63,7 +64,7 @@ options:
     default: /opt/deeplearning
   worker_ip_file:
     description:
-      - Also write the workers' addresses here, one per line in numeric order, as EMR-based clusters did.
+      - Path of an additional file with the workers' addresses, one per line in numeric order. EMR-based clusters had such a file.
     type: path
   state:
     description:
@@ -78,7 +79,7 @@ attributes:
     description: Predicts the changes and writes nothing.
     support: full
   diff_mode:
-    description: Shows every file's difference.
+    description: Shows the differences of every file.
     support: full
   idempotent:
     description: A host with correct files is not changed.
@@ -88,7 +89,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Tell worker 2 about its cluster
+- name: Write the worker metadata to worker 2
   deeplearning.cluster.worker_metadata:
     cluster: demo
     number: 2
@@ -106,12 +107,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 generation:
-  description: Digest of the cluster's name and members, equal on hosts that were told the same.
+  description: Digest of the cluster's name and members. It is equal on hosts that have the same metadata.
   returned: with O(state=present)
   type: str
   sample: 0f343b093155
 gpu_count:
-  description: GPUs of this host.
+  description: Number of GPUs of this host.
   returned: with O(state=present)
   type: int
   sample: 8
@@ -128,7 +129,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
 
 
 def main() -> None:
-    os.umask(0o022)  # on hardened hosts it would hide from the jobs' user what is made here
+    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
     module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     try:
         if module.params["state"] == "present":
