@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows what the module of the same name tells while it waits for nodes."""
+"""Runs the module of the same name and shows its progress while it waits for nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling impo
 
 
 class ActionModule(ActionBase):
-    """Runs the module and shows its progress. Only a module on the controller can be watched."""
+    """Runs the module and shows its progress. This works only for modules that run on the controller."""
 
     _requires_connection = True
 

@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling impo
 
 
 class ActionModule(NormalAction):
-    """Adds warnings to the module's own."""
+    """Runs the module and adds the warnings about variables to its own."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         refuse_injected_facts()

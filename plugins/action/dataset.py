@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows how far the module of the same name is, and tells it what a path of the controller holds."""
+"""Shows the progress of the module of the same name, and passes it the properties of a source path on the controller."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACE = re.compile(r"/[^\x00-\x1f\x7f]{0,4000}")
 
 
 class ActionModule(NodeAction, module="dataset"):
-    """Runs the module again and again until the data set is there."""
+    """Runs the module repeatedly until the data set is complete."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
@@ -53,7 +53,7 @@ class ActionModule(NodeAction, module="dataset"):
 
 
 def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
-    """Return the answer unless it names a place for files of the controller that is not a path: it becomes an argument of rsync."""
+    """Return the answer, or a failed result if its directory for the controller's files is not a path: it becomes an argument of rsync."""
     download = answer.get("download")
     if download is None or PLACE.fullmatch(download):
         return answer
@@ -61,7 +61,7 @@ def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
 
 
 def silence(host: str, seconds: int) -> str:
-    """Return what is wrong with a host that always gives the same answer: even where nothing moves, an honest one counts the seconds."""
+    """Return the error for a host that always gives the same answer. A correct answer at least counts the seconds."""
     return (
         f"{host}: dataset has not ended, and its progress has not changed for {seconds} s. Check the host, "
         "or give it more time by deeplearning_answer_timeout."
@@ -69,7 +69,7 @@ def silence(host: str, seconds: int) -> str:
 
 
 def text(progress: dict[str, Any]) -> str:
-    """Return how far it is, for people; nothing when that is not known yet."""
+    """Return the progress as text for people. It is empty while the progress is unknown."""
     stage, done, total = progress.get("stage", ""), progress.get("done", 0), progress.get("total", 0)
     if not total:
         return f"{stage} {human(done)}" if done else stage

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows how many nodes have printed their host keys while the module of the same name waits for them."""
+"""Runs the module of the same name and shows how many nodes have printed their host keys while it waits for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress impo
 
 
 class ActionModule(ActionBase):
-    """Runs the module and shows its progress. Only a module on the controller can be watched."""
+    """Runs the module and shows its progress. This works only for modules that run on the controller."""
 
     _requires_connection = True
 

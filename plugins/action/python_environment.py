@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
 
 
 class ActionModule(NodeAction, module="python_environment"):
-    """Adds to the task's arguments what is in the file."""
+    """Adds the contents of the file to the task's arguments."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
@@ -26,7 +26,7 @@ class ActionModule(NodeAction, module="python_environment"):
 
 
 def read_requirements(name: str, bases: list[str]) -> str:
-    """Return the contents of the requirements file, searched for like a job's script. Raises AnsibleActionFail when hosts cannot use it."""
+    """Return the contents of the requirements file, found like a job's script. Raises AnsibleActionFail if hosts cannot use the file."""
     path = find(name, bases)
     if path is None or not os.path.isfile(path):
         raise AnsibleActionFail(f"requirements {name!r} is not a file on the controller (looked in {', '.join(bases)})")

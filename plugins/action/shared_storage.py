@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the module of the same name on hosts that do not have the storage yet."""
+"""Runs the module of the same name on hosts that have not mounted the storage correctly yet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODULE = "deeplearning.cluster.shared_storage"
 
 
 class ActionModule(NodeAction, module="shared_storage"):
-    """No run of the module on a host that is right, one on any other."""
+    """Skips correctly configured hosts, and runs the module once on others."""
 
     _supports_check_mode = True
 
@@ -30,13 +30,13 @@ class ActionModule(NodeAction, module="shared_storage"):
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))}
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the task's arguments, and what only the controller knows: botocore has the partitions. Raises ValueError."""
+        """Return the task's arguments with the DNS suffix of the region, which only the controller's botocore knows. Raises ValueError."""
         arguments: dict[str, Any] = self._task.args
         region = arguments.get("region")
         return {"dns_suffix": partition_of(region).dns_suffix, **arguments} if region else arguments
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result for a host that is right, None for any other."""
+        """Return the result for a correctly configured host, None for any other."""
         if parameters["state"] != "present":
             return None
         host = snapshot.take(self, parameters["owner"], [*converge.PATHS, parameters["path"]], converge.LIST_TUNNELS)

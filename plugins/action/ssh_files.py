@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the controller's SSH files of a cluster, without a module: most runs find them right."""
+"""Writes the controller's SSH files for a cluster. It starts no module, because the files are already correct in most runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ARGUMENTS = {
 
 
 class ActionModule(ActionBase):
-    """Compares and writes the files, and tells of which hosts no key is known. The files are a cache: check mode writes them too."""
+    """Compares and writes the files, and returns the hosts without a known key. The files are a cache, so check mode writes them too."""
 
     _supports_check_mode = True
     _supports_diff = True
@@ -51,7 +51,7 @@ class ActionModule(ActionBase):
             directory = Path(arguments["directory"])
             before = ssh_files.parse_known_hosts(_read(directory / KNOWN_HOSTS).decode(errors="replace"))
             known, gone = learn(before, nodes, arguments)
-            # What is known of instances that are gone stays until it is known which are to be revoked
+            # The keys of instances that have left stay until the run knows which of these instances are revoked
             contents = file_contents(directory, nodes, known, gone if arguments["former"] is None else [], arguments["jump_host"])
             diff = [difference for path, content in contents.items() if (difference := _write(path, content))]
         except ValueError as error:
@@ -72,9 +72,9 @@ class ActionModule(ActionBase):
 
 
 def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a node as `read_nodes` takes it: from the table where the inventory has made one, else from the host's variables.
+    """Return a node as `read_nodes` expects it, from the inventory's table if there is one, or else from the host's variables.
 
-    The connection variables are those by which Ansible itself connects. No host can set them.
+    The connection variables are the ones that Ansible itself uses to connect. No host can set them.
     """
     arguments = str(variables.get("ansible_ssh_common_args", ""))
     own = {
@@ -94,9 +94,9 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
 
 
 def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[str, Any]) -> tuple[KnownHosts, list[str]]:
-    """Return what is known from now on, and of which instances keys are known that are no hosts of the cluster.
+    """Return the new known hosts, and the instances with known keys that are no longer hosts of the cluster.
 
-    Keys that were learnt under another authority do not count: it may have vouched for them.
+    Keys that were learnt under another authority are ignored, because that authority may have signed them.
     """
     authority = arguments["authority"] and ssh_files.bare_key(arguments["authority"])
     keys = {} if is_rotated(before, authority) else dict(before.keys)
@@ -116,17 +116,17 @@ def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[st
 
 
 def is_rotated(before: KnownHosts, authority: str) -> bool:
-    """Return whether the authority is another than the one that the files have named so far."""
+    """Return whether the authority differs from the one that the files have named so far."""
     return bool(authority and before.authority and authority != before.authority)
 
 
 def is_cached(before: KnownHosts, instance_ids: list[str], authority: str) -> bool:
-    """Return whether an earlier run has left keys of any of these instances that still count."""
+    """Return whether the files contain valid keys of any of these instances from an earlier run."""
     return not is_rotated(before, authority) and any(before.keys.get(instance_id) for instance_id in instance_ids)
 
 
 def file_contents(directory: Path, nodes: list[ssh_files.Node], known: KnownHosts, gone: list[str], jump_host: str) -> dict[Path, bytes]:
-    """Return the contents by path. `gone` are instances that are no hosts of the cluster, and whose keys stay."""
+    """Return the contents by path. `gone` are instances that are no longer hosts of the cluster, but whose keys stay."""
     ids = [*(node.instance_id for node in nodes), *gone]
     known_hosts, revoked_keys = directory / KNOWN_HOSTS, directory / REVOKED_KEYS
     return {
@@ -144,7 +144,7 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> dict[str, str] | None:
-    """Replace the file in one step unless it has this content; return the difference for people."""
+    """Replace the file in one step unless it already has this content. Return the difference for diff mode."""
     if path.exists() and path.read_bytes() == content:
         return None
     before = _read(path)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Signs the certificates that a host lacks, in memory on the controller, around the module that installs them."""
+"""Signs the certificates that a host needs, in memory on the controller, and runs the module that installs them."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ CLOCK_SKEW = 3600
 
 
 class ActionModule(NodeAction, module="ssh_trust"):
-    """No run of the module on a host that is right, two where something has to be signed."""
+    """Skips correctly configured hosts, and runs the module twice on hosts that need a certificate."""
 
     _supports_check_mode = True
     _supports_diff = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module; sign what it lacks and run it again with the certificates."""
+        """Run the module, sign the certificates that the host needs, and run the module again with them."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         private_key = arguments.pop("authority_private_key", None)
@@ -74,15 +74,15 @@ class ActionModule(NodeAction, module="ssh_trust"):
         return result
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result for a host that is right, None for any other."""
+        """Return the result for a correctly configured host, None for any other."""
         host = snapshot.take(self, parameters["user"], files.PATHS)
         return {"changed": False, "diff": [], "unsigned": {}} if host and converge.is_right(parameters, host) else None
 
 
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:
-    """Return the module's certificate options for what a host lacks.
+    """Return the module's options with the certificates that a host needs.
 
-    Only the public keys come from the host, each one line. All else comes from the task: a host must not choose who it is.
+    Only the public keys come from the host, in one line each. Everything else comes from the task: a host must not choose its identity.
     """
     authority = load_authority(private_key, arguments["authority"])
     host, user = arguments["principals"][0], arguments["user"]
@@ -101,7 +101,7 @@ def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], priv
 
 
 def offered_key(kind: str, need: Any) -> str:
-    """Return the public key that a host wants signed. Raises AnsibleActionFail when its answer is anything but one ed25519 key."""
+    """Return the public key that a host requests to be signed. Raises AnsibleActionFail unless its answer is one ed25519 key."""
     key = need.get("public_key") if isinstance(need, Mapping) else None
     try:
         if not isinstance(key, str):
@@ -112,7 +112,7 @@ def offered_key(kind: str, need: Any) -> str:
 
 
 def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKey:
-    """Return the authority's key. Raises AnsibleActionFail, without a word of the key, when it cannot be used."""
+    """Return the authority's key. Raises AnsibleActionFail, without any part of the key, if the key cannot be used."""
     if CRYPTOGRAPHY_ERROR:
         raise AnsibleActionFail(f"{VERSION}: {CRYPTOGRAPHY_ERROR}")
     if not private_key:
@@ -130,7 +130,7 @@ def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKe
 
 
 def sign(authority: Ed25519PrivateKey, public_key: str, key_id: str, terms: Terms) -> str:
-    """Return an OpenSSH certificate line for a public key, valid from now on."""
+    """Return an OpenSSH certificate for a public key as one line. It is valid from now on."""
     try:
         key = load_ssh_public_key(public_key.encode())
     except (ValueError, UnsupportedAlgorithm) as error:
@@ -159,7 +159,7 @@ def sign(authority: Ed25519PrivateKey, public_key: str, key_id: str, terms: Term
 
 
 def has_terms(line: str, terms: Terms) -> bool:
-    """Return whether a certificate that was just signed says what it should. The option was encoded wrong before cryptography 41.0.2."""
+    """Return whether a new certificate has the correct critical options. Versions of cryptography before 41.0.2 encode them wrongly."""
     try:
         return parse_certificate(line).critical_options == terms.critical_options
     except ValueError:

@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling impo
 
 
 class ActionModule(NodeAction, module="training_job"):
-    """Adds to the task's arguments what only the controller knows: the code and the cluster of the inventory."""
+    """Adds the code and the inventory's cluster, which only the controller knows, to the task's arguments."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -56,7 +56,7 @@ class ActionModule(NodeAction, module="training_job"):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _check(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Check what needs no host, on the controller."""
+        """Run the checks that need no host, on the controller."""
         validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(arguments)
         if validation.error_messages:
             raise AnsibleActionFail("; ".join(validation.error_messages))
@@ -70,7 +70,7 @@ class ActionModule(NodeAction, module="training_job"):
         return {"changed": False}
 
     def _bases(self) -> list[str]:
-        """Return where a relative path on the controller may begin."""
+        """Return the directories that a relative path on the controller may start from."""
         return [os.getcwd(), self._loader.get_basedir()]
 
     def _send(self, code: Code, exclude: Sequence[str]) -> str:
@@ -86,7 +86,7 @@ class ActionModule(NodeAction, module="training_job"):
 
 
 def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of a host that says of itself what the inventory does, and a failed result for any other."""
+    """Return the answer if its description of the host matches the inventory, or else a failed result."""
     name, said = variables["inventory_hostname"], answer["host"]
     for key, known in known_nodes(variables).get(name, {}).items():
         own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]
@@ -96,7 +96,7 @@ def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> di
 
 
 def inventory_generation(variables: Mapping[str, Any]) -> str:
-    """Return the generation that hosts have when they were told the cluster that the inventory describes."""
+    """Return the generation of hosts whose metadata matches the inventory's cluster."""
     cluster = cluster_of(variables)
     if not cluster:
         raise AnsibleActionFail("the inventory has no deeplearning_cluster for this host. Use the nodes inventory, or give generation.")
@@ -104,7 +104,7 @@ def inventory_generation(variables: Mapping[str, Any]) -> str:
 
 
 def is_first(variables: Mapping[str, Any]) -> bool:
-    """Return whether the host of this task is the one with the lowest number in the play."""
+    """Return whether the host of this task has the lowest number of all hosts in the play."""
     nodes = known_nodes(variables)
     numbers = [int(nodes[host]["number"]) for host in variables["ansible_play_hosts_all"]]
     return int(variables["deeplearning_number"]) == min(numbers)

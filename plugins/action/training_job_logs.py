@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows the logs of a job through one of its hosts, until the job is over if asked to."""
+"""Shows the logs of a job through one of its hosts, and follows them until the job is over if `follow` is set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARGUMENTS = {
 
 
 class ActionModule(NodeAction, module="training_job_info"):
-    """One task: show the logs once, or poll them until the job is over."""
+    """Shows the logs once, or polls them until the job is over."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)

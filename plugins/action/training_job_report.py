@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Makes the report of a job from what the module of the same name has read on a host."""
+"""Writes the report of a job from the data that the module of the same name reads on a host."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class ActionModule(NodeAction, module="training_job_report"):
         if not charts.can_draw():
             display.warning("the report has no curves because matplotlib is not installed on the controller. Run pip install matplotlib.")
         dest = os.path.abspath(os.path.expanduser(self._task.args["dest"]))
-        # JSON can hold names that are not text: lone surrogates.
+        # Names in JSON can contain lone surrogates, which cannot be encoded.
         with self.reading(variables):
             content = page.render(report, copy_command(variables, directory)).encode("utf-8", "replace")
         try:
             changed = write(dest, content, self._task.check_mode)
         except OSError as error:
-            # Not raised: that would be beyond failed_when.
+            # An exception would bypass failed_when.
             return {**result, "failed": True, "msg": f"dest {dest!r} cannot be written: {error}"}
         path = os.path.join(directory, PAGE)
         if changed and self._task.check_mode:
@@ -51,7 +51,7 @@ class ActionModule(NodeAction, module="training_job_report"):
         return {**result, "changed": changed or copied["changed"], "dest": dest, "path": path}
 
     def _put(self, source: str, variables: dict[str, Any]) -> dict[str, Any]:
-        """Have the module put the page into the job's directory, where a script may have made links that the action copy would follow."""
+        """Let the module copy the page to the job's directory. The action `copy` would follow links that a script may have created."""
         if self._connection._shell.tmpdir is None:
             self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, PAGE)
@@ -62,7 +62,7 @@ class ActionModule(NodeAction, module="training_job_report"):
 
 
 def write(path: str, content: bytes, check_mode: bool) -> bool:
-    """Write a file if it is not like that yet; return whether it was not. Raises OSError."""
+    """Write a file unless it already has this content. Return whether the content differed. Raises OSError."""
     try:
         with open(path, "rb") as file:
             if file.read() == content:
@@ -77,7 +77,7 @@ def write(path: str, content: bytes, check_mode: bool) -> bool:
 
 
 def copy_command(variables: Mapping[str, Any], directory: str) -> str | None:
-    """Return how to copy a job's directory to the controller by the cluster's own SSH configuration, if there is one."""
+    """Return the command that copies a job's directory to the controller with the cluster's SSH configuration, None without one."""
     if "deeplearning_ssh_directory" not in variables:
         return None
     configuration = os.path.join(str(variables["deeplearning_ssh_directory"]), "config")

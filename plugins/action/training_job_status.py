@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows what training_job_info finds: a line for each job, or one job with its processes."""
+"""Shows the results of `training_job_info`: one line for each job, or one job with its processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ display = Display()
 
 
 class ActionModule(NodeAction, module="training_job_info"):
-    """Passes the task's arguments on and shows the answer."""
+    """Passes the task's arguments to the module and shows its answer."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
@@ -33,7 +33,7 @@ class ActionModule(NodeAction, module="training_job_info"):
 
 
 def shown(jobs: list[JobStatus], arguments: Mapping[str, Any]) -> list[str]:
-    """Return the lines that tell about the jobs."""
+    """Return the lines that describe the jobs."""
     if not jobs:
         return [f"there are no jobs in {arguments['directory']}"]
     lines = [line for job in jobs for line in job["lines"]]

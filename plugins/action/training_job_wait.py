@@ -31,15 +31,15 @@ ARGUMENTS = {
 
 STOP, LEAVE = "stop", "leave"
 
-# Of each process, when the job has been running for a while.
+# Lines to show from the end of each log, if the job has been running for a while.
 LOG_LINES = 100
 
-# Without an answer the task continues: the job may end meanwhile, and the next tasks wait for it.
+# Without an answer, the task continues to wait: the job may end meanwhile, and later tasks depend on its end.
 ANSWER_SECONDS = 60
 
 
 class ActionModule(NodeAction, module="training_job_info"):
-    """One task: poll the job until it is over."""
+    """Polls the job until it is over."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
@@ -60,8 +60,8 @@ class ActionModule(NodeAction, module="training_job_info"):
                 with self.reading(task_vars):
                     found = watch.follow(lambda: bool(question.answer))
             except AnsibleActionFail as error:
-                # Not raised on: failed_when, by which the role comes to stop the rest of the job, is for results.
-                # ansible-core 2.21 leaves these two out of its result.
+                # The error becomes a result: failed_when, with which the role continues to stop the rest of the job, needs one.
+                # The result of ansible-core 2.21 does not contain `failed` and `msg`.
                 return {**result, **error.result, "failed": True, "msg": error.message}
         result.update(job=found, metrics=watch.metrics)
         if not states.is_over(found["state"]):
@@ -76,7 +76,7 @@ class ActionModule(NodeAction, module="training_job_info"):
 
 
 class Question:
-    """The question that an interrupted task asks. `answer` is empty while the task continues to wait."""
+    """The question that the task asks after an interrupt. `answer` is empty while the task continues to wait."""
 
     def __init__(self, name: str) -> None:
         self.answer = ""
@@ -96,7 +96,7 @@ class Question:
 
 
 def inventory_options(task_vars: Mapping[str, Any]) -> str:
-    """Return how the inventory of this run is named to the next, nothing where it is the one that is taken anyway."""
+    """Return the command-line options that select the inventory of this run. They are empty if it is the default inventory."""
     sources = task_vars.get("ansible_inventory_sources", [])
     if list(sources) == list(constants.DEFAULT_HOST_LIST):
         return ""
@@ -104,7 +104,7 @@ def inventory_options(task_vars: Mapping[str, Any]) -> str:
 
 
 def interrupted(name: str, answer: str, options: str) -> dict[str, Any]:
-    """Return what the task tells when the job was not waited for to its end."""
+    """Return the task's result if the wait ended before the job."""
     if answer == STOP:
         return {"interrupted": answer, "failed": True, "msg": f"job {name} will be stopped, as requested with Ctrl-C"}
     again, stop = (f"ansible-playbook{options} deeplearning.cluster.{each} -e training_job_name={name}" for each in ("logs", "stop"))
