@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and changes the bucket of data sets: private, encrypted, open to TLS only. Nothing deletes it."""
+"""Reads, creates and changes the bucket of data sets. It is private and encrypted, requires TLS, and is never deleted."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ BUCKET = Address("bucket", "data")
 BLOCKED = dict.fromkeys(("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"), True)
 TLS_ONLY = "DenyInsecureTransport"
 NO_LISTS = "BucketOwnerEnforced"
-# The default region of a bucket, which its creation must not name
+# The default region of a bucket. The request that creates it must not contain this region
 DEFAULT_REGION = "us-east-1"
-# What S3 answers while it does not see a bucket everywhere, or something else about it changes
+# The error codes of S3 while a bucket is not visible everywhere, or another change of it is in progress
 NOT_YET = ("NoSuchBucket", "OperationAborted")
 Properties = Mapping[str, Any]
 
@@ -44,14 +44,14 @@ def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str])
         "public_access": False,
         "access_lists": False,
         "tls_only": True,
-        "kms_key": kms_key,  # without one, S3 encrypts with its own key
+        "kms_key": kms_key,  # if None, S3 encrypts with its own key
         "tags": tags,
     }
     return Wanted(BUCKET, {key: value for key, value in properties.items() if value is not None})
 
 
 def read(cloud: AwsClient, name: str) -> list[Found]:
-    """Return the bucket, if it exists. A bucket that is not this cluster's is adopted, so that nothing about it changes."""
+    """Return the bucket, if it exists. A bucket of another owner or cluster counts as adopted, so that it is not changed."""
     try:
         head = cloud.s3.head_bucket(Bucket=name)
     except ClientError as error:
@@ -83,7 +83,7 @@ def read(cloud: AwsClient, name: str) -> list[Found]:
 
 
 def _answer(call: Callable[..., Mapping[str, Any]], key: str, **arguments: Any) -> Any:
-    """Return a part of the bucket's configuration, or nothing if it has none."""
+    """Return a part of the bucket's configuration, or None if it has none."""
     try:
         return call(**arguments)[key]
     except ClientError as error:
@@ -136,7 +136,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
         rules = [{"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}]
         cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
     if "tls_only" in changed:
-        # Statements of others in the policy stay
+        # Keep the other statements of the policy
         statements = [*_others(_statements(cloud, name)), _tls_only(name, cloud.region)]
         policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
         cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, Bucket=name, Policy=policy)

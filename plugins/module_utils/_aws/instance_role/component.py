@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The nodes' role and instance profile as one component."""
+"""The component for the nodes' role and instance profile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags imp
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
-    # The cluster's own role stays as long as the cluster: nodes that were launched with it use it
+    # The cluster's own role stays as long as the cluster, because nodes that were launched with it still use it
     adopted = request.options.get("instance_profile") if request.present else None
     return resources.read_adopted(request.cloud, adopted) if adopted else resources.read(request.cloud)
 

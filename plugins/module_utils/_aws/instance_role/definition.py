@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What nodes may do in AWS. Pure."""
+"""The permissions of nodes in AWS. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions 
 ROLE = Address("role", "nodes")
 INSTANCE_PROFILE = Address("instance_profile", "nodes")
 
-# The policies of operators name it, so they apply to the collection's roles only
+# The policies of operators contain it, so that they apply only to the collection's roles
 PATH = "/deeplearning/"
 
-# AWS documents this as the custom role with the least permissions for Session Manager
+# The least permissions for Session Manager, as AWS documents them for a custom role
 SESSION_MANAGER_ACTIONS = [
     "ssm:UpdateInstanceInformation",
     "ssmmessages:CreateControlChannel",
@@ -27,8 +27,8 @@ SESSION_MANAGER_ACTIONS = [
 ]
 
 
-# Whoever reads the parameter can sign certificates for every node. Whoever writes it becomes the authority.
-# Systems Manager's managed policies for instances allow reading all parameters, and others attach them to the nodes' roles.
+# With read access to the parameter, one can sign certificates for every node. With write access, one can replace the authority.
+# AWS managed policies for Systems Manager allow reading all parameters, and users or services may attach them to the nodes' roles.
 AUTHORITY_ACTIONS = [
     "ssm:DeleteParameter",
     "ssm:DeleteParameters",
@@ -41,7 +41,7 @@ AUTHORITY_ACTIONS = [
 
 
 def trust_policy(region: str) -> dict[str, Any]:
-    """Return who may assume the role: EC2 instances. China has a service name of its own, and also uses the general one."""
+    """Return the trust policy, by which EC2 instances can assume the role. China has its own service name and also the general one."""
     partition = partition_of(region)
     names = [f"ec2.{partition.dns_suffix}"]
     services: str | list[str] = ["ec2.amazonaws.com", *names] if partition.name == "aws-cn" else names[0]
@@ -52,7 +52,7 @@ def trust_policy(region: str) -> dict[str, Any]:
 
 
 def name(cluster: str, region: str) -> str:
-    """Return the name of the role. Roles are global and clusters are not, so it holds the region."""
+    """Return the name of the role. It contains the region, because roles are global and clusters are not."""
     return f"{cluster}-nodes-{region}"
 
 
@@ -64,10 +64,10 @@ def policy(
     *,
     session_manager: bool = False,
 ) -> dict[str, Any]:
-    """Return the least that nodes need: their own groups and instances, the buckets that the user names, and Session Manager.
+    """Return the least permissions for nodes: for their own groups and instances, for the user's buckets, and for Session Manager.
 
-    `of_mounts` are the statements for what nodes mount with the credentials of their role. A denial takes precedence over any other policy
-    of the role.
+    `of_mounts` are the statements for mounts that use the credentials of the role. The denial in this policy takes precedence over all
+    other policies of the role.
     """
     partition = partition_of(region)
     statements: list[dict[str, Any]] = [
@@ -81,7 +81,7 @@ def policy(
     ]
     readable = sorted({*read_buckets, *write_buckets})
     if readable:
-        # Tags: the AWS CLI copies them with large objects
+        # Tags, because the AWS CLI copies them with large objects
         statements += [
             _statement("ListBuckets", ["s3:ListBucket", "s3:GetBucketLocation"], [partition.arn("s3", bucket) for bucket in readable]),
             _statement("ReadObjects", ["s3:GetObject", "s3:GetObjectTagging"], [partition.arn("s3", f"{each}/*") for each in readable]),
@@ -97,7 +97,7 @@ def policy(
 def _no_authority(partition: Partition) -> list[dict[str, Any]]:
     """Return the statement that denies access to the SSH authorities of all clusters.
 
-    For a call by path, IAM evaluates the path alone, and access to a path includes everything below it.
+    For a call by path, IAM evaluates only that path, and access to a path includes all parameters below it.
     """
     authorities = [partition.arn("ssm", "parameter/deeplearning/*/ssh-authority*", "*", "*")]
     paths = [partition.arn("ssm", f"parameter/{path}", "*", "*") for path in ("", "deeplearning", "deeplearning/*")]
@@ -118,7 +118,7 @@ def wanted(
     tags: Callable[[Address], dict[str, str]],
     permissions_boundary: str | None = None,
 ) -> list[Wanted]:
-    """Return the role and the instance profile that carries it. Without `permissions_boundary` a role keeps the one it has."""
+    """Return the role and its instance profile. Without `permissions_boundary`, an existing role keeps its boundary."""
     role_name = name(cluster, region)
     properties = {
         "name": role_name,

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and changes the nodes' IAM role and instance profile."""
+"""Reads, creates, changes and deletes the nodes' IAM role and instance profile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> list[Found]:
-    """Return the role and the profile of this cluster. Raises ClusterError if something else has their name."""
+    """Return the role and the profile of this cluster. Raises ClusterError if another role or profile has their name."""
     return read_concurrently([lambda: _role(cloud), lambda: _profile(cloud)])
 
 
@@ -73,7 +73,7 @@ def _profile(cloud: AwsClient) -> Iterator[Found]:
 
 
 def read_adopted(cloud: AwsClient, profile_name: str) -> list[Found]:
-    """Return the instance profile that a definition names, if it exists."""
+    """Return the adopted instance profile, if it exists."""
     return [replace(_found_profile(cloud, profile), adopted=True) for profile in _described_profile(cloud, profile_name)]
 
 
@@ -134,7 +134,7 @@ def _update_role(cloud: AwsClient, found: Found, properties: Properties, changed
 
 
 def _delete_role(cloud: AwsClient, found: Found) -> None:
-    # Others attach policies to the roles of instances, for example Systems Manager's quick setup
+    # Others, such as Systems Manager's Quick Setup, may have attached policies to the role
     for attached in cloud.retrieve("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=found.id):
         cloud.iam.detach_role_policy(RoleName=found.id, PolicyArn=attached["PolicyArn"])
     for policy_name in cloud.retrieve("iam", "list_role_policies", "PolicyNames", RoleName=found.id):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Why an auto scaling group launches fewer nodes than it should, from its scaling activities. Pure."""
+"""Finds out from scaling activities why an auto scaling group launches too few nodes. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 
 FAILED = ("Failed", "Cancelled")
 
-# Characters of a reason: activities repeat names, which whoever writes the template can choose.
+# The maximum length of a reason in characters. Activities contain names from the template, which can be long.
 REASON_LIMIT = 2000
 
 
 class Advice(NamedTuple):
-    """What to do about a reason, found by parts of AWS's text, which may contain an error code.
+    """Advice about a reason. `texts` are parts of AWS's messages, or error codes, that identify the reason.
 
-    Reasons with `may_pass` end by themselves. Reasons with `frees` end when a node ends, so they pass while one is replaced.
+    Reasons with `may_pass` can end without action of the user. Reasons with `frees` can also end when a node ends, for example while one
+    is replaced.
     """
 
     texts: tuple[str, ...]
@@ -110,7 +111,7 @@ UNKNOWN_REASON = Advice((), "", True)
 
 @dataclass
 class Launches:
-    """What a group's launches have shown since `since`. The activities with ids in `past` do not count."""
+    """The progress of a group's launches after the time `since`. Activities with ids in `past` are ignored."""
 
     since: datetime
     wanted: int
@@ -119,13 +120,13 @@ class Launches:
     ready: int = 0
     reasons: list[str] = field(default_factory=list)
     leaving: bool = False
-    """Whether nodes that were ended still hold capacity and quota."""
+    """Whether terminated nodes still hold capacity and quota."""
     replacing: bool = False
 
     def observe(self, ready: int, activities: Iterable[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
         """Record how many nodes are ready, the group's newest activities, and whether nodes that end will free capacity."""
         self.ready, self.leaving, self.replacing = ready, leaving, replacing
-        recent = self.since - timedelta(seconds=60)  # the group may have tried just before this read
+        recent = self.since - timedelta(seconds=60)  # the group may have tried to launch shortly before `since`
         failed = [
             activity
             for activity in activities
@@ -135,14 +136,14 @@ class Launches:
 
     @property
     def hopeless(self) -> bool:
-        """Return whether waiting cannot remove the newest reason."""
+        """Return whether the newest reason is permanent, so that waiting is useless."""
         if not self.reasons or self.leaving:
             return False
         newest = _advice(self.reasons[0])
         return not (newest.may_pass or (self.replacing and newest.frees))
 
     def newest_reason(self) -> str:
-        """Return the meaning of AWS's newest reason as the end of a sentence, or an empty text."""
+        """Return the newest reason in short as the end of a sentence, or an empty text if there is none."""
         if not self.reasons:
             return ""
         meaning = _advice(self.reasons[0]).advice or self.reasons[0]

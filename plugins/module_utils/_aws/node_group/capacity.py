@@ -22,7 +22,7 @@ SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
 
 
 def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
-    """Return all candidates of the definition, in its order. Nodes in a placement group or with EFA are in one zone per candidate."""
+    """Return all candidates in the order of the definition. With a placement group or EFA, each candidate has only one zone."""
     options = request.options
     first = {name: options[name] for name in ("instance_type", "market", "spot_max_price", "capacity_reservation_id")}
     result = []
@@ -39,7 +39,7 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
-    """Return the candidates that this run may try: all for a new cluster, the one in use for a cluster with nodes."""
+    """Return the candidates that this run may try. These are all for a new cluster, and the one in use for a cluster with nodes."""
     every = alternatives(request, found)
     if not has_nodes(found):
         return every
@@ -47,12 +47,12 @@ def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def has_nodes(found: Sequence[Found]) -> bool:
-    """Return whether the cluster has accepted nodes. Nodes that an incomplete run has left do not have numbers yet."""
+    """Return whether the cluster has accepted nodes. Only accepted nodes have numbers, in contrast to nodes of an incomplete run."""
     return any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
 
 
 def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:
-    """Return whether the groups launch this candidate. Subnets that the cluster no longer has do not count."""
+    """Return whether the groups launch this candidate. Subnets that the cluster no longer has are ignored."""
     templates = [item.properties for item in found if item.address.kind == "launch_template"]
     subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
     subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
@@ -66,7 +66,7 @@ def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
 
 
 def would_mix_nodes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
-    """Return whether a plan would launch nodes beside different ones of an unfinished run. None of those has been accepted yet."""
+    """Return whether a plan would launch nodes that differ from existing ones of an unfinished run, which are not accepted yet."""
     inhabited = {item.address.key: item.attributes["subnets"] for item in found if item.address.kind == "nodes"}
 
     def launches_others(change: Change) -> bool:
@@ -92,12 +92,12 @@ def zone_of_reservation(cloud: AwsClient, reservation: str | None) -> str | None
 
 
 def activity_ids(cloud: AwsClient) -> frozenset[str]:
-    """Return the ids of the newest scaling activities, which do not belong to the next attempt."""
+    """Return the ids of the newest scaling activities, which the next attempt ignores."""
     return frozenset(activity["ActivityId"] for group in groups.read(cloud) for activity in activities(cloud, group.id))
 
 
 def worker_count(request: Request, found: Sequence[Found]) -> int:
-    """Return the number of workers of this run: that of a smaller cluster that was accepted, unless it is to grow."""
+    """Return the desired number of workers. A cluster that was accepted with fewer workers keeps its number, unless it should grow."""
     wanted: int = request.options["worker_count"]
     group = next((item for item in found if item.address == auto_scaling_group(WORKERS)), None)
     if group is None or request.options["grow"] or group.attributes["wanted"] != str(wanted):
@@ -108,5 +108,5 @@ def worker_count(request: Request, found: Sequence[Found]) -> int:
 
 
 def least_workers(request: Request) -> int:
-    """Return the number of workers that are enough for a job."""
+    """Return the least number of workers that the cluster needs."""
     return int(request.options["worker_minimum"] or request.options["worker_count"])

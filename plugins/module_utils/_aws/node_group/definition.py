@@ -20,22 +20,22 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot
 
-MASTER_NUMBER = 1  # the master trains too and is worker 1
+MASTER_NUMBER = 1  # the master trains too, as worker 1
 NUMBER_TAG = "deeplearning:number"
-WANTED_TAG = "deeplearning:wanted"  # of a group: its last desired worker count, also when fewer were accepted
+WANTED_TAG = "deeplearning:wanted"  # on groups: the last desired worker count, even if fewer were accepted
 STORAGE_TAGS = tuple(tag.key for tag in TAGS)
-NODE_TYPE_TAG = "NodeType"  # for people and bills. The auto scaling group decides what is a node
+NODE_TYPE_TAG = "NodeType"  # for users and billing reports. Nodes are identified by their auto scaling group
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
-HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, in which large instances boot
+HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, enough for large instances to boot
 OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG)
-"""The tags of an instance besides those of the user and of its mounts. Groups have `WANTED_TAG` in place of `NUMBER_TAG`."""
+"""The tags of an instance, besides those of the user and of its mounts. Groups have `WANTED_TAG` instead of `NUMBER_TAG`."""
 PLACEMENT_GROUP = Address("placement_group", "main")
 MASTER_ADDRESS = Address("master_address", MASTER)
 
 
 @dataclass(frozen=True)
 class Image:
-    """A machine image, with what a launch template needs of it. `source` is what the user named."""
+    """The properties of a machine image for a launch template. `source` is the option value by which the user selected it."""
 
     image_id: str
     root_device: str
@@ -44,12 +44,12 @@ class Image:
 
 PLAIN, EFA, EFA_ONLY = "interface", "efa", "efa-only"  # types of network interfaces
 Interface = Tuple[int, int, str]
-"""A network interface: the index of its network card, that of its device on the card, and its type."""
+"""A network interface: the index of its network card, the index of its device on the card, and its type."""
 
 
 @dataclass(frozen=True)
 class RootVolume:
-    """A root volume: size in GiB, throughput in MiB/s. 0 and an empty key stand for AWS's default."""
+    """A root volume, with its size in GiB and its throughput in MiB/s. 0 and an empty key stand for the defaults of AWS."""
 
     size: int
     type: str = "gp3"
@@ -60,7 +60,7 @@ class RootVolume:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """What all nodes of a cluster have in common. `clustered` nodes are in the placement group."""
+    """The properties of all nodes of a cluster. `clustered` nodes are in the placement group."""
 
     instance_type: str
     image: Image
@@ -78,16 +78,17 @@ class NodeSettings:
 
 
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
-    """Return whether the nodes are in a cluster placement group, which lies in one zone.
+    """Return whether the nodes are in a cluster placement group, which is in one zone.
 
-    `reserved` nodes are where their reservation is. Another placement group would not match it, and a Capacity Block allows none.
+    The location of `reserved` nodes depends on their reservation. It would not match another placement group, and a Capacity Block allows
+    none.
     """
     placement = options["placement"]
     return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
 
 
 def in_one_zone(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
-    """Return whether all nodes are launched in one zone: traffic of EFA does not leave it, whether nodes are close together or not.
+    """Return whether all nodes are launched in one zone, because of a placement group, or because EFA traffic cannot leave a zone.
 
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-limits
     """
@@ -96,16 +97,16 @@ def in_one_zone(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
 
 @dataclass(frozen=True)
 class Capacity:
-    """How many nodes a run is for, and what it does when AWS has fewer."""
+    """The number of nodes that a run launches, and its limits if AWS has fewer."""
 
     workers: int
     wanted_workers: int
-    """More than `workers` when fewer were accepted before, and this run does not try for more."""
+    """The worker count in the definition. It is more than `workers` if fewer were accepted, and this run does not try to get more."""
     least_workers: int
     zones: Sequence[str] | None
-    """The zones of new nodes; None leaves them as they are."""
+    """The zones of new nodes. None means that they do not change."""
     timeout: float
-    """Seconds until `least_workers` are enough."""
+    """Seconds after which `least_workers` are enough."""
     past_activities: frozenset[str] = frozenset()
     """Ids of scaling activities that belong to an earlier alternative."""
     alternative: str = ""
@@ -125,14 +126,14 @@ def nodes(group: str) -> Address:
 
 
 def numbers(group: str, worker_count: int) -> tuple[int, ...]:
-    """Return the numbers of a group's nodes. The master is 1, workers follow."""
+    """Return the numbers of a group's nodes. The master is 1, and workers start at 2."""
     return (MASTER_NUMBER,) if group == MASTER else tuple(range(MASTER_NUMBER + 1, MASTER_NUMBER + 1 + worker_count))
 
 
 def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable[str], size: int) -> dict[str, int]:
     """Return the numbers of all instances of a group by their ids. An instance that has a number keeps it.
 
-    The others get the lowest free numbers in the order given, also beyond `size` while surplus nodes end.
+    The others get the lowest free numbers in the given order. Numbers can exceed `size` while surplus nodes terminate.
     """
     taken = set(numbered.values())
     unnumbered = list(unnumbered)
@@ -142,7 +143,7 @@ def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable
 
 
 def user_data(config: Mapping[str, Any]) -> str:
-    """Return user data for cloud-init. JSON is valid YAML, and this text is always the same."""
+    """Return user data for cloud-init. It is JSON, which is valid YAML, and the same for the same configuration."""
     return "#cloud-config\n" + json.dumps(config, indent=1, sort_keys=True) + "\n"
 
 
@@ -158,12 +159,12 @@ def wanted(
     storage_tags: Mapping[str, str] | None = None,
     wait: bool,
 ) -> list[Wanted]:
-    """Return the resources of one group, `master` or `workers`. Nodes get numbers once they run, so only with `wait`.
+    """Return the resources of one group, `master` or `workers`. Nodes get numbers when they run, so only with `wait`.
 
-    `storage_tags` are those of nodes that are not replaced; by default those of `settings`.
+    `storage_tags` are the tags of nodes that are not replaced. By default, they are those of `settings`.
     """
     public = group == MASTER and public_master
-    by_ssh = group == MASTER or not public_master  # without a public master, SSH reaches all nodes directly
+    by_ssh = group == MASTER or not public_master  # if the master has no public address, SSH connects directly to all nodes
     template = _launch_template(group, settings, cluster, tags, public=public, by_ssh=by_ssh)
     mounted = _storage_tags(settings) if storage_tags is None else storage_tags
     result = [template, _scaling_group(group, capacity, cluster, {**tags(auto_scaling_group(group)), **mounted}, public=public)]
@@ -173,7 +174,7 @@ def wanted(
 def _launch_template(
     group: str, settings: NodeSettings, cluster: str, tags: Callable[[Address], dict[str, str]], *, public: bool, by_ssh: bool
 ) -> Wanted:
-    """Return the launch template of a group. Nodes that are reached `by_ssh` are in the security group for it."""
+    """Return the launch template of a group. With `by_ssh`, its nodes are in the security group for SSH."""
     volume, address = settings.root_volume, launch_template(group)
     return Wanted(
         address,
@@ -206,7 +207,7 @@ def _launch_template(
 
 
 def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[str, Any], *, public: bool) -> Wanted:
-    """Return the auto scaling group, whose nodes are in `public` subnets or in private ones."""
+    """Return the auto scaling group. With `public`, its nodes are in public subnets, and otherwise in private ones."""
     template, side = launch_template(group), "public" if public else "private"
     return Wanted(
         auto_scaling_group(group),
@@ -217,7 +218,7 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
             "minimum": 1 if group == MASTER else 0,
             "size": len(numbers(group, capacity.workers)),
             "subnets": capacity.zones and frozenset(Ref(subnet(side, zone)) for zone in capacity.zones),
-            # Never terminate a node during a job: to balance zones, or because it is busy, hangs or reboots. A run reports unhealthy nodes
+            # AWS must not terminate nodes during a job to balance zones, or if they hang or reboot. A run reports unhealthy nodes
             "suspended": SUSPENDED,
             "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
             "tags": {
@@ -227,18 +228,18 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
                 WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),
             },
         },
-        # The master launches first: a cluster can have fewer workers, but not no master
+        # The master is launched first, because a cluster can have fewer workers, but needs its master
         after=() if group == MASTER else (auto_scaling_group(MASTER),),
     )
 
 
 def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
-    """Return the nodes of a group. The master comes last: a killed run leaves it without number when workers are missing."""
+    """Return the nodes of a group. The master is numbered last, so it has no number if a run is killed before the workers have theirs."""
     template, scaling_group = launch_template(group), auto_scaling_group(group)
     return Wanted(
         nodes(group),
         {"numbers": numbers(group, capacity.workers), "group": Ref(scaling_group), "outdated": (), "unhealthy": ()},
-        # A replacement is launched from the new template, also if the group does not change
+        # A replacement is launched from the new template, even if the group does not change
         after=(template, nodes(WORKERS)) if group == MASTER else (template,),
         parameters={
             "least": 1 if group == MASTER else capacity.least_workers,
@@ -250,7 +251,7 @@ def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
 
 
 def _launched(settings: NodeSettings) -> list[str]:
-    """Return what an instance brings along that its group gives no tags, by the names of EC2's resource types."""
+    """Return the EC2 resource types that are created with an instance, but do not get the tags of its group."""
     return ["volume", "network-interface", *(["spot-instances-request"] if settings.market == "spot" else [])]
 
 

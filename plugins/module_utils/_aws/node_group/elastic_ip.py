@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The master's elastic IP address. AWS gives an instance with several network interfaces no public address at launch."""
+"""The master's elastic IP address. AWS does not assign a public address to an instance with several network interfaces at launch."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Properties = Mapping[str, Any]
 
 
 def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
-    """Return the address, and its association once there is a master. Without `wait` a later run associates it."""
+    """Return the address, and its association when the master exists. Without `wait`, a later run associates it."""
     associated = {"master_is_public": True} if wait else {}
     return Wanted(MASTER_ADDRESS, {**associated, "tags": tags(MASTER_ADDRESS)}, after=(nodes(MASTER),) if wait else ())
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Return the address by its tags. The instances tell whether the master has it, or another one."""
+    """Return the address with the cluster's tags. The instances show whether the master uses it or another address."""
     for address in cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters()):
         if tag_dict(address["Tags"]).get(COMPONENT_TAG) == NODES_COMPONENT:
             tags = cloud.comparable_tags(address["Tags"])
@@ -64,7 +64,7 @@ def _associate(cloud: AwsClient, allocation_id: str) -> None:
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    # What AWS answers while the address is still associated
+    # The error codes of AWS while the address is still associated
     cloud.once_unused(cloud.ec2.release_address, "AuthFailure", AllocationId=found.id)
 
 

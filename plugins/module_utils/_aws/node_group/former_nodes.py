@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Instances that were nodes of the cluster, from the activities of its auto scaling groups."""
+"""Finds instances that were nodes of the cluster, from the activities of its auto scaling groups."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
 
-# Amazon EC2 Auto Scaling User Guide, "Verify a scaling activity": descriptions begin so
+# The beginnings of descriptions: Amazon EC2 Auto Scaling User Guide, "Verify a scaling activity"
 LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")
 LEAVES = re.compile(r"(?:Terminating|Detaching) EC2 instance: (i-[0-9a-f]{8,17})\b")
 
 
 def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the group's activities; none if there is no such group."""
+    """Yield the group's activities. There are none if the group does not exist."""
     try:
         for page in cloud.autoscaling.get_paginator("describe_scaling_activities").paginate(
             AutoScalingGroupName=group, IncludeDeletedGroups=True
@@ -32,16 +32,17 @@ def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
 
 
 def running_instances(cloud: AwsClient) -> set[str]:
-    """Return the instances of the cluster's groups that run, or soon will."""
+    """Return the instances of the cluster's groups that are running or pending."""
     alive = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
     return {instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]}
 
 
 def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, running: Collection[str]) -> set[str]:
-    """Return the instances that have left by these activities, without those that left before a time.
+    """Return the instances that have left their groups after the time `since`, according to these activities.
 
-    No activity tells of an instance that ended by itself while its group replaces none: it was launched, and does not run.
+    If an instance ends by itself and its group does not replace it, there is no activity for that. So instances that were launched and no
+    longer run are included too.
     """
     launched, left, left_before = set[str](), set[str](), set[str]()
     for activity in found:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Auto scaling groups: how many nodes there should be, and where."""
+"""Auto scaling groups, which set the number and the subnets of nodes."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
-NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, in which AWS sees a new instance profile
+NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, within which a new instance profile becomes visible in AWS
 Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Return the cluster's groups, without those that are being deleted."""
+    """Yield the cluster's groups, without those that are being deleted."""
     for group in cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters()):
         tags = tag_dict(group["Tags"])
         if tags.get(COMPONENT_TAG) != NODES_COMPONENT or group.get("Status"):
             continue  # a status means that the group is being deleted
         if group["AutoScalingGroupName"] != group_name(cloud.cluster, tags.get(KEY_TAG, "")):
-            continue  # somebody else's, whatever its tags say
+            continue  # not this cluster's group, even if it has the tags
         yield Found(
             Address("auto_scaling_group", tags[KEY_TAG]),
             group["AutoScalingGroupName"],
@@ -75,9 +75,9 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _is_foreign(process: Mapping[str, str]) -> bool:
-    """Return whether somebody else has suspended a process on purpose, which a run leaves alone.
+    """Return whether a user has suspended a process, which a run does not change.
 
-    AWS gives "User suspended at TIME" as the reason then. It suspends processes itself of a group whose launches fail for a day.
+    The reason is then "User suspended at TIME". AWS itself suspends processes of a group if its launches fail for a day.
     """
     return process["ProcessName"] not in SUSPENDED and process.get("SuspensionReason", "").startswith("User suspended")
 
@@ -115,7 +115,7 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
         HealthCheckGracePeriod=properties["health_check_grace_period"],
         Tags=_group_tags(name, properties["tags"]),
     )
-    # The template and the role are new, too
+    # The template and the role are new too
     _once_accepted(cloud, name, partial(cloud.once_allowed, create))
     found = Found(address, name, {**properties, "suspended": frozenset()})
     cloud.once_allowed(partial(_update_group, cloud, found, properties, frozenset({"suspended"})))
@@ -123,12 +123,12 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
 
 
 def _template(properties: Properties) -> dict[str, str]:
-    """Return the template with the number of its version. For `$Latest`, AWS would not check permissions for a newer version."""
+    """Return the template with its version number. With `$Latest`, AWS would not check permissions for newer versions."""
     return {"LaunchTemplateId": properties["launch_template"], "Version": properties["template_version"]}
 
 
 def _once_accepted(cloud: AwsClient, name: str, call: Callable[[], object]) -> None:
-    """Make a call, and repeat it while AWS does not see what the group refers to."""
+    """Make a call, and repeat it while the resources that the group refers to are not visible in AWS."""
     refusals: list[Exception] = []
 
     def accepted() -> bool:
@@ -148,7 +148,7 @@ def _once_accepted(cloud: AwsClient, name: str, call: Callable[[], object]) -> N
 
 
 def _not_yet_accepted(error: Exception) -> bool:
-    """Return whether AWS refuses because it does not see what the group refers to, or because the former group is being deleted."""
+    """Return whether the call failed because resources are not visible yet, or because the former group is still being deleted."""
     message = str(error)
     if error_code(error) == "ValidationError":
         unseen = "does not exist" in message and ("launch template" in message or "subnet ID" in message)
@@ -177,7 +177,7 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
     if "suspended" in changed:
         _suspend(cloud, found.id, before=found.properties["suspended"], after=properties["suspended"])
     if "tags" in changed:
-        # Only now has the group the size in this tag
+        # The tag has the size of the group, so it changes after the group
         _change_tags(cloud, found, properties["tags"], inherited=False)
 
 
@@ -194,23 +194,23 @@ def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inh
 
 
 def _suspend(cloud: AwsClient, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
-    """Suspend the desired processes, and resume those that AWS itself has suspended."""
+    """Suspend the desired processes, and resume those that AWS has suspended by itself."""
     for call, processes in ((cloud.autoscaling.suspend_processes, after - before), (cloud.autoscaling.resume_processes, before - after)):
         if processes:
             call(AutoScalingGroupName=name, ScalingProcesses=sorted(processes))
 
 
 def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """End the surplus nodes with the highest numbers. AWS would choose by age and zone."""
+    """Terminate the surplus nodes with the highest numbers. AWS would choose them by age and zone."""
     in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
     surplus = max(len(in_group) - properties["size"], 0)
-    # Do not launch the missing nodes any more. The surplus waits for its turn
+    # Keep the group from launching missing nodes. The surplus nodes are terminated below
     cloud.autoscaling.update_auto_scaling_group(
         AutoScalingGroupName=found.id, MinSize=min(properties["minimum"], properties["size"]), DesiredCapacity=properties["size"] + surplus
     )
     numbered = {instance["InstanceId"]: number for instance in in_group if (number := number_of(instance))}
     unnumbered = [instance["InstanceId"] for instance in in_group if instance["InstanceId"] not in numbered]
-    # The order of the inventory, by which others look for jobs on surplus nodes
+    # The same order as in the inventory, because the playbooks look for jobs on the surplus nodes by that order
     shown = assign_numbers(found.address.key, numbered, unnumbered, len(in_group))
     for instance_id in sorted(shown, key=shown.__getitem__, reverse=True)[:surplus]:
         end(cloud, instance_id, replaced=False)

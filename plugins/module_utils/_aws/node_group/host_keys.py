@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""SSH host keys of instances, from their consoles."""
+"""Reads the SSH host keys of instances from their consoles."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 
 QUIET_SECONDS = 2
 PAUSE = 1  # seconds between the first two reads of an instance's console
-KEPT = 60 * 1024  # bytes, of the 64 KB that EC2 keeps of an output
+KEPT = 60 * 1024  # bytes, a little less than the 64 KB of output that EC2 keeps
 
 
 def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
-    """Return the current console output with `latest`, which only Nitro instances have, or what EC2 kept of the boot."""
+    """Return the console output: the current one with `latest`, which only Nitro instances have, or the one that EC2 kept from boot."""
     try:
         return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
     except ClientError as error:
@@ -36,10 +36,10 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
 
 
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
-    """Return the keys on the console. Each output holds 64 KB, so the keys may be in one only. Keys in both have to agree."""
+    """Return the keys from both console outputs. Each is limited to 64 KB, so only one may have the keys. If both do, they must agree."""
     latest = console_output(cloud, instance_id, latest=True)
     if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
-        return []  # it still boots, so the other output has no more
+        return []  # the instance still boots, so the other output has no more
     boot = console_output(cloud, instance_id, latest=False)
     try:
         shown = [keys for keys in map(host_keys, (latest, boot)) if keys]
@@ -55,7 +55,7 @@ def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
 
 
 class Progress:
-    """Tells how many of the instances have printed their keys."""
+    """Reports how many of the instances have printed their keys."""
 
     def __init__(self, cloud: AwsClient, count: int) -> None:
         self._cloud, self._count, self._ready = cloud, count, 0
@@ -66,7 +66,7 @@ class Progress:
             self._ready += 1
 
     def tell(self) -> None:
-        """Show it once the wait takes more than a moment."""
+        """Report the progress if the wait takes more than a moment."""
         elapsed = time.monotonic() - self._start
         if elapsed > QUIET_SECONDS:
             with self._lock:
@@ -74,7 +74,7 @@ class Progress:
 
 
 def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -> list[str]:
-    """Return the instance's host keys. Raises ClusterError when the console does not show them in time."""
+    """Return the instance's host keys. Raises ClusterError if the console does not show them in time."""
 
     def probe() -> list[str]:
         keys = find_host_keys(cloud, instance_id)

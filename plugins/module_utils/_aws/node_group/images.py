@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Machine images: which one, and what it needs."""
+"""Selects the machine image of the nodes and reads its requirements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
 
 
 def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
-    """Return the image that the user names. An image that was looked up once stays, so that a new release does not replace the nodes.
+    """Return the image that the user selects. An image that was looked up before is kept, so that a new release does not replace nodes.
 
     Raises ClusterError if there is none.
     """
@@ -47,7 +47,7 @@ def choose(request: Request, found: Iterable[Found], architecture: str) -> Image
 
 
 def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str) -> bool:
-    """Return whether the user names the image of a template's tag. Without an operating system, any Ubuntu counts."""
+    """Return whether the options select the image source in a template's tag. Without an operating system, any Ubuntu matches."""
     if not options["image_framework"]:
         return bool(source) and source == options["image_parameter"]
     words = (source or "").split(" ")
@@ -57,7 +57,7 @@ def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str)
 
 
 def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
-    """Return the id of the image and its source for the tag: the name with the operating system that was found."""
+    """Return the id of the image, and its source for the tag: the name, with the operating system if that was looked up."""
     framework = options["image_framework"]
     if framework:
         image_id, system = newest(cloud, framework, options["image_os"], architecture)
@@ -68,7 +68,7 @@ def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) ->
 
 
 def image_of(cloud: AwsClient, parameter: str) -> str:
-    """Return the image that a public parameter names. Raises ClusterError if there is none."""
+    """Return the image id in a public parameter. Raises ClusterError if the parameter does not exist."""
     try:
         found = cloud.retrieve_once("ssm", "get_parameters", "Parameters", Names=[parameter])
     except ClientError as error:
@@ -83,7 +83,7 @@ def image_of(cloud: AwsClient, parameter: str) -> str:
 def newest(cloud: AwsClient, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
     """Return the deep learning AMI with the newest version of a framework, and its operating system.
 
-    Without `system`, the newest Ubuntu that has this version counts. Raises ClusterError with the available ones if there is none.
+    Without `system`, the newest Ubuntu with this version is used. Raises ClusterError with the available images if none matches.
     """
     path = f"{DEEP_LEARNING_IMAGES}/{architecture}"
     images = catalog(cloud.retrieve_once("ssm", "get_parameters_by_path", "Parameters", Path=path, Recursive=True))
@@ -108,9 +108,9 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
 
 
 def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
-    """Return image ids by framework with version (`pytorch-2.7`, `base`) and operating system, from the public parameters.
+    """Return the image ids in public parameters, by framework with version (`pytorch-2.7`, `base`) and by operating system.
 
-    Images with the open NVIDIA driver have the name of the framework alone; others keep their longer names.
+    Images with the open NVIDIA driver are listed under the framework's name only. Others keep their longer names.
     """
     result = {}
     for parameter in parameters:
@@ -121,7 +121,7 @@ def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], st
 
 
 def _version(name: str, framework: str) -> tuple[int, ...] | None:
-    """Return the version that an image's name adds to the framework's, or nothing for another framework."""
+    """Return the version in an image's name after the framework, or None for another framework."""
     match = re.fullmatch(rf"{re.escape(framework)}(?:-([\d.]+))?", name)
     return _numbers(match[1] or "") if match else None
 
@@ -131,7 +131,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
-    """Return the image as EC2 describes it, if it exists."""
+    """Return EC2's description of the image, or None if it does not exist."""
     try:
         images = cloud.retrieve_once("ec2", "describe_images", "Images", ImageIds=[image_id])
     except ClientError as error:
@@ -142,13 +142,13 @@ def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
 
 
 def unsupported_system(image: Mapping[str, Any]) -> str | None:
-    """Return the name of an image's operating system where nodes cannot have it, as far as EC2 and the image's name tell."""
+    """Return the image's operating system if it is not supported on nodes, as far as EC2 and the image's name show it."""
     if image.get("Platform") == "windows":
         return "Windows"
     return "Amazon Linux 2 or older" if OLD_AMAZON_LINUX.search(image.get("Name", "")) else None
 
 
 def root_volume_size(image: Mapping[str, Any]) -> int:
-    """Return the least size of the root volume in GiB, which is that of the image's snapshot; 0 if the image does not say."""
+    """Return the least size of the root volume in GiB, which is the size of the image's snapshot, or 0 if it is unknown."""
     disks = {disk["DeviceName"]: disk.get("Ebs", {}) for disk in image.get("BlockDeviceMappings", [])}
     return int(disks.get(image["RootDeviceName"], {}).get("VolumeSize", 0))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The properties of instance types, and the network interfaces of nodes that follow from them."""
+"""The properties of instance types, and the network interfaces of nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 
 
 class NetworkCard(NamedTuple):
-    """A network card: its number, how many interfaces it takes, and of which types. No types where EC2 does not list them."""
+    """A network card: its number, the limit on its interfaces, and their types. The types are empty if EC2 does not list them."""
 
     number: int
     capacity: int
@@ -26,7 +26,7 @@ ONE_INTERFACE: tuple[Interface, ...] = ((0, 0, PLAIN),)
 
 @dataclass(frozen=True)
 class InstanceType:
-    """The properties of an instance type that a launch depends on. `most_adapters` is 0 for a type without EFA."""
+    """The properties of an instance type that matter for a launch. `most_adapters` is 0 for a type without EFA."""
 
     name: str
     architectures: frozenset[str]
@@ -37,15 +37,15 @@ class InstanceType:
 
     @property
     def architecture(self) -> str:
-        """Return the architecture of its images. Old x86_64 types run i386 too."""
+        """Return the architecture of its images. Old x86_64 types also support i386."""
         return "arm64" if "arm64" in self.architectures else "x86_64"
 
 
 def parse(description: Mapping[str, Any]) -> InstanceType:
-    """Return an entry of DescribeInstanceTypes as an instance type."""
+    """Return the instance type for an entry of DescribeInstanceTypes."""
     network = description["NetworkInfo"]
     has_efa = network.get("EfaSupported", False)
-    # The only card of a type with EFA takes an adapter, even if EC2 does not say so
+    # If a type with EFA has only one card, that card supports an adapter, even if EC2 does not report it
     only = (PLAIN, EFA) if has_efa and len(network["NetworkCards"]) == 1 else ()
     return InstanceType(
         name=description["InstanceType"],
@@ -77,13 +77,13 @@ def with_efa(cloud: AwsClient, name: str) -> list[str]:
 
 
 def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ...]:
-    """Return the network interfaces of an instance: one, or with EFA an adapter on every network card that takes one.
+    """Return the network interfaces of an instance: one, or with EFA an adapter on every network card that supports one.
 
-    Device 0 of card 0 is the primary interface and carries the instance's only address. Where a type takes one adapter, it is that
-    interface. Where it takes several, they are of the type without address, so that a node takes one address of its subnet and not one for
-    each card: device 1 of card 0, if that card takes an adapter, and device 0 of the others, as in
+    Device 0 of card 0 is the primary interface and has the instance's only address. If a type supports one adapter, it is that interface.
+    If it supports several, they have no addresses, so that a node uses only one address of its subnet. They are device 1 of card 0, if
+    that card supports an adapter, and device 0 of the other cards, as in
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html.
-    Raises ClusterError for a type of several cards whose types of interfaces EC2 does not tell.
+    Raises ClusterError for a type with several cards if EC2 does not list their types of interfaces.
     """
     if not efa:
         return ONE_INTERFACE
@@ -102,17 +102,17 @@ def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ..
 
 
 def _on_first_card(card: NetworkCard) -> list[Interface]:
-    """Return the primary interface, and the adapter on its card if it takes one of the type without address."""
+    """Return the primary interface, and an adapter without an address on its card if the card supports one."""
     if EFA_ONLY in card.types and card.capacity > 1:
         return [(card.number, 0, PLAIN), (card.number, 1, EFA_ONLY)]
     return [(card.number, 0, EFA if EFA in card.types else PLAIN)]
 
 
 def _on_further_card(card: NetworkCard) -> Interface | None:
-    """Return the adapter on a card besides the first one, None if the card takes none."""
+    """Return the adapter on a card other than the first one, or None if the card supports none."""
     if EFA_ONLY in card.types:
         return (card.number, 0, EFA_ONLY)
     if EFA in card.types:
-        # An adapter with an address is also a second IP interface, which has to be device 1
+        # An adapter with an address is also an IP interface, which has to be device 1 on further cards
         return (card.number, 0 if card.capacity == 1 else 1, EFA)
     return None

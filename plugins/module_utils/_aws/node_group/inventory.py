@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the inventory and `cluster_info` tell about nodes, from EC2's description of the instances. Pure."""
+"""The nodes for the inventory and `cluster_info`, from EC2's descriptions of the instances. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 
 @dataclass(frozen=True)
 class Node:
-    """A live node. `name` is its name in the inventory, `hostname` the one that hosts use among themselves."""
+    """A live node. `name` is its name in the inventory. `hostname` is its name for other hosts of the cluster."""
 
     name: str
     hostname: str
@@ -29,29 +29,29 @@ class Node:
     private_ip: str
     public_ip: str | None
     tags: Mapping[str, str] = field(default_factory=dict)
-    """The tags that describe its mounts."""
+    """The tags that describe the node's mounts."""
     efa: bool = False
 
     @property
     def mounts(self) -> list[dict[str, Any]]:
-        """Return its mounts as arguments of the module `shared_storage`, as far as the tags hold them."""
+        """Return the mounts in the tags, as arguments of the module `shared_storage`."""
         return told(self.tags)
 
     @property
     def storage(self) -> dict[str, str | None]:
-        """Return the value of each tag about storage by its variable, None without the tag."""
+        """Return the value of each storage tag by its variable, or None if the node lacks the tag."""
         return {tag.variable: self.tags[tag.key] if tag.is_told(self.tags) else None for tag in TAGS if tag.variable}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields, and what the tags tell in place of the tags."""
+        """Return the fields, with the mounts and the storage variables instead of the tags."""
         own = {name: value for name, value in asdict(self).items() if name != "tags"}
         return {**own, **self.storage, "mounts": self.mounts}
 
 
 def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
-    """Return the nodes among the running instances, by number. A node without a number gets a free one, the oldest first.
+    """Return the nodes among the running instances, sorted by number. Nodes without numbers get free ones, the oldest node first.
 
-    An instance that no auto scaling group of the cluster has launched is no node. Raises MembershipError.
+    Only instances that an auto scaling group of the cluster has launched are nodes. Raises MembershipError.
     """
     instances = list(instances)
     check(cluster, instances)

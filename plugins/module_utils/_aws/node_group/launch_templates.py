@@ -31,7 +31,7 @@ Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Return the newest versions of the cluster's launch templates."""
+    """Yield the newest versions of the cluster's launch templates."""
     templates = cloud.retrieve("ec2", "describe_launch_templates", "LaunchTemplates", Filters=cloud.filters())
     with ThreadPoolExecutor(4) as pool:
         versions = pool.map(
@@ -56,7 +56,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
-    # AWS promises no order
+    # AWS does not guarantee the order
     interfaces: list[dict[str, Any]] = sorted(data.get("NetworkInterfaces", []), key=_place)
     primary: dict[str, Any] = next(iter(interfaces), {})
     disk: dict[str, Any] = next(iter(data.get("BlockDeviceMappings", [])), {})
@@ -137,14 +137,14 @@ def _network_interface(interface: Interface, properties: Properties) -> dict[str
         "Groups": sorted(properties["security_groups"]),
         "DeleteOnTermination": True,
     }
-    # AWS refuses the parameter with several interfaces
+    # AWS does not accept the parameter with several interfaces
     if len(properties["interfaces"]) == 1:
         result["AssociatePublicIpAddress"] = properties["public_address"]
     return result
 
 
 def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str, Any]:
-    """Return the purchasing option of the instances. On-demand has none, so that a matching open reservation is used."""
+    """Return the launch data for the market. There is none for on-demand, so that a matching open reservation is used."""
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
     reserved = target if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
     if market == SPOT:
@@ -157,7 +157,7 @@ def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str
 
 
 def _found_market(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the market of launch data, and its reservation."""
+    """Return the market and the reservation in launch data."""
     reserved = data.get("CapacityReservationSpecification", {})
     reservation = reserved.get("CapacityReservationTarget", {}).get("CapacityReservationId", "")
     paid = data.get("InstanceMarketOptions", {}).get("MarketType")
@@ -176,7 +176,7 @@ def _create_template(cloud: AwsClient, address: Address, properties: Properties)
 def _update_template(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
     attributes = dict(found.attributes)
     if changed - {"tags"}:
-        # Changes that wait until nodes are replaced
+        # These changes wait until nodes are replaced
         data = _template_data({**found.properties, **{name: properties[name] for name in changed}})
         version = cloud.ec2.create_launch_template_version(LaunchTemplateId=found.id, LaunchTemplateData=data)["LaunchTemplateVersion"][
             "VersionNumber"
@@ -189,9 +189,9 @@ def _update_template(cloud: AwsClient, found: Found, properties: Properties, cha
 
 
 def predict_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
-    """Return `found` with unknown versions for templates that the plan changes.
+    """Return `found` with unknown versions of templates that the plan changes.
 
-    Without `replacing`, changes that replace nodes wait, and create no version.
+    Without `replacing`, changes that replace nodes wait, and do not create a version.
     """
     waiting = frozenset() if replacing else KIND.replacing
     changing = {
@@ -207,8 +207,8 @@ def _delete_template(cloud: AwsClient, found: Found) -> None:
 def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
     """Return the numbers of the nodes that the current template would launch differently.
 
-    `launched_from` holds the launch template specification of each node, from its group. Versions may be equal, or differ in properties for
-    which no node is replaced.
+    `launched_from` has the launch template specification of each node, from its group. A version that differs only in properties that do
+    not replace nodes does not make them outdated.
     """
     current = template.attributes["version"]
     others = {number: item or {} for number, item in launched_from.items() if item and item.get("Version") != current}

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Nodes: the live instances of a group, their numbers, and the end of surplus and outdated ones."""
+"""Reads and numbers the nodes of a group, which are its live instances, and terminates surplus and outdated ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Properties = Mapping[str, Any]
 
 
 class Shortage(ClusterError):
-    """AWS does not launch the least number of nodes that a job needs."""
+    """AWS has launched fewer nodes than the least number that the cluster needs."""
 
 
 def live_instances(cloud: AwsClient, *states: str) -> list[dict[str, Any]]:
@@ -53,9 +53,9 @@ def in_group(cloud: AwsClient, instances: list[dict[str, Any]], group: str) -> l
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Return the numbered nodes of each group, also of groups that do not exist."""
+    """Yield the numbered nodes of each group, even of groups that do not exist."""
     instances = live_instances(cloud)
-    # A pending instance may replace one that EC2 still shows
+    # Pending instances are not checked, because they may replace one that EC2 still shows
     problems = membership.problems(cloud.cluster, [item for item in instances if item["State"]["Name"] == "running"])
     for group in NODE_TYPES:
         members = in_group(cloud, instances, group)
@@ -111,10 +111,10 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
 def _in_service(
     cloud: AwsClient, name: str, launches: Launches, least: int, timeout: float, gone: Collection[str]
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the group's instances in service without `gone`, once there are as many as desired. Terminate instances that have stopped.
+    """Wait for the desired number of instances in service, and return them without `gone`. Terminate lost instances.
 
-    After `timeout` seconds, or as soon as waiting is useless, `least` are enough, and the reason is returned too. The time does not count
-    while ended nodes still hold capacity and quota. Raises Shortage.
+    After `timeout` seconds, or as soon as waiting is useless, `least` instances are enough, and the reason is returned too. Time during
+    which terminated nodes still hold capacity and quota does not count. Raises Shortage.
     """
     wanted, ended = launches.wanted, set(gone)
     began = counted_from = time.monotonic()
@@ -127,10 +127,10 @@ def _in_service(
         leaving = any(instance["InstanceId"] in ended and instance["State"]["Name"] == "shutting-down" for instance in instances)
         alive = [instance for instance in instances if instance["InstanceId"] in members and instance["State"]["Name"] in ALIVE]
         ready = [instance for instance in alive if _is_in_service(instance, members[instance["InstanceId"]])]
-        # A group notices minutes later that an instance has stopped, and EC2 shows terminated ones for a while
+        # A group can take minutes to notice that an instance has stopped, and EC2 shows terminated ones for a while
         if len(ready) == len(alive) == len(members) == wanted:
             return ready, None
-        # The group does not replace nodes by itself, so it keeps dead ones
+        # The group does not replace nodes by itself, so lost instances have to be terminated here
         for instance_id in _lost(members, alive):
             end(cloud, instance_id, replaced=True)
             ended.add(instance_id)
@@ -146,7 +146,7 @@ def _in_service(
             return ready, explain(name, launches)
         if len(ready) < least:
             raise Shortage(explain(name, launches))
-        return None  # more than wanted: the surplus still terminates
+        return None  # there are too many: surplus instances are still terminating
 
     try:
         return cloud.wait_until(f"the nodes of {name}", poll, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
@@ -155,7 +155,7 @@ def _in_service(
 
 
 def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
-    """Terminate a node. Its group launches another one, or becomes smaller. A node that is gone is no error."""
+    """Terminate a node. With `replaced`, its group launches another one. It is not an error if the node is already terminated."""
     try:
         cloud.once_unused(
             cloud.autoscaling.terminate_instance_in_auto_scaling_group,
@@ -168,7 +168,7 @@ def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
 
 
 def leaving(cloud: AwsClient) -> set[str]:
-    """Return the ids of nodes that are being terminated, and still hold capacity, quota and placement."""
+    """Return the ids of nodes that are being terminated, but still hold capacity, quota and placement."""
     names = [group_name(cloud.cluster, group) for group in NODE_TYPES]
     groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=names)
     ended = {item["InstanceId"] for group in groups for item in group["Instances"] if item["LifecycleState"].startswith("Terminating")}
@@ -181,12 +181,12 @@ def activities(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
 
 
 def _is_in_service(instance: Mapping[str, Any], member: Mapping[str, Any]) -> bool:
-    """Return whether a job can have a node: a numbered one stays until nodes are replaced, whatever its group thinks of its health."""
+    """Return whether jobs can use a node. A numbered node stays until nodes are replaced, even if its group reports it as unhealthy."""
     return bool(member["LifecycleState"] == "InService" and (member["HealthStatus"] == "Healthy" or number_of(instance)))
 
 
 def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of members that are unhealthy and no nodes: they have died, or have never got a number."""
+    """Return the ids of unhealthy members that are not nodes, because they have stopped or never got a number."""
     numbered = {instance["InstanceId"] for instance in alive if number_of(instance)}
     return [
         instance_id
@@ -196,17 +196,17 @@ def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[st
 
 
 def _settle_for(cloud: AwsClient, name: str, size: int) -> None:
-    """Reduce the group to the nodes it has. Its tag keeps the desired number."""
+    """Reduce the group to its current nodes. Its tag keeps the desired number."""
     cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=size, DesiredCapacity=size)
 
 
 def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Terminate the outdated and unhealthy nodes one by one. Wait for each successor to be in service with the same number.
+    """Terminate the outdated and unhealthy nodes one by one. Wait until each replacement is in service with the same number.
 
-    The first one that does not come back ends the run, so that a template that fails to launch costs one node.
+    The first replacement that fails ends the run, so that a template that cannot be launched costs only one node.
     """
     group = properties["group"]
-    # The smaller group has ended the surplus
+    # Nodes beyond the desired numbers were already terminated with the change of the group's size
     going = sorted({*found.properties["outdated"], *found.properties["unhealthy"]} & set(properties["numbers"]))
     for count, number in enumerate(going, start=1):
         cloud.progress(f"{group}: replacing node {number}, {count} of {len(going)}")
@@ -216,7 +216,7 @@ def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> No
 
 
 def _delete_nodes(_cloud: AwsClient, _found: Found) -> None:
-    """Do nothing: nodes are deleted with their group."""
+    """Do nothing, because nodes are deleted with their group."""
 
 
 KIND = Kind(

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which instances are nodes, by the tag that only AWS sets, and whether other tags are valid. Pure."""
+"""Identifies nodes by the tag that only AWS can set, and checks their other tags. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 
 
 class MembershipError(ValueError):
-    """Nodes that cannot be identified, or whose tags somebody else has changed. The message names the instances."""
+    """Nodes cannot be identified, or their tags were changed by others. The message names the instances."""
 
 
 def filters(cluster: str) -> list[dict[str, Any]]:
@@ -34,13 +34,13 @@ def filters(cluster: str) -> list[dict[str, Any]]:
 
 
 def number_of(instance: Mapping[str, Any]) -> int | None:
-    """Return the number on an instance's tag, if it has one."""
+    """Return the number in an instance's tag, or None without one."""
     text = tags_of(instance).get(NUMBER_TAG, "")
     return int(text) if NUMBER.fullmatch(text) else None
 
 
 def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what is wrong with the cluster's running instances: sentences that name them and say what to do."""
+    """Return the problems of the cluster's running instances, as sentences that name the instances and tell what to do."""
     members = [(group, item) for item in instances if (group := group_of(cluster, item))]
     found = [text for group, item in members for text in _tag_problems(cluster, group, item)]
     masters = sorted(item["InstanceId"] for group, item in members if group == MASTER)
@@ -66,7 +66,7 @@ def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def check(cluster: str, instances: Iterable[Mapping[str, Any]]) -> None:
-    """Raise MembershipError when something is wrong with the cluster's running instances."""
+    """Raise MembershipError if the cluster's running instances have problems."""
     found = problems(cluster, instances)
     if found:
         raise MembershipError("\n".join(found))

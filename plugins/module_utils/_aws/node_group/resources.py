@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The resources of a cluster's nodes that exist."""
+"""Reads the existing resources of a cluster's nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = (placement.KIND, launch_templates.KIND, groups.KIND, members.KIND, elast
 
 
 def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
-    """Return the cluster's launch templates, groups, numbered nodes, and what only nodes use."""
+    """Return the cluster's launch templates, groups, numbered nodes, and the resources that only nodes use."""
     found = read_concurrently(
         [
             lambda: launch_templates.read(cloud),
@@ -36,7 +36,7 @@ def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
     )
     templates = {item.address.key: item for item in found if item.address.kind == launch_templates.KIND.name}
     existing = {item.address.key: item for item in found if item.address.kind == groups.KIND.name}
-    # Nodes belong to a group: without one nothing can change
+    # Nodes belong to a group, so without a group, they cannot change
     result = [_with_users(item, found) for item in found if item.address.kind != members.KIND.name]
     for item in found:
         if item.address.kind == members.KIND.name and item.address.key in existing:
@@ -53,7 +53,7 @@ def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
 
 
 def _with_users(item: Found, found: Sequence[Found]) -> Found:
-    """Return a placement group or the master's address with what the nodes tell about it."""
+    """Return a placement group or the master's address, with information from the nodes that use it."""
     live = {other.address: other.attributes for other in found if other.address.kind == members.KIND.name}
     if item.address.kind == placement.KIND.name:
         in_it = any(item.id in attributes["placement_groups"] for attributes in live.values())

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the nodes of this run are launched from: its options, and the properties of the instance type."""
+"""Makes the settings of nodes from the options and the properties of the instance type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 
 
 def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:
-    """Return what all nodes have in common. Raises ClusterError for an instance type or an image that does not exist."""
+    """Return the settings of all nodes. Raises ClusterError if the instance type or the image does not exist."""
     options = request.options
     instance_type = instance_types.find(request.cloud, alternative.instance_type)
     if instance_type is None:

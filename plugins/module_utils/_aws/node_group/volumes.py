@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What EBS accepts for a root volume. Pure."""
+"""The limits of EBS for root volumes. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ THROUGHPUT_SHARE = 4  # a quarter of a MiB per second for each operation per sec
 
 
 def findings(options: Mapping[str, Any]) -> Iterator[str]:
-    """Return what is wrong with the root_volume options, one sentence each. The least size depends on the image."""
+    """Yield a sentence for each problem of the root_volume options. The least size depends on the image and is checked elsewhere."""
     kind, size = options["root_volume_type"], options["root_volume_size"]
     iops, throughput = options["root_volume_iops"], options["root_volume_throughput"]
     limits = LIMITS[kind]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Fourth stage: apply the plan, and go on from what AWS shows when it is not as expected."""
+"""Fourth stage: apply the plan. If the state in AWS is not as expected, read it again and make a new plan."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 
-MAX_PLANS = 3  # of one run, when AWS is not as expected
-REPLAN_AFTER = 3  # seconds, within which AWS shows what it has just created
+MAX_PLANS = 3  # The limit for one run, if the state in AWS is not as expected
+REPLAN_AFTER = 3  # seconds, within which new resources become visible in AWS
 
 
 def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: Sequence[Found]) -> tuple[list[Change], list[Found]]:
     """Apply the plan that `make` makes, and return the changes and the resources after them. Raises ApplyError.
 
-    When AWS is not as expected, read it again and make a new plan. So an answer that was lost creates nothing twice: the tags of what
-    the call has created lead to it.
+    If the state in AWS is not as expected, read it again and make a new plan. So a lost answer does not create a resource twice, because
+    the new resource is found by its tags.
     """
     applied = list[Change]()
     for plans_left in reversed(range(MAX_PLANS)):

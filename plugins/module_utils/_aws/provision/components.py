@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All components of a cluster, and what they declare."""
+"""All components of a cluster, and collections of their declarations."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ BILLED = {
     "vpc_endpoint": "interface endpoint",
     **{kind: name for component in ALL_COMPONENTS for kind, name in component.billed.items()},
 }
-"""The kinds that AWS bills as long as they exist, whether nodes use them or not, in words."""
+"""The names of the kinds that AWS bills as long as they exist, whether nodes use them or not."""

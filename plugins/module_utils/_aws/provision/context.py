@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the stages of a run share."""
+"""The data that the stages of a run share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 @dataclass
 class Run:
-    """One run of one module: what it is asked for, what it found first and what it has applied so far."""
+    """One run of a module, with its request, the resources at its start, and the changes that it has applied."""
 
     module: AnsibleAWSModule
     components: Sequence[Component]
@@ -33,7 +33,7 @@ class Run:
 
 
 def make_run(module: AnsibleAWSModule, components: Sequence[Component]) -> Run:
-    """Return the run of a module that provisions `components`. Raises ClusterError for a name that no cluster can have."""
+    """Return the run of a module that provisions `components`. Raises ClusterError for an invalid cluster name."""
     options = {**module.params, "tags": {name: str(value) for name, value in module.params["tags"].items()}}
     findings = list(definition.check_cluster_name(options["cluster"]))
     if findings:

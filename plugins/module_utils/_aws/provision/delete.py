@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The stages plan and apply for a cluster that is to be deleted, and a check of what is left."""
+"""The stages plan and apply for `state: absent`, and a check for resources that are left."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.plan import plan_deletion, predict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 
-SWEEP_TIMEOUT = 30  # seconds for which AWS may show what is gone
+SWEEP_TIMEOUT = 30  # seconds for which AWS may still show deleted resources
 
 
 def delete(run: Run) -> NoReturn:
-    """Delete what the module manages of the cluster, and end the module."""
+    """Delete the resources of the cluster that the module manages, and end the module."""
     found = run.before
     if run.module.check_mode:
         plan = plan_deletion(run, found)
@@ -40,7 +40,7 @@ def delete(run: Run) -> NoReturn:
 
 
 def _foreign_resources(run: Run, error: ApplyError) -> str:
-    """Return a sentence about what else is in the VPC, when that is why AWS does not delete it."""
+    """Return a sentence about other resources in the VPC if they prevent its deletion."""
     vpc = next((item for item in run.before if item.address == VPC), None)
     if vpc is None or error_code(error.cause) != "DependencyViolation":
         return ""
@@ -50,7 +50,7 @@ def _foreign_resources(run: Run, error: ApplyError) -> str:
 
 
 def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
-    """Return what AWS still shows of the cluster after the deletion, in words."""
+    """Return the names of the cluster's resources that AWS still shows after the deletion."""
     deleted = {change.address: change.found.id for change in plan if change.found}
     left: list[str] = []
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What SIGINT and SIGTERM do to a run."""
+"""Handles SIGINT and SIGTERM during a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 
 @contextlib.contextmanager
 def interruptible(cloud: AwsClient) -> Iterator[None]:
-    """Let the first SIGINT or SIGTERM finish running API calls and start no others. The second one ends the process."""
+    """Handle signals. After the first SIGINT or SIGTERM, running API calls finish and no others start. The second one ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

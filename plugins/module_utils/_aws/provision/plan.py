@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Third stage: make the plan, and refuse what would do harm."""
+"""Third stage: make the plan, and refuse harmful changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 def plan_changes(run: Run, request: Request, found: Sequence[Found]) -> tuple[list[Change], list[Change]]:
     """Return the changes to apply, and those that wait until nodes may be replaced.
 
-    Raises ClusterError for what would do harm, ForbiddenChange for what cannot change.
+    Raises ClusterError for harmful changes, and ForbiddenChange for impossible ones.
     """
     wanted = [item for component in run.components for item in component.wanted(request, found)]
     keeps = _keeper(run, found)
@@ -45,7 +45,7 @@ def plan_changes(run: Run, request: Request, found: Sequence[Found]) -> tuple[li
 
 
 def plan_deletion(run: Run, found: Sequence[Found]) -> list[Change]:
-    """Return the changes that delete what this module manages. Raises ClusterError for what would do harm."""
+    """Return the changes that delete the resources of this module. Raises ClusterError for harmful changes."""
     plan = make_plan([], found, KINDS, keep=_keeper(run, found))
     _refuse_used(run, plan, found)
     for component in run.components:
@@ -54,13 +54,13 @@ def plan_deletion(run: Run, found: Sequence[Found]) -> list[Change]:
 
 
 def plan_end_of_nodes(found: Sequence[Found]) -> list[Change]:
-    """Return the changes that end all nodes."""
+    """Return the changes that terminate all nodes."""
     wanted = [Wanted(item.address, {"minimum": 0, "size": 0}) for item in found if item.address.kind == "auto_scaling_group"]
     return make_plan(wanted, found, KINDS, keep=lambda _item: True)
 
 
 def predict(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
-    """Return what exists once a plan is applied. Of a resource to be created only the address is known."""
+    """Return the resources that exist after a plan is applied. Only the addresses of new resources are known."""
     items = {item.address: item for item in found}
     for change in plan:
         if change.action is Action.DELETE:
@@ -74,20 +74,20 @@ def predict(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
 
 
 def _keeper(run: Run, found: Sequence[Found]) -> Callable[[Found], bool]:
-    """Return what tells whether a resource stays that is not wanted. Data stays where it is: in its subnet, behind its security groups."""
+    """Return a function that returns whether an unwanted resource stays. Data stays, with its subnets and security groups."""
     data = [item for item in found if item.address.kind in DATA_KINDS and _keeps(run, item)]
     held = _ids_referred_to(data, found)
     return lambda item: item.id in held or _keeps(run, item)
 
 
 def _keeps(run: Run, item: Found) -> bool:
-    """Return whether a resource stays that is not wanted."""
+    """Return whether an unwanted resource stays."""
     component = COMPONENT_OF_KIND[item.address.kind]
     return component not in run.components or component.keeps(run.request, item)
 
 
 def _refuse_missing(run: Run, wanted: Sequence[Wanted], found: Sequence[Found]) -> None:
-    """Raise ClusterError if what this module's resources refer to does not exist. Check mode predicts it."""
+    """Raise ClusterError if resources refer to other resources that do not exist, except in check mode, which predicts them."""
     known = {item.address for item in wanted} | {item.address for item in found}
     missing = sorted({str(address) for item in wanted for address in references(item.properties) if address not in known})
     if missing and not run.module.check_mode:
@@ -97,7 +97,7 @@ def _refuse_missing(run: Run, wanted: Sequence[Wanted], found: Sequence[Found]) 
 
 
 def _refuse_used(run: Run, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Raise ClusterError for the deletion of what other components still use."""
+    """Raise ClusterError if the plan deletes resources that other components still use."""
     managed = {kind.name for component in run.components for kind in component.kinds}
     users = {
         str(item.address)
@@ -110,7 +110,7 @@ def _refuse_used(run: Run, plan: Sequence[Change], found: Sequence[Found]) -> No
 
 
 def _ids_referred_to(items: Iterable[Found], found: Sequence[Found]) -> set[str]:
-    """Return the ids of the resources that the properties of `items` name, and of those that these name in turn."""
+    """Return the ids of all resources that the properties of `items` refer to, directly or indirectly."""
     known = {item.id: item for item in found}
     result: set[str] = set()
     waiting = list(items)

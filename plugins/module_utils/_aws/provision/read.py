@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""First stage: read what exists."""
+"""First stage: read the existing resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 
 
 def read_all(request: Request) -> list[Found]:
-    """Return everything of the cluster that exists, and what it adopts."""
+    """Return all existing resources of the cluster, including adopted ones."""
     results: dict[str, Future[list[Found]]] = {}
 
     def read(component: Component) -> list[Found]:

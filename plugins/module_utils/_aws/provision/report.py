@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Last stage: end the module with what has changed, what waits, what is left and what costs money."""
+"""Last stage: end the module with its result, such as applied changes, deferred changes and costs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def succeed(
     kept: Sequence[str] = (),
     left: Sequence[str] = (),
 ) -> NoReturn:
-    """End the module with its result: `found` is what exists after the changes, `deferred` what waits until nodes may be replaced."""
+    """End the module with its result. `found` are the resources after the changes. `deferred` changes wait until nodes may be replaced."""
     found = list(found)
     if deferred:
         run.module.warn(_describe_deferred(deferred))
@@ -57,7 +57,7 @@ def succeed(
 
 
 def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: str = "") -> NoReturn:
-    """End the module with the change that failed, `more` about it, and what was applied."""
+    """End the module with the change that failed, the sentences in `more`, and the applied changes."""
     if run.request.cloud.interruption.is_set():
         raise Interrupted from error
     message = ClusterError(f"{str(error).rstrip('.')}.{more} {_describe_applied(applied)}")
@@ -65,7 +65,7 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
 
 
 def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[Change]) -> NoReturn:
-    """End the module after the last alternative has failed and the groups are restored."""
+    """End the module after the last alternative has failed and the groups were restored."""
     message = f"AWS has no capacity for the nodes. {' '.join(shortages)} The auto scaling groups were restored."
     bill = _bill(run.before, applied)
     if bill:
@@ -74,7 +74,7 @@ def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[
 
 
 def fail_interrupted(run: Run) -> NoReturn:
-    """End the module with what is applied, what AWS goes on with and what costs money."""
+    """End the module with the applied changes, the nodes that AWS still launches, and the costs."""
     cloud, applied = run.request.cloud, run.applied
     message = f"Interrupted. {_describe_applied(applied)}"
     costs = _launching(cloud.cluster, run.before, applied) + _bill(run.before, applied)
@@ -85,12 +85,12 @@ def fail_interrupted(run: Run) -> NoReturn:
 
 
 def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
-    """Return with how many workers a smaller cluster was accepted, and why; None for a complete one."""
+    """Return the number of workers of a cluster that was accepted with fewer, and the reason. Return None for a complete one."""
     known = {item.address: item for item in found if item.id != KNOWN_AFTER_APPLY}
     workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), run.request.options.get("worker_count")
     if not run.request.present or workers is None or group is None or not wanted:
         return None
-    # Without waiting, the size of the group tells how many will come
+    # Without `wait`, the size of the group is the number of workers that will be launched
     count: int = len(workers.properties["numbers"]) if run.request.options["wait"] else group.properties["size"]
     return None if count >= wanted else {"workers": count, "wanted": wanted, "reason": workers.attributes.get("shortage")}
 
@@ -109,7 +109,7 @@ def _describe_applied(applied: Iterable[Change]) -> str:
 
 
 def _describe_deferred(deferred: Iterable[Change]) -> str:
-    """Return why which nodes will be replaced, in sentences."""
+    """Return sentences about the nodes that wait to be replaced, and the reasons."""
     templates = sorted({name for change in deferred if change.address.kind == "launch_template" for name in change.after})
     outdated, unhealthy = _numbers(deferred, "outdated"), _numbers(deferred, "unhealthy")
     parts = []
@@ -122,20 +122,20 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
 
 
 def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
-    """Return the numbers of the nodes that changes name in a property."""
+    """Return the node numbers in a property of changes."""
     nodes_before = [change.before for change in deferred if change.address.kind == "nodes"]
     return [str(number) for number in sorted({number for before in nodes_before for number in before.get(name, ())})]
 
 
 def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about the groups that launch nodes after the run has ended, if there are any."""
+    """Return a sentence about groups that still launch nodes after the run has ended, or an empty text."""
     there = {item.address for item in before} | {change.address for change in applied if change.action is Action.CREATE}
     names = [group_name(cluster, address.key) for address in sorted(there) if address.kind == "auto_scaling_group"]
     return f" AWS goes on launching the nodes of {' and '.join(names)}, which cost money." if names else ""
 
 
 def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about what stays and costs money though no nodes use it, if there is such a thing."""
+    """Return a sentence about resources that stay and cost money although no nodes use them, or an empty text."""
     made = {change.address for change in applied if change.action is Action.CREATE}
     if not any(item.address.kind == "auto_scaling_group" for item in before):
         made |= {item.address for item in before if not item.adopted}

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Second stage: ask the validators."""
+"""Second stage: run the validators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 
 def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
-    """Show warnings and return all findings. End the module if there are errors, with all of them in one message."""
+    """Show warnings and return all findings. If there are errors, end the module with one message about all of them."""
     findings = find_all(VALIDATORS, run.request, found, suppressed=run.request.options["suppress_validators"])
     for finding in findings:
         if finding.level is Level.WARNING:
