@@ -8,23 +8,23 @@ name: nodes
 version_added: 0.1.0
 short_description: The live nodes of a training cluster
 description:
-  - Hosts of one cluster, found with one paginated describe call; only nodes that run.
-  - Nodes are the instances that the cluster's auto scaling groups have launched. Their tag C(aws:autoscaling:groupName) tells it,
-    which only AWS can set. No other tag makes an instance a node.
-  - Tags that others can set are checked. A second master, a number that two workers have, or a file system that is none, ends
-    the run with an error that names the instances.
-  - Groups are C(master), C(workers), and C(trainers) for all nodes, since the master trains too.
-  - Nodes have numbers that stay with their instances. The master is 1.
-  - The variable C(deeplearning_nodes) of the group C(all) is the table of all nodes, by their names. Roles take names, ids, addresses
+  - Lists the running nodes of one cluster with one paginated describe call.
+  - Nodes are the instances that the cluster's auto scaling groups have launched. The tag C(aws:autoscaling:groupName), which only AWS
+    can set, identifies them. Other tags do not make an instance a node.
+  - The plugin checks tags that users can set. For example, a second master, two workers with the same number, or an invalid file system
+    id ends the run with an error that names the instances.
+  - The groups are C(master), C(workers) and C(trainers). The last contains all nodes, because the master trains too.
+  - Each node has a number, which stays with its instance. The master is 1.
+  - The variable C(deeplearning_nodes) of the group C(all) is a table of all nodes by their names. Roles take names, ids, addresses
     and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change. Each entry has C(number), C(hostname),
-    C(group), C(instance_id), C(instance_type), C(private_ip), C(public_ip) if it has one, C(address) that SSH connects to, C(user),
-    C(jump), whether SSH goes through the master, and C(proxy_command) with V(session_manager) only.
-  - Workers are reached through the master, or all nodes alike from inside the VPC or by Session Manager. Host keys are always checked,
-    under the instance's id, so that a new instance at an old address is not mistaken for the old one.
-  - The file's name has to end in C(nodes.yml) or C(nodes.yaml).
+    C(group), C(instance_id), C(instance_type), C(private_ip), C(public_ip) if the node has one, C(address) that SSH connects to,
+    C(user), C(jump), which tells whether SSH goes through the master, and C(proxy_command) with V(session_manager) only.
+  - SSH reaches workers through the master, or all nodes directly from inside the VPC or through Session Manager. SSH always checks host
+    keys by the instance's id, so that a new instance with an old address is not mistaken for the old one.
+  - The file's name must end in C(nodes.yml) or C(nodes.yaml).
 options:
   plugin:
-    description: Names this plugin.
+    description: The name of this plugin.
     type: str
     required: true
     choices: [deeplearning.cluster.nodes]
@@ -41,21 +41,22 @@ options:
     type: str
     default: ubuntu
   private_key_file:
-    description: Private half of the EC2 key pair. By default whatever SSH itself offers.
+    description: Private key of the EC2 key pair. By default, SSH uses its own default keys.
     type: path
   ssh_directory:
     description:
-      - Where the known host keys of the cluster are kept.
-      - By default C(~/.ssh/deeplearning/CLUSTER).
+      - Directory for the known host keys of the cluster.
+      - By default, C(~/.ssh/deeplearning/CLUSTER).
     type: path
   connection_path:
     description:
-      - How nodes are reached by SSH.
-      - V(jump) goes to the master, and to workers through it. The default when the master has a public address.
-      - V(direct) goes to the private addresses, from inside the VPC, over a VPN or a peering. The default otherwise.
-      - V(session_manager) goes through AWS Systems Manager, for which nodes need no address that can be reached. The AWS CLI and its
-        Session Manager plugin have to be installed here, and the cluster needs O(ignore:session_manager=true) or a role of your own that
-        allows it. The AWS CLI finds its credentials as always; the region and O(profile) are passed on.
+      - How SSH reaches the nodes.
+      - V(jump) connects to the master, and through it to the workers. This is the default if the master has a public address.
+      - V(direct) connects to the private addresses, for example from inside the VPC, through a VPN or through VPC peering. This is the
+        default if the master has no public address.
+      - V(session_manager) connects through AWS Systems Manager, so that the nodes do not have to be reachable over the network. The AWS
+        CLI and its Session Manager plugin must be installed on the controller, and the cluster needs O(ignore:session_manager=true) or an
+        adopted role that allows it. The AWS CLI uses its own credentials, and gets the region and O(profile) from this file.
     type: str
     choices: [jump, direct, session_manager]
 extends_documentation_fragment:
@@ -72,7 +73,7 @@ plugin: deeplearning.cluster.nodes
 cluster: bert
 region: us-east-1
 ---
-# Nodes without public addresses, from anywhere
+# Reach nodes without public addresses from anywhere
 plugin: deeplearning.cluster.nodes
 cluster: bert
 region: us-east-1
@@ -99,7 +100,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 try:
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 except ImportError:
-    pass  # AWSInventoryBase reports it
+    pass  # AWSInventoryBase reports the missing library
 
 IAM_ACTIONS = IamActions(reads=("ec2:DescribeInstances",))
 TRAINERS = "trainers"
@@ -124,12 +125,12 @@ class InventoryModule(AWSInventoryBase):
             self.inventory.add_group(group)
         for group in (MASTER, WORKERS):
             self.inventory.add_child(TRAINERS, group)
-        # Playbooks that run on the controller need these before there is any host
+        # Playbooks that run on the controller need these variables even if there are no hosts yet
         self.inventory.set_variable("all", "deeplearning_cluster", cluster)
         self.inventory.set_variable("all", "deeplearning_cluster_name", cluster)  # the former name
         self.inventory.set_variable("all", "deeplearning_region", region)
         self.inventory.set_variable("all", "deeplearning_ssh_directory", self._ssh_directory())
-        # All images for EC2 have it there; to look for it costs a round trip to every host in every run. group_vars override it
+        # All images for EC2 have Python there. Discovery would cost a round trip to every host in every run. group_vars override it
         self.inventory.set_variable(TRAINERS, "ansible_python_interpreter", "/usr/bin/python3")
 
         cached, live = self.get_cached_result(path, cache)
@@ -166,7 +167,7 @@ class InventoryModule(AWSInventoryBase):
                 self.inventory.set_variable(node.name, name, value)
 
     def _entry(self, node: Node, master: Node | None) -> dict[str, Any]:
-        """Return what the controller knows of a node, for the table `deeplearning_nodes`."""
+        """Return the entry of a node in the table `deeplearning_nodes`."""
         path = self._connection_path(master)
         entry = {
             "number": node.number,
@@ -199,7 +200,7 @@ class InventoryModule(AWSInventoryBase):
             "ansible_host": self._address(node, path),
             "ansible_user": self.get_option("user"),
             "ansible_ssh_common_args": shlex.join(self._ssh_arguments(node, master)),
-            # sshd may start a little later than the instance is in service
+            # sshd may start a little after the instance is in service
             "ansible_ssh_retries": 5,
         }
         variables.update({f"deeplearning_{tag.variable}": tag.value(node.tags) for tag in TAGS if tag.variable and tag.is_told(node.tags)})
@@ -237,7 +238,7 @@ class InventoryModule(AWSInventoryBase):
         return arguments
 
     def _session(self, node: Node) -> str:
-        """Return the command that carries an SSH connection to a node through AWS Systems Manager."""
+        """Return the proxy command for SSH connections to a node through AWS Systems Manager."""
         session = ["aws", "ssm", "start-session", "--target", node.instance_id, "--document-name", "AWS-StartSSHSession"]
         session += ["--parameters", "portNumber=%p", "--region", self.get_option("region")]
         if self.get_option("profile"):
@@ -247,15 +248,15 @@ class InventoryModule(AWSInventoryBase):
     def _host_key_arguments(self, node: Node) -> list[str]:
         options = {
             "StrictHostKeyChecking": "yes",
-            # In ssh's own quotes: it takes a list of files, split at spaces
+            # The quotes are for ssh, which splits this list of files at spaces
             "UserKnownHostsFile": f'"{os.path.join(self._ssh_directory(), "known_hosts")}"',
             "GlobalKnownHostsFile": "/dev/null",
             "HostKeyAlias": node.instance_id,
-            # What the operator's own configuration may lend to every host
+            # Settings that the operator's own SSH configuration may have for all hosts
             "ForwardAgent": "no",
             "ForwardX11": "no",
             "UpdateHostKeys": "no",
-            # A host that dies ends the connection in a minute, and with it what waits for an answer
+            # If a host fails, the connection ends within a minute, so that tasks do not wait for it forever
             "ServerAliveInterval": "15",
             "ServerAliveCountMax": "4",
         }
