@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tells which training jobs need hosts that are about to go."""
+"""Selects the training jobs that need hosts which are about to be removed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ name: jobs_on
 version_added: 0.1.0
 short_description: The jobs that run on hosts
 description:
-  - Picks the jobs that have a running process on one of the hosts.
-  - Records are written by nodes. What is not one of a job with a valid name is left out, and a process that is none counts as not started.
-  - A job whose processes have not all started counts for every host, since it is not known yet where they will run. It counts so for
-    the ten minutes after it was prepared, or a process of it has started, only; a run that was broken off leaves such jobs behind.
+  - Selects the jobs that have a running process on one of the hosts.
+  - Nodes write the records of jobs. Invalid records and jobs with invalid names are ignored. An invalid process in a record counts as
+    not started.
+  - If not all processes of a job have started, the job is selected for every host, because it is not known yet where they will run.
+    This applies only for ten minutes after the job was prepared or one of its processes has started, because interrupted runs also
+    leave such jobs behind.
 positional: hosts
 options:
   _input:
-    description: The RV(deeplearning.cluster.training_job_info#module:jobs).
+    description: The return value RV(deeplearning.cluster.training_job_info#module:jobs).
     type: list
     elements: dict
     required: true
   hosts:
-    description: The hosts, by the names that they use among themselves.
+    description: The hosts, by the names that nodes use for each other.
     type: list
     elements: str
     required: true
@@ -36,7 +38,7 @@ EXAMPLES = r"""
     directory: /efs/jobs
   register: result
 
-- name: Show those that need the third host
+- name: Show the jobs that need the third host
   ansible.builtin.debug:
     msg: "{{ result.jobs | deeplearning.cluster.jobs_on(['deeplearning-worker3']) }}"
 """
@@ -51,7 +53,7 @@ _value:
       description: The job's name.
       type: str
     words:
-      description: What the job does, and where.
+      description: The status of the job and its hosts, as a phrase.
       type: str
   sample:
     - name: digits-1
@@ -65,24 +67,24 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 
-# Seconds. Jobs start right after they have been prepared, unless a host refuses them or the run is broken off.
+# Seconds. Jobs start right after they are prepared, unless a host refuses them or the run is interrupted.
 START_TIMEOUT = 600
 
 
 def jobs_on(jobs: Any, hosts: Sequence[str]) -> list[dict[str, str]]:
-    """Return `{name, words}` of the jobs that run on one of the hosts, or may in a moment."""
+    """Return `{name, words}` for each job that runs on one of the hosts or may soon start there."""
     known = [job for job in jobs if _is_job(job)] if isinstance(jobs, Sequence) and not isinstance(jobs, str) else []
     found = [(str(job["name"]), _words(job, hosts)) for job in known if hosts]
     return [{"name": name, "words": f"{name} {words}"} for name, words in found if words]
 
 
 def _is_job(job: Any) -> bool:
-    """Return whether this is the record of a job. A host may have answered anything."""
+    """Return whether this is a valid record of a job. The answer of a host cannot be trusted."""
     return isinstance(job, Mapping) and isinstance(job.get("name"), str) and bool(JOB_NAME.fullmatch(job["name"]))
 
 
 def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
-    """Return what the job does on the hosts, empty for nothing."""
+    """Return a phrase about the job's processes on the hosts, or an empty text if there are none."""
     if _is_starting(job):
         return "is starting"
     if job.get("state") != RUNNING:
@@ -93,7 +95,7 @@ def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
 
 
 def _is_starting(job: Mapping[str, Any]) -> bool:
-    """Return whether processes have yet to start, on hosts that are not known."""
+    """Return whether some processes have not started yet, so that their hosts are not known."""
     processes, expected = _processes(job), job.get("process_count")
     if job.get("state") != PENDING and (job.get("state") != RUNNING or (isinstance(expected, int) and len(processes) >= expected)):
         return False
@@ -101,7 +103,7 @@ def _is_starting(job: Mapping[str, Any]) -> bool:
 
 
 def _is_recent(moment: Any) -> bool:
-    """Return whether the time is less than the timeout away, by clocks that differ. What is not a time counts as recent."""
+    """Return whether the time differs from now by less than the timeout. Clocks may differ. An invalid time counts as recent."""
     return not isinstance(moment, (int, float)) or not abs(time.time() - moment) >= START_TIMEOUT
 
 

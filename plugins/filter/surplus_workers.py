@@ -8,9 +8,9 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: surplus_workers
 version_added: 0.1.0
-short_description: The workers that go when there are to be fewer
+short_description: The workers to remove when a cluster gets smaller
 description:
-  - Those with the highest numbers, as the role P(deeplearning.cluster.provision#role) ends them.
+  - Selects the workers with the highest numbers, which the role P(deeplearning.cluster.provision#role) removes first.
 positional: count
 options:
   _input:
@@ -19,7 +19,7 @@ options:
     elements: dict
     required: true
   count:
-    description: How many workers there are to be, without the master. With none nothing is known to go.
+    description: The desired number of workers, without the master. If it is V(none), the result is empty.
     type: int
     required: true
 author:
@@ -27,14 +27,14 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Show the workers that one worker beside the master would leave
+- name: Show the workers to remove if only one is to stay besides the master
   ansible.builtin.debug:
     msg: "{{ groups['workers'] | map('extract', hostvars) | deeplearning.cluster.surplus_workers(1) }}"
 """
 
 RETURN = r"""
 _value:
-  description: The names that hosts use among themselves, in the order of the numbers.
+  description: The names that nodes use for each other, in the order of their numbers.
   type: list
   elements: str
   sample: [deeplearning-worker3, deeplearning-worker4]
@@ -47,7 +47,7 @@ from ansible.errors import AnsibleFilterError
 
 
 def surplus_workers(hosts: Iterable[Mapping[str, Any]], count: int | str | None) -> list[str]:
-    """Return the names of the workers beyond `count`. Raises AnsibleFilterError when a variable is missing or `count` is no number."""
+    """Return the names of the workers beyond `count`. Raises AnsibleFilterError if a variable is missing or `count` is not a number."""
     if count is None:
         return []
     try:

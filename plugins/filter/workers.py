@@ -1,16 +1,16 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Turns the inventory's host variables into the list of workers that hosts are told."""
+"""Converts the inventory's host variables to the list of workers for the hosts."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: workers
 version_added: 0.1.0
-short_description: The list of workers, from host variables
+short_description: The list of workers from host variables
 description:
-  - Picks number, name and private address out of the variables of hosts, in the order of the numbers.
+  - Returns the number, name and private address of each host from its variables, in the order of the numbers.
 options:
   _input:
     description: Variables of the cluster's hosts, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.
@@ -48,7 +48,7 @@ VARIABLES = {"number": "deeplearning_number", "name": "deeplearning_hostname", "
 
 
 def workers(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return `{number, name, address}` of every host. Raises AnsibleFilterError when a variable is missing or there twice."""
+    """Return `{number, name, address}` for each host. Raises AnsibleFilterError if a variable is missing or a number occurs twice."""
     try:
         return ordered({field: host[variable] for field, variable in VARIABLES.items()} for host in hosts)
     except KeyError as error:
