@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Files that a host module keeps right: compare, show the difference, write atomically."""
+"""Files that a host module manages: compares them with their definition, shows the difference, and writes them atomically."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class HostFile(NamedTuple):
-    """A file as it should be. No content means there should be no file."""
+    """The desired state of a file. If `content` is None, the file should not exist."""
 
     path: str
     content: str | None
     mode: int = 0o644
     owner: str = "root"
-    #: Write into the existing file where it cannot be replaced (a bind mount).
+    #: Write into the existing file if it cannot be replaced, because it is a bind mount.
     in_place: bool = False
 
 
 class Found(NamedTuple):
-    """A file or folder as it is; a folder has no content."""
+    """The actual state of a file or folder. The content of a folder is empty."""
 
     content: str
     mode: int
@@ -47,10 +47,10 @@ class Account(NamedTuple):
 
 
 class Host:
-    """What this host has. An action plugin compares with the same functions what another host has, see plugin_utils/snapshot.py."""
+    """Reads the state of this host. For other hosts, action plugins use the subclass in plugin_utils/snapshot.py."""
 
     def find(self, path: str) -> Found | None:
-        """Return the file or folder, None when there is none."""
+        """Return the state of the file or folder, or None if it does not exist."""
         try:
             status = os.stat(path)
             content = "" if stat.S_ISDIR(status.st_mode) else _read(path)
@@ -59,20 +59,20 @@ class Host:
         return Found(content, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
     def exists(self, path: str) -> bool:
-        """Return whether there is such a file or folder."""
+        """Return whether the file or folder exists."""
         return os.path.exists(path)
 
     def read(self, path: str) -> str | None:
-        """Return the file's text, None when there is no such file."""
+        """Return the file's text, or None if it does not exist."""
         found = self.find(path)
         return None if found is None else found.content
 
     def account(self, user: str) -> Account:
-        """Return the account of `user`. Raises ValueError when there is no such user."""
+        """Return the account of `user`. Raises ValueError if the user does not exist."""
         try:
             entry = pwd.getpwnam(user)
         except KeyError:
-            raise ValueError(f"user {user!r}: does not exist on this host. Name its login user.") from None
+            raise ValueError(f"user {user!r}: does not exist on this host. Specify the host's login user.") from None
         return Account(entry.pw_uid, entry.pw_gid, entry.pw_dir)
 
 
@@ -85,7 +85,7 @@ def _read(path: str) -> str:
 
 
 def wanted(file: HostFile, host: Host) -> Found | None:
-    """Return what the host has when the file is as it should be."""
+    """Return the state that the host should report for the file, or None if the file should not exist."""
     if file.content is None:
         return None
     owner = host.account(file.owner)
@@ -93,12 +93,12 @@ def wanted(file: HostFile, host: Host) -> Found | None:
 
 
 def agree(files: Iterable[HostFile], host: Host) -> bool:
-    """Return whether all the files are on the host as they should be."""
+    """Return whether all the files on the host are in their desired state."""
     return all(host.find(file.path) == wanted(file, host) for file in files)
 
 
 def difference(file: HostFile) -> dict[str, str] | None:
-    """Return an Ansible diff from the file on disk to `file`, None when they agree."""
+    """Return an Ansible diff from the file on disk to `file`, or None if they are equal."""
     before, after = THIS.find(file.path), wanted(file, THIS)
     if before == after:
         return None
@@ -111,7 +111,7 @@ def difference(file: HostFile) -> dict[str, str] | None:
 
 
 def _shown(content: str) -> str:
-    """Return text as it is, and of anything else how much there is of it."""
+    """Return text unchanged, and a line with the size and the digest for binary content."""
     data = content.encode("utf-8", "surrogateescape")
     if b"\0" not in data:
         return content
@@ -132,7 +132,7 @@ def _name(lookup: Callable[[int], Any], number: int) -> str:
 
 
 def converge(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
-    """Make the files so, in the given order, unless in check mode; return the differences there were."""
+    """Bring the files to their desired state in the given order, unless in check mode, and return the differences."""
     differences = []
     for file in files:
         change = difference(file)
@@ -145,7 +145,7 @@ def converge(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str
 
 
 def write(module: AnsibleModule, file: HostFile) -> None:
-    """Replace the file in one step; missing parent directories are made."""
+    """Replace the file atomically, or delete it if it should not exist. Creates missing parent directories."""
     if file.content is None:
         os.unlink(file.path)
         return

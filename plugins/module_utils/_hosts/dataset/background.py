@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs work that outlives the module that started it, and the connection to the host."""
+"""Runs work in the background that continues after the module, or the connection to the host, has ended."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ POLL_SECONDS = 0.2
 
 
 def work(name: str) -> Background:
-    """Return the work of this user that has a name."""
+    """Return this user's background work with the given name."""
     return Background(os.path.join(os.path.expanduser(FOLDER), name))
 
 
 class Background:
-    """One piece of work, known by a folder. At most one process does it at a time, as long as it holds the folder's lock."""
+    """One piece of work, identified by its folder. The folder's lock ensures that only one process does it at a time."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self.progress, self.log = os.path.join(folder, "progress.json"), os.path.join(folder, "log")
 
     def start(self, attempt: Mapping[str, Any], work: Callable[[], None]) -> None:
-        """Do the work in a process of its own, unless it is being done; `attempt` is what `attempt()` returns from now on."""
+        """Start the work in a separate process unless it is already running, and store `attempt`, which `attempt()` then returns."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with open(os.path.join(self._folder, "lock"), "w", encoding="utf-8") as lock:
             try:
@@ -45,22 +45,22 @@ class Background:
             os.waitpid(child, 0)
 
     def attempt(self) -> dict[str, Any] | None:
-        """Return what the work was last started with."""
+        """Return the `attempt` that was passed to the last `start()`."""
         return _read(os.path.join(self._folder, "attempt.json"))
 
     def state(self) -> dict[str, Any]:
-        """Return the progress that the work has written, empty when there is none."""
+        """Return the progress that the work has written, or an empty dictionary if there is none."""
         return _read(self.progress) or {}
 
     def seconds(self) -> int:
-        """Return how long ago the work was last started."""
+        """Return the number of seconds since the work was last started."""
         try:
             return int(time.time() - os.stat(os.path.join(self._folder, "attempt.json")).st_mtime)
         except FileNotFoundError:
             return 0
 
     def is_running(self) -> bool:
-        """Return whether a process does the work, or something that it has started goes on."""
+        """Return whether the work, or a process that it started, is still running."""
         try:
             with open(os.path.join(self._folder, "lock"), encoding="utf-8") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -71,7 +71,7 @@ class Background:
         return False
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end of the work, at most so long, and return whether it has ended."""
+        """Wait at most `seconds` for the work to end, and return whether it has ended."""
         end = time.monotonic() + seconds
         while self.is_running():
             if time.monotonic() >= end:
@@ -84,7 +84,7 @@ class Background:
             os.unlink(self.progress)
 
     def _detach(self, lock: int, work: Callable[[], None]) -> None:
-        """Go on without terminal and parent, do the work, and never return."""
+        """Detach from the terminal and the parent process, do the work, and exit. Never returns."""
         status = 1
         try:
             os.setsid()

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What one call of the module dataset does on its host: examine, or work on the staging."""
+"""Implements one call of the module `dataset` on a host: it examines the source, or starts the staging and waits for it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ ARGUMENTS = {
     "wait": {"type": "int", "default": 5},
 }
 
-# Parameters of the single task, not of the data set
+# Parameters of a single call, which do not describe the data set.
 OF_THE_CALL = {"state", "hosts", "attempt", "wait"}
 
 
 def refuse_own_disk(destination: str, directory: str) -> None:
-    """Raise DataError for a place that other hosts cannot see, as it is when the shared storage is not mounted."""
+    """Raise DataError if the destination should be shared but is on the host's own disk, because shared storage is not mounted."""
     if destination not in (stager.SHARED, stager.DIRECT):
         return
     existing = os.path.abspath(directory)
@@ -59,7 +59,7 @@ def refuse_own_disk(destination: str, directory: str) -> None:
 
 
 def examine(module: AnsibleModule, spec: stager.Spec) -> None:
-    """Tell what there is and what would be done."""
+    """End the module with what is already staged and what a run would change."""
     plan = stager.examine(spec)
     where, current = stager.places(spec, plan), plan.current and not stager.missing_shards(spec, plan)
     divided = plan.source.kind == S3 and not plan.single and module.params["hosts"] > 1
@@ -77,7 +77,7 @@ def examine(module: AnsibleModule, spec: stager.Spec) -> None:
 
 
 def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
-    """Start the work if need be, wait for a while, and tell how far it is."""
+    """Start the staging if it is not running, wait up to `wait` seconds, and end the module with its progress or its result."""
     what = fingerprint(name_of(parse(spec["source"]), spec["name"]), spec["directory"], spec["destination"])
     work, attempt = background.work(what), {"attempt": module.params["attempt"], "spec": fingerprint(*sorted(spec.items()))}
     known = work.attempt() or {}

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Divides files among ranks, and objects among hosts that fetch them together. Pure, and the same everywhere."""
+"""Divides files among ranks, and S3 objects among hosts that fetch them together. Pure functions: every host gets the same result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Callable, List, Sequence, Tuple, TypeVar
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import File
 
 Item = TypeVar("Item")
-# So many groups for each host make shares that differ little.
+# This many groups per host give shares of nearly equal size.
 GROUPS_PER_SHARE = 8
 
 Patterns = List[str]
@@ -20,7 +20,7 @@ Group = Tuple[str, List[File]]
 
 
 def balanced(items: Sequence[Item], count: int, size: Callable[[Item], int]) -> list[list[Item]]:
-    """Return `count` lists of nearly the same size: each item, the largest first, goes where there is least so far."""
+    """Return `count` lists of nearly equal size: each item, largest first, is added to the list with the smallest total so far."""
     result: list[list[Item]] = [[] for _number in range(count)]
     heap = [(0, 0, number) for number in range(count)]
     for item in sorted(items, key=size, reverse=True):
@@ -36,9 +36,9 @@ def shards(files: Sequence[File], count: int) -> list[list[File]]:
 
 
 def patterns(files: Sequence[File], count: int) -> list[Patterns]:
-    """Return for each of `count` hosts the patterns of the objects that it fetches, as `aws s3 sync --include` takes them.
+    """Return, for each of `count` hosts, the patterns of the objects that it fetches, in the form that `aws s3 sync --include` accepts.
 
-    Objects go together by what their paths begin with, so that a few patterns say which of a million are meant.
+    Objects are grouped by the beginning of their paths, so that a few patterns can describe millions of objects.
     """
     groups: list[Group] = [("", sorted(files))]
     while len(groups) < GROUPS_PER_SHARE * count:
@@ -51,12 +51,12 @@ def patterns(files: Sequence[File], count: int) -> list[Patterns]:
 
 
 def _bytes(group: Group) -> int:
-    # Each object costs a request, however small it is.
+    # Every object costs a request, even an empty one, so each counts for at least one byte.
     return sum(size + 1 for _path, size in group[1])
 
 
 def _divided(group: Group) -> list[Group]:
-    """Return the groups of those of a group that have the next character in common, beyond what all of them have."""
+    """Split a group by the first character in which its paths differ, and return the smaller groups."""
     files = group[1]
     first, last = files[0][0], files[-1][0]
     common = next((place for place, pair in enumerate(zip(first, last)) if pair[0] != pair[1]), len(first))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What is staged: where it comes from, what it is called, and what tells one version of it from another. Pure."""
+"""Sources of data sets: parses their locations, derives names, and identifies versions. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ S3, URL, PATH = "s3", "url", "path"
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DESCRIBING = ".dataset."
-"""What the names of those files begin with that describe a data set, at its top."""
+"""Prefix of the names of the files that describe a data set. They are in its top-level folder."""
 ARCHIVE = re.compile(r"\.(tar|tgz|tbz2|txz|tzst|tar\.(gz|bz2|xz|zst)|zip)$", re.IGNORECASE)
 HASHES = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 
 File = Tuple[str, int]
-"""A path inside the data set, and a size in bytes."""
+"""A path inside the data set, and its size in bytes."""
 
 
 class DataError(Exception):
-    """Something that the user can put right, said in one sentence."""
+    """A problem that the user can fix. The text says what is wrong and what to do."""
 
 
 class Source(NamedTuple):
-    """A parsed source. Of `s3` the place is `(bucket, key)`, else `(text, '')`."""
+    """A parsed source. `bucket` and `key` are set only for sources on S3."""
 
     kind: str
     text: str
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """Return the source for messages: without the query of a URL, which may hold a signature."""
+        """The source as messages show it: without the query of a URL, which may contain a signature."""
         return self.text.partition("?")[0] if self.kind == URL else self.text
 
     @property
@@ -48,7 +48,7 @@ class Source(NamedTuple):
 
 
 def parse(text: str) -> Source:
-    """Return what a source is. Raises DataError when it is nothing that can be staged."""
+    """Return the parsed source. Raises DataError if it cannot be staged."""
     if text.startswith("s3://"):
         bucket, _slash, key = text[len("s3://") :].partition("/")
         if bucket:
@@ -60,21 +60,20 @@ def parse(text: str) -> Source:
     elif text.startswith("/"):
         return Source(PATH, text)
     raise DataError(
-        f"dataset_source is '{text}': give s3://bucket/prefix, the URL of a file that begins with https://, or a path of the controller "
-        "that begins with /."
+        f"dataset_source is '{text}': specify s3://bucket/prefix, the https:// URL of a file, or an absolute path on the controller."
     )
 
 
 def parse_s3(option: str, text: str) -> Source:
-    """Return a place on S3. Raises DataError for anything else."""
+    """Return the parsed S3 location that an option specifies. Raises DataError for anything else."""
     source = parse(text) if text.startswith("s3://") else None
     if source is None:
-        raise DataError(f"{option} is '{text}': give shared, local, direct, or a place on S3 such as s3://bucket/prefix.")
+        raise DataError(f"{option} is '{text}': specify shared, local, direct, or a location on S3 such as s3://bucket/prefix.")
     return source
 
 
 def name_of(source: Source, name: str | None) -> str:
-    """Return the data set's name, by default that of the source without what makes it an archive. Raises DataError."""
+    """Return the data set's name. The default is the last part of the source without the suffix of an archive. Raises DataError."""
     result = name or re.sub(r"[^A-Za-z0-9._-]+", "-", ARCHIVE.sub("", source.basename)).lstrip("._-")[:100]
     if not NAME.fullmatch(result):
         raise DataError(
@@ -84,24 +83,24 @@ def name_of(source: Source, name: str | None) -> str:
 
 
 def parse_checksum(text: str) -> tuple[str, str]:
-    """Return algorithm and digest of `sha256:0123...`. Raises DataError."""
+    """Return the algorithm and the digest of a checksum such as `sha256:0123...`. Raises DataError."""
     algorithm, _colon, digest = text.partition(":")
     digest = digest.strip().lower()
     if len(digest) != HASHES.get(algorithm) or not re.fullmatch("[0-9a-f]+", digest):
-        raise DataError(f"dataset_checksum is '{text}': give {', '.join(sorted(HASHES))}, a colon and the digest in hexadecimal.")
+        raise DataError(f"dataset_checksum is '{text}': specify one of {', '.join(sorted(HASHES))}, a colon and the hexadecimal digest.")
     return algorithm, digest
 
 
 def is_archive(path: str) -> bool:
-    """Return whether a file's name says that it can be unpacked."""
+    """Return whether a file's name has the suffix of an archive that can be unpacked."""
     return ARCHIVE.search(path) is not None
 
 
 def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
-    """Return (path, size, ETag) of each object of a source, sorted, and whether it is a single object.
+    """Return (path, size, ETag) of each object of a source, sorted, and whether the source is a single object.
 
-    The lines are those of `aws s3api list-objects-v2` with the query `Contents[].[Size,ETag,Key]` as text. A key that is listed itself
-    is an object; else it is a folder, which other keys that merely begin alike are not part of.
+    `lines` is the output of `aws s3api list-objects-v2` as text, with the query `Contents[].[Size,ETag,Key]`. If the source's key is
+    listed itself, the source is that object. Otherwise it is a folder, and other keys with the same prefix are not part of it.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
     found = []
@@ -118,7 +117,7 @@ def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, s
 
 
 def fingerprint(*facts: Any) -> str:
-    """Return twelve hex digits that differ when any of the facts does."""
+    """Return twelve hexadecimal digits that change when any of the facts changes."""
     total = hashlib.sha256()
     for fact in facts:
         total.update(repr(fact).encode() + b"\0")
@@ -126,7 +125,7 @@ def fingerprint(*facts: Any) -> str:
 
 
 def human(size: float) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes as text for people, such as `1.5 GiB`."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Stages one data set on a host: examines the source, fetches, checks, unpacks and publishes it.
+"""Stages one data set on a host: examines the source, then fetches, checks, unpacks and publishes it.
 
-Everything happens in a folder beside the data set, whose name holds the version that is staged. The data set appears by one rename, with
-the marker inside that says what it is; what an interrupted run has brought is found again by the next one.
+All steps work in a temporary folder beside the data set. Its name contains the version, so that the next run continues where an
+interrupted one stopped. The finished data set is moved into place with one rename. Its marker file describes it.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ Spec = Dict[str, Any]
 
 
 class Plan(NamedTuple):
-    """What a source holds, and whether it is there already."""
+    """What a source contains, and whether that version is already staged."""
 
     source: Source
     name: str
     version: str
     files: list[File]
-    """Of a source on S3."""
+    """The objects of a source on S3; empty for other sources."""
     size: int | None
-    """Of all that is fetched; unknown where a server does not say."""
+    """Total bytes to fetch; None if a server does not report the size."""
     single: bool
     current: bool
 
 
 class Places(NamedTuple):
-    """Where a data set and its parts are."""
+    """The paths of a data set and of its temporary files."""
 
     final: str
     partial: str
@@ -88,7 +88,7 @@ class Places(NamedTuple):
 
 
 class Progress:
-    """Writes its progress to a file."""
+    """Writes the progress of the staging to a file."""
 
     def __init__(self, path: str) -> None:
         self._path, self._written = path, float("-inf")
@@ -97,7 +97,7 @@ class Progress:
         self._write({"stage": stage, "done": done, "total": total})
 
     def moved(self, stage: str) -> tools.Report:
-        """Return what the tools report to."""
+        """Return the function that the tools call to report the progress of a stage."""
 
         def report(done: int, total: int) -> None:
             if time.monotonic() >= self._written + WRITE_EVERY:
@@ -116,7 +116,7 @@ class Progress:
 
 
 def run(spec: Spec, progress: Progress) -> None:
-    """Fetch a share or stage the whole, as the spec says, and leave the outcome in the progress."""
+    """Fetch a share or stage the whole data set, depending on the spec, and write the outcome to the progress."""
     try:
         progress.end(result=fetch_share(spec, progress) if spec["share"] else stage(spec, progress))
     except DataError as error:
@@ -125,11 +125,11 @@ def run(spec: Spec, progress: Progress) -> None:
         progress.end(error=f"{error.filename or spec['directory']}: {error.strerror or error}.")
 
 
-# What is to be done
+# Decide what to do
 
 
 def examine(spec: Spec) -> Plan:
-    """Read what the source holds, and check whether it is staged already. Changes nothing. Raises DataError."""
+    """Read what the source contains, and check whether it is already staged. Changes nothing. Raises DataError."""
     source = parse(spec["source"])
     _refuse(spec, source)
     name = name_of(source, spec["name"])
@@ -146,7 +146,7 @@ def examine(spec: Spec) -> Plan:
         size, single = spec["upload"]["size"], spec["upload"]["single"]
         facts += [spec["upload"]["version"]]
     elif spec["checksum"]:
-        facts += [source.basename]  # whatever the server says: these are the contents that are wanted
+        facts += [source.basename]  # the checksum identifies the contents, so the server is not asked
     else:
         remote = tools.ask(source)
         size, facts = remote.size, [*facts, source.shown, remote]
@@ -161,22 +161,22 @@ def examine(spec: Spec) -> Plan:
 
 
 def _refuse(spec: Spec, source: Source) -> None:
-    """Raise DataError for what cannot be asked for together."""
+    """Raise DataError if the options contradict each other."""
     destination = spec["destination"]
     if destination not in DESTINATIONS:
         if not parse_s3("dataset_destination", destination).key.strip("/"):
             example = f"{destination.rstrip('/')}/data"
-            raise DataError(f"dataset_destination is '{destination}': name a prefix in the bucket too, such as {example}.")
+            raise DataError(f"dataset_destination is '{destination}': add a prefix in the bucket, such as {example}.")
         if source.kind == PATH and spec["unpack"]:
             raise DataError("dataset_unpack: the controller uploads to S3 without unpacking. Unpack it first, or stage it from S3.")
     if destination == DIRECT and (source.kind != S3 or spec["unpack"] or spec["checksum"]):
-        raise DataError("dataset_destination direct is for a dataset_source on S3, without dataset_unpack and dataset_checksum.")
+        raise DataError("dataset_destination direct requires a dataset_source on S3, without dataset_unpack and dataset_checksum.")
     if spec["checksum"]:
         parse_checksum(spec["checksum"])
 
 
 def places(spec: Spec, plan: Plan) -> Places:
-    """Return where the data set goes, and where it is made."""
+    """Return the final path of the data set and the folder in which it is prepared."""
     directory = spec["directory"]
     return Places(os.path.join(directory, plan.name), os.path.join(directory, f".{plan.name}.{plan.version}.partial"))
 
@@ -186,9 +186,9 @@ def _access(spec: Spec) -> tools.Access:
 
 
 def _marker(spec: Spec, name: str) -> dict[str, Any]:
-    """Return what is staged, empty when nothing is."""
+    """Return the marker of the staged data set, or an empty dictionary if none is staged."""
     if spec["destination"].startswith("s3://"):
-        # A public source says nothing about the destination.
+        # Even if the source is read anonymously, the destination needs credentials.
         text = tools.read_object(tools.Access(spec["region"] or ""), f"{spec['destination'].rstrip('/')}/{MARKER}")
     else:
         text = _read(os.path.join(spec["directory"], name, MARKER))
@@ -207,11 +207,11 @@ def _read(path: str) -> str | None:
         return None
 
 
-# Doing it
+# Stage the data set
 
 
 def fetch_share(spec: Spec, progress: Progress) -> dict[str, Any]:
-    """Fetch those objects of a source on S3 that match patterns, into a folder that other hosts fill too. Raises DataError."""
+    """Fetch the objects of a source on S3 that match the share's patterns into a folder shared with other hosts. Raises DataError."""
     source, share = parse(spec["source"]), spec["share"]
     partial = os.path.join(spec["directory"], f".{name_of(source, spec['name'])}.{share['version']}.partial")
     included = [option for pattern in share["patterns"] for option in ("--include", pattern)]
@@ -224,7 +224,7 @@ def fetch_share(spec: Spec, progress: Progress) -> dict[str, Any]:
 
 
 def stage(spec: Spec, progress: Progress) -> dict[str, Any]:
-    """Bring the data set to its destination, if it is not there. Raises DataError."""
+    """Bring the data set to its destination unless it is already there. Raises DataError."""
     progress.stage("examining")
     plan = examine(spec)
     if plan.current:
@@ -255,7 +255,7 @@ def stage(spec: Spec, progress: Progress) -> dict[str, Any]:
 
 
 def _goes_directly(spec: Spec, plan: Plan) -> bool:
-    """Return whether the AWS CLI brings the source to its destination as it is, without this host's disk."""
+    """Return whether the AWS CLI copies the source unchanged to a destination on S3, without using this host's disk."""
     as_it_is = plan.source.kind == PATH or (plan.source.kind == S3 and not (spec["unpack"] or spec["checksum"]))
     return as_it_is and spec["destination"].startswith("s3://")
 
@@ -266,7 +266,7 @@ def _described(spec: Spec, plan: Plan) -> dict[str, Any]:
 
 
 def _folder(source: Source) -> str:
-    """Return a prefix on S3 as a folder."""
+    """Return an S3 prefix with a slash at its end."""
     return source.text.rstrip("/") + "/"
 
 
@@ -276,7 +276,7 @@ def _between(spec: Spec, plan: Plan) -> tuple[str, str]:
 
 
 def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
-    """Bring everything into the folder for downloads, and check it. Raises DataError."""
+    """Fetch everything into the download folder, and check it. Raises DataError."""
     if os.path.exists(where.fetched):
         return
     os.makedirs(where.download, exist_ok=True)
@@ -306,7 +306,7 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
 
 
 def _check(spec: Spec, plan: Plan, path: str) -> None:
-    """Raise DataError for a file that is not what the checksum says."""
+    """Raise DataError if the file does not match the checksum."""
     if not spec["checksum"]:
         return
     algorithm, wanted = parse_checksum(spec["checksum"])
@@ -323,7 +323,10 @@ def _used(folder: str) -> int:
 
 
 def _compare(plan: Plan, where: Places) -> None:
-    """See that exactly the objects that were listed are there: a killed AWS CLI leaves temporary files behind. Raises DataError."""
+    """Check that exactly the listed objects were downloaded. Raises DataError.
+
+    Deletes other files, such as the temporary files that a killed AWS CLI leaves behind.
+    """
     found, wanted = dict(walk(where.download)), dict(plan.files)
     for path in found.keys() - wanted.keys():
         os.unlink(os.path.join(where.download, path))
@@ -333,7 +336,7 @@ def _compare(plan: Plan, where: Places) -> None:
 
 
 def walk(folder: str) -> list[File]:
-    """Return the files below a folder with their sizes, sorted by their paths in it; those that describe a data set are no part of it."""
+    """Return the paths and sizes of the files below a folder, sorted by path, without the files that describe a data set."""
     found = []
     for parent, folders, names in os.walk(folder):
         if parent == folder:
@@ -347,12 +350,12 @@ def walk(folder: str) -> list[File]:
 
 
 def local_files(path: str) -> list[File]:
-    """Return the files of a path: those of a folder, or the one that it is."""
+    """Return the files below a folder, or the single file that the path names."""
     return walk(path) if os.path.isdir(path) else [(os.path.basename(path), os.path.getsize(path))]
 
 
 def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
-    """Make the data set of what was fetched, and return its files. Carries on where it was interrupted. Raises DataError."""
+    """Turn the download into the data set, and return its files. Continues where an earlier run was interrupted. Raises DataError."""
     left = walk(where.download) if os.path.isdir(where.download) else []
     archives = [path for path, _size in left if spec["unpack"] and is_archive(path)]
     if spec["unpack"] and not archives and not os.path.isdir(where.data):
@@ -374,7 +377,7 @@ def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
 
 
 def _describe(spec: Spec, plan: Plan, folder: str, files: list[File]) -> None:
-    """Write what the data set is, and which files it has, beside them."""
+    """Write the files that describe the data set into its folder: the marker, the list of files and the lists per rank."""
     with open(os.path.join(folder, FILES), "w", encoding="utf-8") as file:
         file.writelines(f"{size}\t{path}\n" for path, size in files)
     _write_shards(folder, files, spec["shards"])
@@ -384,7 +387,7 @@ def _describe(spec: Spec, plan: Plan, folder: str, files: list[File]) -> None:
 
 
 def missing_shards(spec: Spec, plan: Plan) -> list[int]:
-    """Return the numbers of ranks for which a data set that is there has no lists yet."""
+    """Return the requested rank counts for which the staged data set has no lists yet."""
     if spec["destination"].startswith("s3://"):
         return []
     folder = os.path.join(places(spec, plan).final, SHARDS)
@@ -392,7 +395,7 @@ def missing_shards(spec: Spec, plan: Plan) -> list[int]:
 
 
 def write_shards(spec: Spec, plan: Plan) -> bool:
-    """Write the lists that a data set lacks, and return whether there were any."""
+    """Write the lists per rank that the data set lacks, and return whether any were missing."""
     missing = missing_shards(spec, plan)
     if missing:
         final = places(spec, plan).final
@@ -415,7 +418,7 @@ def _write_shards(folder: str, files: list[File], counts: list[int]) -> None:
 
 
 def _publish(where: Places) -> None:
-    """Put the data set in its place, of another version too."""
+    """Move the data set into place, and move an earlier version out of the way."""
     if os.path.isdir(where.final):
         shutil.rmtree(where.replaced, ignore_errors=True)
         os.rename(where.final, where.replaced)
@@ -423,7 +426,7 @@ def _publish(where: Places) -> None:
 
 
 def upload_facts(path: str) -> dict[str, Any]:
-    """Return what tells one version of a path of the controller from another. Raises DataError."""
+    """Return the version, the size and the kind of a path on the controller. Raises DataError."""
     path = path.rstrip("/")
     if not os.path.exists(path):
         raise DataError(f"dataset_source {path} does not exist on the controller.")
@@ -434,7 +437,7 @@ def upload_facts(path: str) -> dict[str, Any]:
 
 
 def _upload(spec: Spec, where: Places, progress: Progress) -> None:
-    """Bring the data set to S3, its marker last. Raises DataError."""
+    """Upload the data set to S3, the marker last. Raises DataError."""
     access, target = tools.Access(spec["region"] or ""), spec["destination"].rstrip("/") + "/"
     tools.copy_s3(access, where.data, target, progress.moved("uploading"), "--exclude", MARKER)
     tools.copy_s3(access, os.path.join(where.data, MARKER), target + MARKER, progress.moved("uploading"), tree=False)

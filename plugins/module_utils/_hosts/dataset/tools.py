@@ -20,14 +20,14 @@ from ansible.module_utils.urls import open_url
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import S3, DataError, Source
 
 Report = Callable[[int, int], None]
-"""Is told how many bytes of how many have been moved."""
+"""Called with the number of bytes moved so far and the total number of bytes."""
 
-# Where distributions and AWS's installer put the AWS CLI, for shells that do not read a profile.
+# Where distributions and AWS's installer put the AWS CLI. PATH may lack them in shells that read no profile.
 PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
 ASK_SECONDS = 60
 POLL_SECONDS = 1.0
 RETRIES = 5
-# What the AWS CLI writes while it moves: Completed 1.5 MiB/~20.0 MiB (2.1 MiB/s) with ~12 file(s) remaining
+# The AWS CLI's progress: Completed 1.5 MiB/~20.0 MiB (2.1 MiB/s) with ~12 file(s) remaining
 COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|[KMGTP]iB)")
 UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50}
 CURL_CANNOT_RESUME = (33, 36)
@@ -35,25 +35,25 @@ RANGE_NOT_SATISFIABLE = "416"
 
 
 class Access(NamedTuple):
-    """How S3 is asked."""
+    """How to access S3."""
 
     region: str = ""
     anonymous: bool = False
 
 
 class Remote(NamedTuple):
-    """What a server says about a file: its size, None when it does not say, and what changes with its contents."""
+    """What a server reports about a file: its size (None if unknown), and a version that changes with its contents."""
 
     size: int | None
     version: str
 
 
 def aws(access: Access, *arguments: str) -> list[str]:
-    """Return the command line of the AWS CLI. Raises DataError when there is none."""
+    """Return the command line of the AWS CLI. Raises DataError if the host has no AWS CLI."""
     program = shutil.which("aws", path=os.pathsep.join((os.environ.get("PATH", ""), *PATHS)))
     if program is None:
         raise DataError(
-            "This host has no AWS CLI, which moves data from and to S3. Use an image that has it, as AWS's deep learning images do, or "
+            "This host has no AWS CLI, which copies data to and from S3. Use an image that has it, such as AWS's deep learning images, or "
             "install it: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
         )
     options = [*(["--region", access.region] if access.region else []), *(["--no-sign-request"] if access.anonymous else [])]
@@ -61,7 +61,7 @@ def aws(access: Access, *arguments: str) -> list[str]:
 
 
 def list_objects(access: Access, source: Source) -> Iterator[str]:
-    """Yield a line for each object whose key begins as the source's. Raises DataError."""
+    """Yield a line for each object whose key begins with the source's key. Raises DataError."""
     command = aws(access, "s3api", "list-objects-v2", "--bucket", source.bucket, "--output", "text")
     command += ["--prefix", source.key, "--query", "Contents[].[Size,ETag,Key]"]
     with _start(command) as process:
@@ -75,7 +75,7 @@ def list_objects(access: Access, source: Source) -> Iterator[str]:
 
 
 def read_object(access: Access, place: str) -> str | None:
-    """Return a small object, None when there is none. Raises DataError when S3 does not say."""
+    """Return the text of a small object, or None if it does not exist. Raises DataError for any other failure."""
     done = subprocess.run(aws(access, "s3", "cp", place, "-"), capture_output=True, text=True, check=False)
     if done.returncode and not re.search(r"\b(404|NoSuchKey)\b", done.stderr):
         raise DataError(explain_s3(Source(S3, place), done.stderr))
@@ -83,9 +83,9 @@ def read_object(access: Access, place: str) -> str | None:
 
 
 def copy_s3(access: Access, source: str, target: str, report: Report, *options: str, tree: bool = True) -> None:
-    """Bring what is missing or different from one place to another, at least one of them on S3. Raises DataError."""
+    """Copy files that are missing or different from `source` to `target`, at least one of which is on S3. Raises DataError."""
     command = aws(access, "s3", "sync" if tree else "cp", source, target, *options)
-    # The program writes its progress over itself, with carriage returns.
+    # The AWS CLI separates progress lines by carriage returns.
     with _start(command) as process:
         errors: list[str] = []
         reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
@@ -100,7 +100,7 @@ def copy_s3(access: Access, source: str, target: str, report: Report, *options: 
 
 
 def completed_bytes(text: str) -> tuple[int, int] | None:
-    """Return how many bytes of how many the AWS CLI says that it has moved."""
+    """Return the number of bytes moved and the total from a progress line of the AWS CLI, or None for any other line."""
     found = COMPLETED.search(text)
     if not found:
         return None
@@ -109,13 +109,13 @@ def completed_bytes(text: str) -> tuple[int, int] | None:
 
 
 def explain_s3(source: Source, errors: str) -> str:
-    """Return what went wrong with S3, and what to do about it where that is known."""
+    """Return a message that says what went wrong with S3 and, if known, what to do about it."""
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     said = lines[-1] if lines else "the AWS CLI failed without a message"
     if re.search(r"AccessDenied|Forbidden|\b403\b", errors):
         return (
-            f"{source.shown}: S3 denies access to this host: {said}. Name the bucket in deeplearning_read_buckets, or for writing in "
-            "deeplearning_write_buckets, and run deeplearning.cluster.provision."
+            f"{source.shown}: S3 denies access to this host: {said}. Name the bucket in deeplearning_read_buckets, or in "
+            "deeplearning_write_buckets if data is written to it, and run deeplearning.cluster.provision."
         )
     if re.search("Unable to locate credentials|NoCredentials", errors):
         return f"This host has no credentials for {source.shown}: nodes get them from their instance profile. {said}"
@@ -123,8 +123,8 @@ def explain_s3(source: Source, errors: str) -> str:
 
 
 def ask(source: Source) -> Remote:
-    """Return what the server says about the file behind a URL. Raises DataError."""
-    # Not every server, and no signed URL of S3, answers a HEAD request: the first byte is asked for, and not read.
+    """Return what the server reports about the file at a URL. Raises DataError."""
+    # Some servers, and all signed URLs of S3, refuse HEAD requests. So request the first byte and do not read it.
     asked = {"Range": "bytes=0-0", "Accept-Encoding": "identity"}
     try:
         with open_url(source.text, headers=asked, timeout=ASK_SECONDS) as answer:
@@ -137,7 +137,7 @@ def ask(source: Source) -> Remote:
 
 
 def download(source: Source, path: str, size: int | None, report: Report) -> None:
-    """Bring the file behind a URL, from where an earlier attempt has got to. Raises DataError."""
+    """Download the file at a URL, continuing where an earlier attempt stopped. Raises DataError."""
     if size is not None and _size(path) == size:
         return
     while True:
@@ -145,7 +145,7 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
         code, status, error = _curl(source, path, size, report)
         if before and (code in CURL_CANNOT_RESUME or status == RANGE_NOT_SATISFIABLE):
             os.unlink(path)
-        elif not code or _size(path) <= before:  # a connection that broke, and had brought something, is worth another one
+        elif not code or _size(path) <= before:  # if the connection broke after some progress, try again
             break
     if code:
         raise DataError(f"dataset_source {source.shown}: download failed: {error}. The next run continues from what has been downloaded.")
@@ -154,7 +154,7 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
 
 
 def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[int, str, str]:
-    """Run curl and return its exit status, the server's last status, and what it said."""
+    """Run curl and return its exit status, the server's last HTTP status, and curl's last error message."""
     command = ["curl", "--fail", "--location", "--silent", "--show-error", "--retry", str(RETRIES), "--retry-connrefused"]
     command += ["--continue-at", "-", "--output", path, "--write-out", "%{http_code}", "--config", "-"]
     try:
@@ -169,7 +169,7 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
-    # Not on the command line, which every user of the host can see: the query of a URL may hold a signature.
+    # The URL is not on the command line, which every user of the host can see, because its query may contain a signature.
     status, errors = process.communicate('url = "{}"\n'.format(source.text.replace("\\", "\\\\").replace('"', '\\"')))
     over.set()
     watching.join()
@@ -212,7 +212,10 @@ def _unpack(archive: str, folder: str) -> None:
 
 
 def drop_privileges(folder: str) -> None:
-    """Take the setuid and setgid bits off all files below a folder: whoever packed them is not to run programs as who unpacks them."""
+    """Remove the setuid and setgid bits of all files below a folder.
+
+    Otherwise the author of an archive could have programs run with the rights of the user who unpacks it.
+    """
     for place, _folders, names in os.walk(folder):
         for path in (os.path.join(place, name) for name in names):
             mode = os.lstat(path).st_mode
@@ -221,7 +224,7 @@ def drop_privileges(folder: str) -> None:
 
 
 def _start(command: list[str], **options: Any) -> subprocess.Popen[str]:
-    # Of this process, what it starts inherits the lock alone: as long as it is held, nobody else moves the same data.
+    # The new process inherits the lock, so that no other process moves the same data while it runs.
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", close_fds=False, **options
     )

@@ -150,8 +150,8 @@ def test_what_the_role_has_not_made_stays(server, stage, tmp_path):
     ("given", "options", "message"),
     [
         ("https://example.org/a", {"destination": "efs"}, "dataset_destination is 'efs'"),
-        ("https://example.org/a", {"destination": "s3://bucket"}, "name a prefix in the bucket too, such as s3://bucket/data"),
-        ("https://example.org/a", {"destination": "direct"}, "direct is for a dataset_source on S3"),
+        ("https://example.org/a", {"destination": "s3://bucket"}, "add a prefix in the bucket, such as s3://bucket/data"),
+        ("https://example.org/a", {"destination": "direct"}, "direct requires a dataset_source on S3"),
         ("s3://data/a", {"destination": "direct", "unpack": True}, "without dataset_unpack"),
         ("/data/a", {"destination": "s3://bucket/a", "unpack": True}, "without unpacking"),
         ("https://example.org/a", {"checksum": "abc"}, "dataset_checksum is 'abc'"),
