@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Builds a Python environment on shared storage, once per digest of its requirements."""
+"""Builds a Python environment on shared storage, once for each digest of its requirements."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python
 )
 
 PROBE = "import json, platform, sys; print(json.dumps([platform.machine(), '{0}.{1}'.format(*sys.version_info)]))"
-#: What has pip tell what it would install, were there an index.
+#: The arguments with which pip reports the requirements that are not installed, without contacting an index.
 CHECK = ["-m", "pip", "--isolated", "install", "--quiet", "--dry-run", "--report", "-", "--no-index", "--no-deps", "--requirement"]
 
 
 def from_image(name: str) -> dict[str, Any]:
-    """Return the image's environment. Raises RefusalError when it has none of that name."""
+    """Return the result for an environment of the host's image. Raises RefusalError if the image has none of that name."""
     path = image_environment(name)
     if path is None:
         there = ", ".join(image_environments()) or "none"
-        raise RefusalError(f"the image of this host does not have it (it has {there}). Choose another, or give requirements to build it.")
+        raise RefusalError(f"the image of this host does not have it (it has {there}). Choose another, or specify requirements.")
     return outcome(path, "image")
 
 
@@ -83,7 +83,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
 
 
 def check_owner(directory: str, place: Place) -> None:
-    """Raise RefusalError for folders that other users can change: their files would run as this user, and in jobs of others."""
+    """Raise RefusalError if other users can change the folders, because their files would run as this user and in others' jobs."""
     for folder in (directory, os.path.dirname(place.folder), place.folder, place.path):
         for look in (os.lstat, os.stat):
             try:
@@ -92,15 +92,15 @@ def check_owner(directory: str, place: Place) -> None:
                 continue
             shared = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid()))
             if status.st_uid not in (0, os.geteuid()) or (shared and not stat.S_ISLNK(status.st_mode)):
-                raise RefusalError(f"other users can change {folder}. Give a directory that only this user or root can change.")
+                raise RefusalError(f"other users can change {folder}. Specify a directory that only this user or root can change.")
 
 
 def inspect_python(module: AnsibleModule) -> Interpreter:
-    """Return the Python to build with. Raises RefusalError when there is none."""
+    """Return the Python to build with. Raises RefusalError if it does not exist or does not run."""
     wanted = module.params["python"]
     path = shutil.which(wanted)
     if path is None:
-        raise RefusalError(f"python {wanted!r}: does not exist. Name a Python that this host has.")
+        raise RefusalError(f"python {wanted!r}: does not exist. Specify a Python that this host has.")
     status, output, errors = module.run_command([path, "-c", PROBE])
     if status != 0:
         raise RefusalError(f"python {wanted!r}: does not run: {errors.strip()}")
@@ -109,7 +109,7 @@ def inspect_python(module: AnsibleModule) -> Interpreter:
 
 
 def current_path(place: Place) -> str | None:
-    """Return the build that `current` leads to."""
+    """Return the path of the build that the link `current` points to, or None if there is no link."""
     try:
         return os.path.join(place.folder, os.readlink(place.current))
     except OSError:
@@ -117,7 +117,7 @@ def current_path(place: Place) -> str | None:
 
 
 def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
-    """Return what an environment lacks of the requirements, in words; nothing when it has them all."""
+    """Return a text that says which requirements an environment lacks; empty if it has them all."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=module.tmpdir) as file:
         file.write(requirements)
         file.flush()
@@ -126,12 +126,15 @@ def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
 
 
 def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, specification: str) -> bool:
-    """Build what is missing and make it the current one; return whether this host did. Raises RefusalError."""
+    """Build the environment if it is missing and make it the current one. Return whether this host changed anything.
+
+    Raises RefusalError.
+    """
     os.makedirs(place.folder, exist_ok=True)
     with exclusive(place.record, module.params["timeout"]) as record:
         known = record.read()
         if record.waited and known:
-            # What the other host came to holds for this one too. It has made the environment the current one already.
+            # Another host has built the environment and made it the current one. Its outcome, or its error, applies here too.
             if "error" in known:
                 raise RefusalError(known["error"])
             return False
@@ -149,7 +152,7 @@ def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, speci
 
 
 def make_current(place: Place) -> bool:
-    """Let `current` lead to the environment; return whether it led elsewhere."""
+    """Point the link `current` to the environment, and return whether the link changed."""
     if current_path(place) == place.path:
         return False
     unfinished = f"{place.current}.{place.digest}"
@@ -161,7 +164,7 @@ def make_current(place: Place) -> bool:
 
 
 def build(module: AnsibleModule, place: Place, interpreter: Interpreter, specification: str) -> None:
-    """Make the environment and install the requirements. Raises RefusalError with the end of the output of the command that fails."""
+    """Create the environment and install the requirements. Raises RefusalError with the last output of a command that fails."""
     params = module.params
     shutil.rmtree(place.path, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=module.tmpdir) as scratch:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Python environments of frameworks: where images keep theirs, what tells two builds apart, and how installers are asked."""
+"""Defines Python environments: where images have them, what identifies a build, and which commands build one."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-#: Deep learning AMIs of today, those with conda, and the first ones, whose environments are the login user's.
+#: Where deep learning AMIs have environments: current ones, those with conda, and the first ones (in the login user's home).
 IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/miniconda3/envs/{0}")
 
-#: Lines of a requirements file that name other files of the machine where it was written.
+#: Lines of a requirements file that refer to other files of the machine on which it was written.
 ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
 
-#: As many lines of an installer's output as usually hold the reason and what was asked for.
+#: Last lines of an installer's output to show. They usually contain the requirement that failed and the reason.
 LAST_LINES = 12
 
 
 class Interpreter(NamedTuple):
-    """The Python that an environment is made with."""
+    """The Python with which an environment is created."""
 
     path: str
     machine: str
@@ -32,10 +32,10 @@ class Interpreter(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where one build of an environment is.
+    """The location of one build of an environment.
 
-    Builds for hosts that cannot use each other's are in folders of their own. A build is never changed once its record is complete,
-    because a job may be using it; `current` is a link to the newest.
+    Builds for incompatible hosts are in separate folders. A build never changes once its record is complete, because a job may be
+    using it. The link `current` points to the newest build.
     """
 
     folder: str
@@ -55,14 +55,14 @@ class Place(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One command of a build, and what it does in words."""
+    """One command of a build, and a description of its purpose."""
 
     purpose: str
     argv: list[str]
 
 
 def check_name(name: str) -> None:
-    """Raise ValueError for what cannot be the name of an environment."""
+    """Raise ValueError if the text is not a valid name of an environment."""
     if not NAME.fullmatch(name):
         raise ValueError("use letters, digits, '.', '_' and '-' only.")
 
@@ -73,7 +73,7 @@ def executable(path: str) -> str:
 
 
 def image_environment(name: str) -> str | None:
-    """Return the path of the environment that the host's image has under that name."""
+    """Return the path of the environment with that name in the host's image, or None if there is none."""
     paths = (os.path.expanduser(place.format(name)) for place in IMAGE_PLACES)
     return next((path for path in paths if os.access(executable(path), os.X_OK)), None)
 
@@ -85,13 +85,13 @@ def image_environments() -> list[str]:
 
 
 def normalise(contents: str) -> str:
-    """Return a requirements file without comment lines and empty ones."""
+    """Return the contents of a requirements file without comment lines and empty lines."""
     lines = (line.strip() for line in contents.splitlines())
     return "".join(line + "\n" for line in lines if line and not line.startswith("#"))
 
 
 def check_requirements(contents: str) -> None:
-    """Raise ValueError when the file needs others, which hosts do not get."""
+    """Raise ValueError if the file refers to other files, because those are not copied to the hosts."""
     for number, line in enumerate(contents.splitlines(), 1):
         if ELSEWHERE.match(line.strip()):
             raise ValueError(
@@ -100,23 +100,23 @@ def check_requirements(contents: str) -> None:
 
 
 def specify(requirements: str, installer: str, interpreter: Interpreter) -> str:
-    """Return a requirements file with all that makes an environment what it is.
+    """Return the text that identifies a build: the requirements, the installer and the Python.
 
-    Where packages come from is left out: it does not say what they are, and addresses with tokens change every day.
+    The addresses of package indexes are not part of it: they do not say which packages are installed, and those with tokens change daily.
     """
     return f"# installed by {installer} for {interpreter.path}\n{requirements}"
 
 
 def place_of(directory: str, name: str, specification: str, interpreter: Interpreter) -> Place:
-    """Return where the environment is built."""
+    """Return the location in which the environment is built."""
     folder = os.path.join(directory, name, f"{interpreter.machine}-python{interpreter.version}")
     return Place(folder, hashlib.sha256(specification.encode()).hexdigest()[:12])
 
 
 def build_steps(installer: str, python: str, path: str, requirements: str, uv: str | None, scratch: str) -> list[Step]:
-    """Return the commands that make the environment at `path` and install the file `requirements`.
+    """Return the commands that create the environment at `path` and install the file `requirements`.
 
-    `uv` is that program's path on this host; without it, it is first installed below `scratch`.
+    `uv` is the path of the program uv on this host. If it is None, the commands first install uv below `scratch`.
     """
     if installer == "pip":
         install = [executable(path), "-m", "pip", "install", "--requirement", requirements]
@@ -128,14 +128,14 @@ def build_steps(installer: str, python: str, path: str, requirements: str, uv: s
         steps.append(Step("make a virtual environment for uv", [python, "-m", "venv", own]))
         steps.append(Step("install uv (use the installer pip to do without it)", [executable(own), "-m", "pip", "install", "uv"]))
     steps.append(Step("make a virtual environment", [uv, "venv", "--python", python, path]))
-    # The users of an environment cannot write to it: without this, each import of theirs would compile.
+    # The users of an environment cannot write to it. Without this option, each of their imports would compile again.
     install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode", "--requirement", requirements]
     steps.append(Step("install the requirements", install))
     return steps
 
 
 def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dict[str, str]:
-    """Return the environment variables that tell pip and uv where packages come from, out of sight of other users' `ps`."""
+    """Return the environment variables that tell pip and uv where to find packages. Other users cannot see them with `ps`."""
     variables = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
     if index_url:
         variables.update(PIP_INDEX_URL=index_url, UV_DEFAULT_INDEX=index_url)
@@ -145,13 +145,13 @@ def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dic
 
 
 def describe_failure(step: Step, output: str) -> str:
-    """Return which step of a build failed and the end of what it printed."""
+    """Return a message with the step of a build that failed and its last lines of output."""
     lines = [line.rstrip() for line in output.splitlines() if line.strip()]
     return "\n".join([f"could not {step.purpose}:", *lines[-LAST_LINES:]])
 
 
 def missing(status: int, report: Mapping[str, Any], errors: str) -> str:
-    """Return what pip, asked to install requirements without any index, found missing in an environment: nothing, or words for it."""
+    """Return a text that says which requirements are missing in an environment, from pip's report; empty if none is missing."""
     if status != 0:
         return (errors.strip().splitlines() or ["pip does not work there"])[-1].replace("ERROR: ", "")
     names = [package["metadata"]["name"] for package in report.get("install", [])]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The record beside an environment: which build it has, or who is building it."""
+"""The record beside an environment, which describes the finished build and locks one in progress."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PAUSE = 1.0
 
 
 class RefusalError(Exception):
-    """There is no such environment here; the text says why and what to do."""
+    """The environment cannot be provided on this host; the text says why and what to do."""
 
 
 class Record(NamedTuple):
-    """The record of a build, locked, and whether another host had to be waited for."""
+    """The locked record of a build. `waited` tells whether another host held the lock first."""
 
     file: TextIO
     waited: bool
 
     def read(self) -> dict[str, Any]:
-        """Return what the record says: nothing before the build is complete, `error` when it has failed."""
+        """Return the contents: an empty dictionary before the build is complete, `error` if it has failed."""
         self.file.seek(0)
         return parse(self.file.read())
 
@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return a record from its text, which may be half written."""
+    """Return the record that a text contains, or an empty dictionary if the text is incomplete."""
     try:
         return dict(json.loads(text))
     except ValueError:
@@ -57,10 +57,10 @@ def read(path: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def exclusive(path: str, timeout: float) -> Iterator[Record]:
-    """Open and lock a record. Raises RefusalError when another host keeps it longer than `timeout`.
+    """Open and lock a record. Raises RefusalError if another host holds the lock for more than `timeout` seconds.
 
-    Record and lock are one file because hosts see the same of it: NFS asks the server when a file is opened or locked, and answers
-    most other questions from what it has heard up to half a minute ago. The lock of a host that dies goes away.
+    The record itself is the lock file, so that all hosts see its current contents: an NFS client asks the server when it opens or locks
+    a file, but answers most other requests from a cache that may be 30 seconds old. The lock of a host that fails is released.
     """
     end = time.monotonic() + timeout
     waited = False
@@ -72,7 +72,7 @@ def exclusive(path: str, timeout: float) -> Iterator[Record]:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise RefusalError(
-                        f"timed out after {timeout:.0f} s waiting for another host to build it. Wait, or give a longer timeout."
+                        f"timed out after {timeout:.0f} s waiting for another host to build it. Wait, or set a longer timeout."
                     ) from None
                 waited = True
                 time.sleep(PAUSE)

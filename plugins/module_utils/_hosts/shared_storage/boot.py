@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How hosts mount shared storage when they boot: what cloud-init sets up with the role's own fstab entries."""
+"""Mounts shared storage when hosts boot: the cloud-config, which uses the same fstab entries as the role."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOOT_TIMEOUT = 900
 SCRIPT_PATH = "/usr/local/sbin/deeplearning-shared-storage"
 UNIT = "deeplearning-shared-storage.service"
 
-#: A host that has been launched without the client of what is preferred keeps its entry when it gets that client.
+#: A host that was launched without the preferred client keeps its fstab entry when the client is installed later.
 ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {TYPES["efs"].helper}, entry that does not, mount point
   if command -v {TYPES["efs"].helper} >/dev/null && ! grep -qxF "$2" /etc/fstab; then add "$1" "$3"; else add "$2" "$3"; fi
 }}
@@ -26,9 +26,9 @@ ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {TYPES["efs"].helper},
 
 
 def boot_script(storages: Sequence[Mount], user: str) -> str:
-    """Return the shell script that mounts at boot, trying again with growing pauses for BOOT_TIMEOUT seconds.
+    """Return the shell script that mounts at boot. It retries with increasing pauses for BOOT_TIMEOUT seconds.
 
-    It gives up at once where a client is missing that the distribution does not have: trying again would not help.
+    If a client is missing and the distribution does not have it, the script skips that storage at once.
     """
     attempts = "\n".join(f"  {_attempt(storage)} || status=1" for storage in storages)
     entries = "\n".join(_addition(storage) for storage in storages)
@@ -93,9 +93,9 @@ def _attempt(storage: Mount) -> str:
 
 
 def boot_unit() -> str:
-    """Return the systemd unit that runs the script at every boot without holding the boot up.
+    """Return the systemd unit that runs the script at every boot without delaying the boot.
 
-    The tunnels of EFS mounts are among its processes, and outlive it.
+    The script starts the tunnels of EFS mounts, which continue to run after it has ended.
     """
     return f"""[Unit]
 Description=Shared storage of the cluster
@@ -115,7 +115,7 @@ WantedBy=multi-user.target
 
 
 def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
-    """Return the part of a cloud-config that mounts shared storage at boot, in the background, with the role's own fstab entries."""
+    """Return the part of a cloud-config that mounts shared storage at boot, in the background, with the role's fstab entries."""
     if not storages:
         return {}
     return {
@@ -132,10 +132,10 @@ def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
 
 
 def replace_in_script(script: str, storage: Mount, way: Mount) -> str:
-    """Return the boot script with the entry of the storage's `way` in place of the one that it has for that mount point.
+    """Return the boot script with its fstab entry for the mount point replaced by that of `way`.
 
-    A host keeps the script that it was launched with, which would add an older entry again at the next boot. One that
-    finds the way by itself is right.
+    A host keeps the script that it was launched with, which would add the older entry again at the next boot. A script that
+    chooses the entry itself stays as it is.
     """
     if _addition(storage) in script.splitlines():
         return script

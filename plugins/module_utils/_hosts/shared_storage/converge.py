@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Mounts shared storage on this host, or takes it away. The action plugin compares by the same functions what another host has."""
+"""Mounts or unmounts shared storage on this host. The action plugin uses the same functions to inspect other hosts."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 FSTAB = "/etc/fstab"
 MOUNTS = "/proc/self/mountinfo"
-#: What is_right() asks for, beside the mount point.
+#: The paths that find_right() reads, in addition to the mount point.
 PATHS = (FSTAB, MOUNTS, SCRIPT_PATH)
-#: Prints the names of the tunnels' files, which is_right() asks for, too.
+#: The command that lists the files of the tunnels, which find_right() also needs.
 LIST_TUNNELS = f"ls {TUNNELS}"
-#: Seconds that one attempt may take; a mount target that drops packets would hold it for minutes.
+#: Maximum seconds of one attempt. Without a limit, a mount target that drops packets would block it for minutes.
 ATTEMPT = 20
 LONGEST_PAUSE = 15.0
 
@@ -75,7 +75,7 @@ def described(params: dict[str, Any]) -> Mount:
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Make entry, mount and owner right, and end the module."""
+    """Configure the fstab entry, the mount and its owner, and end the module."""
     params = module.params
     path = params["path"]
     THIS.account(params["owner"])
@@ -111,14 +111,14 @@ def has_client(module: AnsibleModule, storage: Mount) -> bool:
 
 
 def mountable_way(module: AnsibleModule, wanted: Mount) -> Mount:
-    """Return which of the storage's ways this host mounts: the best that it has the client for, else the plainest."""
+    """Return how this host mounts the storage: the best way for which it has the client, otherwise the simplest."""
     return next((way for way in wanted.ways if has_client(module, way)), wanted.ways[-1])
 
 
 def files(wanted: Mount, way: Mount, host: Host) -> list[HostFile]:
-    """Return /etc/fstab with the way in it that the host mounts the storage and, where there is one, the boot script.
+    """Return /etc/fstab with the entry of `way`, and the boot script if the host has one.
 
-    Raises ValueError when another kind of file system has the mount point.
+    Raises ValueError if another kind of file system uses the mount point.
     """
     script = host.read(SCRIPT_PATH)
     result = [HostFile(FSTAB, replace_entry(host.read(FSTAB) or "", way.mount_point, way.entry), in_place=True)]
@@ -126,12 +126,12 @@ def files(wanted: Mount, way: Mount, host: Host) -> list[HostFile]:
 
 
 def facts(storage: Mount) -> dict[str, Any]:
-    """Return what the module tells of a host that has the storage."""
+    """Return the module's return values for a host that has the storage."""
     return {"source": storage.source, "client_missing": False}
 
 
 def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> Mount | None:
-    """Return how the host mounts the storage, None if something has to be changed. Raises ValueError as the module itself would."""
+    """Return how the host mounts the storage, or None if anything must change. Raises ValueError where the module itself would."""
     wanted = described(params)
     mount = mounted_at(host.read(MOUNTS) or "", wanted.mount_point)
     storage = mounted_way(mount, wanted, host.read(FSTAB) or "", tunnels) if mount and mount.is_safe else None
@@ -144,7 +144,7 @@ def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> 
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Take mount, entry and boot service away, and end the module."""
+    """Remove the mount, its fstab entry and the boot service, and end the module."""
     path = module.params["path"]
     diff = []
     mount = current_mount(path)
@@ -166,18 +166,18 @@ def ensure_absent(module: AnsibleModule) -> None:
 
 
 def has_shared_entry(path: str) -> bool:
-    """Return whether /etc/fstab mounts shared storage at `path`."""
+    """Return whether /etc/fstab has an entry for shared storage at `path`."""
     fields = [line.split() for line in (THIS.read(FSTAB) or "").splitlines()]
     return any(len(field) > 2 and field[1] == path and is_shared(field[2]) for field in fields)
 
 
 def current_mount(path: str) -> MountTableEntry | None:
-    """Return what is mounted at `path`."""
+    """Return what is mounted at `path`, or None if nothing is."""
     return mounted_at(THIS.read(MOUNTS) or "", path)
 
 
 def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
-    """Return how the storage is mounted. Raise ValueError when something else is: it may be in use, so it is not taken away."""
+    """Return how the storage is mounted. Raises ValueError if something else is mounted, which may be in use and so stays mounted."""
     tunnels = os.listdir(TUNNELS) if os.path.isdir(TUNNELS) else []
     way = mounted_way(mount, wanted, THIS.read(FSTAB) or "", tunnels)
     if way is None:
@@ -196,7 +196,7 @@ def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
 
 
 def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
-    """Mount what fstab says, with growing pauses until it works or the time is over. The boot service may be quicker."""
+    """Mount the storage as in fstab, and retry with increasing pauses until the timeout. The boot service may mount it first."""
     path = storage.mount_point
     os.makedirs(path, mode=0o755, exist_ok=True)
     if os.listdir(path) and current_mount(path) is None:
@@ -217,10 +217,10 @@ def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
 
 
 def make_safe(module: AnsibleModule, path: str) -> None:
-    """Switch setuid files and devices off on what is mounted; files that are open stay open.
+    """Remount the storage with `nosuid` and `nodev`. Open files stay open.
 
-    A bind remount changes this mount alone. The helpers of NFS and EFS would refuse another set of options on a live connection.
-    The other options are kept. Without the source, mount would use those of fstab.
+    A bind remount changes only this mount. The mount helpers of NFS and EFS would refuse other options on an active connection.
+    All other options are kept. The command names the source because mount would otherwise use the options in fstab.
     """
     before = current_mount(path)
     if before is None:
@@ -236,7 +236,7 @@ def make_safe(module: AnsibleModule, path: str) -> None:
 
 
 def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
-    """Raise ValueError when the user cannot write into the mounted root folder, which somebody else owns."""
+    """Raise ValueError if the user cannot write to the mounted root folder, which belongs to another user."""
     status, _output, _error = module.run_command(["runuser", "-u", owner, "--", "test", "-w", path])
     if status != 0:
         root, uid = os.stat(path), THIS.account(owner).uid
@@ -248,7 +248,7 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
 
 
 def ensure_owner(module: AnsibleModule, path: str, owner: str, known: bool) -> list[dict[str, Any]]:
-    """Give the mounted root folder to its owner; who owns it is not known while it is not mounted."""
+    """Make `owner` the owner of the mounted root folder. If the storage is not mounted, the present owner is not `known`."""
     if not known:
         return []
     user = THIS.account(owner)

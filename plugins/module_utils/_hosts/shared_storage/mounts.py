@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How hosts mount shared storage: the fstab entry, and what the mount table says."""
+"""How hosts mount shared storage: fstab entries, and the interpretation of the mount table."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-#: Whoever is root on one host can write anything to shared storage: no other host takes privileges or devices from there.
+#: Root on one host can write anything to shared storage, so hosts ignore setuid bits and device files there.
 SAFE = ("nosuid", "nodev")
 SAFE_OPTIONS = ",".join(SAFE)
 #: Recommended by https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-nfs-mount-settings.html
 NFS_OPTIONS = f"nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,{SAFE_OPTIONS}"
-#: Of https://docs.aws.amazon.com/efs/latest/ug/efs-mount-helper.html
+#: From https://docs.aws.amazon.com/efs/latest/ug/efs-mount-helper.html
 TLS_OPTIONS = f"tls,noresvport,{SAFE_OPTIONS}"
-#: Of https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html
+#: From https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html
 LUSTRE_OPTIONS = f"noatime,flock,{SAFE_OPTIONS}"
-#: https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#automatically-mounting-an-s3-bucket-at-boot
+#: From https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#automatically-mounting-an-s3-bucket-at-boot
 MOUNTPOINT_OPTIONS = f"ro,allow-other,{SAFE_OPTIONS}"
-#: A boot continues without the storage.
+#: With these options, a host boots even if the storage is not available.
 BOOT_OPTIONS = "_netdev,nofail"
 
-#: Of most regions; `aws-cn` and others have one of their own.
+#: The DNS suffix of most regions. Partitions such as `aws-cn` have their own.
 DNS_SUFFIX = "amazonaws.com"
 
 FILE_SYSTEM_ID = re.compile(r"fs-[0-9a-f]+")
 ACCESS_POINT_ID = re.compile(r"fsap-[0-9a-f]+")
 ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
-#: Servers as names or addresses with their networks, then the file system and perhaps a directory of it
+#: Servers (name or address, and network), then the file system and optionally a directory in it.
 LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)*:(/[A-Za-z0-9._-]+)+")
 
 BUCKET_NAME = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-#: A bucket, and perhaps a prefix of characters that neither tags nor /etc/fstab give a meaning
+#: A bucket and optionally a prefix. Its characters have no special meaning in tags and in /etc/fstab.
 BUCKET_SOURCE = re.compile(rf"s3://({BUCKET_NAME})(?:/((?:[A-Za-z0-9._=+@-]+/)*[A-Za-z0-9._=+@-]*))?")
-#: What Mountpoint for Amazon S3 calls all that it mounts.
+#: The source that the mount table has for every mount of Mountpoint for Amazon S3.
 MOUNTPOINT = "mountpoint-s3"
 
-#: What the mount helper of EFS leaves in the mount table of an encrypted mount: its own end of the tunnel.
+#: The source that the mount table has for an encrypted EFS mount: the local end of the mount helper's tunnel.
 TUNNEL = "127.0.0.1:/"
-#: Where it remembers which file system a tunnel leads to.
+#: Where the mount helper of EFS stores which file system each tunnel leads to.
 TUNNELS = "/var/run/efs"
 
 
 class FileSystemType(NamedTuple):
-    """What a host needs to mount one type of file system, and `mounted_as`, the types that the mount table gives it.
+    """What a host needs to mount one type of file system. `mounted_as` are its types in the mount table.
 
-    `packages` are those that distributions have in their own repositories, by distribution or family as Ansible names them.
+    `packages` are the client packages in the repositories of distributions, by Ansible's names of distributions or families.
     """
 
     helper: str
@@ -58,7 +58,7 @@ class FileSystemType(NamedTuple):
     mounted_as: tuple[str, ...]
 
 
-#: All types of shared storage, by their names in /etc/fstab.
+#: All file system types of shared storage, by their names in /etc/fstab.
 TYPES = {
     "nfs4": FileSystemType(
         "mount.nfs4",
@@ -89,16 +89,16 @@ TYPES = {
         "this host has no Mountpoint for Amazon S3, version 1.18 or later. Install it in the image as "
         "https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html says.",
         "TCP port 443",
-        (),  # all of FUSE is of one type
+        (),  # all FUSE file systems have the same type
     ),
 }
 
 
 class Mount(NamedTuple):
-    """Shared storage as fstab names it: what mount(8) calls it, the kind of file system, the options, and where it is mounted.
+    """Shared storage in the terms of fstab: the source for mount(8), the file system type, the options and the mount point.
 
-    `adopted` storage belongs to somebody else: neither it nor its owner is changed. Nobody writes to `read_only` storage.
-    `preferred` is the storage that hosts mount in place of this one if they have its client.
+    `adopted` storage is not managed by this collection, which changes neither the storage nor its owner. Nobody writes to `read_only`
+    storage. `preferred` is the alternative that hosts mount instead if they have its client.
     """
 
     source: str
@@ -120,17 +120,17 @@ class Mount(NamedTuple):
 
     @property
     def access_point(self) -> str:
-        """The id of the access point that it is mounted through, empty for the whole file system."""
+        """The id of the access point used for the mount; empty if the whole file system is mounted."""
         return _access_point(self.options)
 
     @property
     def ways(self) -> list[Mount]:
-        """What hosts may mount, the best first."""
+        """The alternatives that hosts may mount, the best one first."""
         return [*([self.preferred] if self.preferred else []), self._replace(preferred=None)]
 
 
 class MountTableEntry(NamedTuple):
-    """One line of the mount table; `root` is the folder of the file system that is mounted, `options` are those of this mount."""
+    """One line of the mount table. `root` is the mounted folder of the file system, `options` are the options of this mount."""
 
     source: str
     kind: str
@@ -139,12 +139,12 @@ class MountTableEntry(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether it is shared storage, and not somebody's disk."""
+        """Whether this is shared storage and not a local disk."""
         return is_shared(self.kind) or self.source == MOUNTPOINT
 
     @property
     def is_safe(self) -> bool:
-        """Whether neither setuid files nor devices on it work."""
+        """Whether setuid bits and device files have no effect on this mount."""
         return set(SAFE) <= set(self.options.split(","))
 
 
@@ -153,7 +153,7 @@ def _access_point(options: str) -> str:
 
 
 def check_mount_point(mount_point: str) -> None:
-    """Raise ValueError when the mount point is not a plain absolute path."""
+    """Raise ValueError if the mount point is not an absolute path of allowed characters."""
     if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", mount_point):
         raise ValueError(f"mount point {mount_point!r}: must be an absolute path of letters, digits, '.', '_' and '-'")
 
@@ -177,7 +177,7 @@ def check_address(text: str) -> None:
 
 
 def check_lustre_source(text: str) -> None:
-    """Raise ValueError when the text is not what mount(8) calls a Lustre file system."""
+    """Raise ValueError if the text is not a valid mount(8) source of a Lustre file system."""
     if not LUSTRE_SOURCE.fullmatch(text):
         raise ValueError(f"{text!r} is not a Lustre file system, such as fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh")
 
@@ -193,13 +193,12 @@ def efs(
     adopted: bool = False,
     access_point: str | None = None,
 ) -> Mount:
-    """Return how hosts mount an EFS file system: through TLS if `encrypted`, by default those that have the client for it.
+    """Return how hosts mount an EFS file system: over TLS if `encrypted`; if that is None, over TLS on hosts that have the client for it.
 
-    An `access_point` leads to its directory alone, and only through TLS.
-    Its DNS name, which ends in the `dns_suffix` of the region's partition, finds the mount target of the host's own zone. Hosts to whom
-    the name says nothing mount an `address`.
-    Raises ValueError when the mount point is not a plain absolute path, when an id or address could be more than one word of fstab, and
-    for an access point without TLS.
+    An `access_point` restricts the mount to one directory, and requires TLS.
+    The DNS name of the file system, which ends in the `dns_suffix` of the partition, resolves to the mount target in the host's zone.
+    Hosts that cannot resolve it mount an `address` instead.
+    Raises ValueError if the mount point, an id or the address is not valid, and for an access point without TLS.
     """
     check_mount_point(mount_point)
     check_file_system_id(file_system_id)
@@ -219,30 +218,27 @@ def efs(
 
 
 def lustre(source: str, mount_point: str) -> Mount:
-    """Return how hosts mount an FSx for Lustre file system. Raises ValueError when the mount point is not a plain absolute path.
-
-    The same goes for a source that is not a Lustre file system.
-    """
+    """Return how hosts mount an FSx for Lustre file system. Raises ValueError if the source or the mount point is not valid."""
     check_mount_point(mount_point)
     check_lustre_source(source)
     return Mount(source, "lustre", LUSTRE_OPTIONS, mount_point)
 
 
 def check_bucket_source(text: str) -> None:
-    """Raise ValueError when the text is not a bucket or a prefix of one."""
+    """Raise ValueError if the text is not the location of a bucket or of a prefix in a bucket."""
     if not BUCKET_SOURCE.fullmatch(text):
         raise ValueError(f"{text!r} is not a bucket or prefix of letters, digits and ._=+@-, such as s3://bucket/prefix")
 
 
 def bucket_and_prefix(source: str) -> tuple[str, str]:
-    """Return the name of the bucket and the prefix of its objects, which ends in a slash if there is one."""
+    """Return the name of the bucket and the prefix. The prefix is empty or ends in a slash."""
     match = BUCKET_SOURCE.fullmatch(source)
     bucket, prefix = match.groups(default="") if match else ("", "")
     return bucket, f"{prefix.rstrip('/')}/" if prefix else ""
 
 
 def bucket(source: str, mount_point: str) -> Mount:
-    """Return how hosts mount a bucket. Raises ValueError when the mount point is not a plain absolute path, or the source not a bucket."""
+    """Return how hosts mount a bucket. Raises ValueError if the source or the mount point is not valid."""
     check_mount_point(mount_point)
     check_bucket_source(source)
     name, prefix = bucket_and_prefix(source)
@@ -250,7 +246,7 @@ def bucket(source: str, mount_point: str) -> Mount:
 
 
 def lustre_source(server: str, mount_name: str) -> str:
-    """Return what mount(8) calls a Lustre file system."""
+    """Return the mount(8) source of a Lustre file system."""
     return f"{server}@tcp:/{mount_name}"
 
 
@@ -275,21 +271,21 @@ def _bucket(source: str, params: Mapping[str, Any]) -> Mount:
     return bucket(source, params["path"])
 
 
-#: What makes a mount of a source and the parameters of the module `shared_storage`, by the kind of storage.
+#: For each kind of storage, the function that creates a mount from a source and the parameters of the module `shared_storage`.
 KINDS: dict[str, Callable[[str, Mapping[str, Any]], Mount]] = {"efs": _efs, "lustre": _lustre, "bucket": _bucket}
-#: Options of the module that give kind and source in one.
+#: Options of the module that specify both the kind and the source.
 SOURCE_OPTIONS = {"file_system_id": "efs", "lustre_source": "lustre"}
 
 
 def is_shared(type_: str) -> bool:
-    """Return whether a type of file system in /etc/fstab or in the mount table is that of shared storage, and not of somebody's disk."""
+    """Return whether a file system type in /etc/fstab or the mount table is one of shared storage and not of a local disk."""
     return type_ in TYPES or any(type_ in each.mounted_as for each in TYPES.values())
 
 
 def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
-    """Return the text of /etc/fstab with `entry` as the only one for the mount point; an empty entry removes it.
+    """Return the text of /etc/fstab with `entry` as the only entry for the mount point. An empty `entry` removes the existing one.
 
-    Raises ValueError when another kind of file system has the mount point: that entry belongs to somebody else.
+    Raises ValueError if another kind of file system uses the mount point, because this collection did not add that entry.
     """
     lines = []
     placed = not entry
@@ -309,7 +305,7 @@ def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
 
 
 def mounted_at(mountinfo: str, mount_point: str) -> MountTableEntry | None:
-    """Return what /proc/self/mountinfo says is mounted there (the topmost), None when nothing is."""
+    """Return the topmost mount at the mount point from the text of /proc/self/mountinfo, or None if nothing is mounted there."""
     found = None
     for line in mountinfo.splitlines():
         place, _separator, rest = line.partition(" - ")
@@ -324,10 +320,10 @@ def _unescape(text: str) -> str:
 
 
 def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) -> bool:
-    """Return whether that is the shared storage. `tunnels` are the names of the files in `TUNNELS`.
+    """Return whether the mount is the shared storage. `tunnels` are the names of the files in `TUNNELS`.
 
-    The kernel names a bind mount after the file system that holds the folder, so its source says nothing: somebody made it on
-    purpose, and it is taken for what it should be. Lustre's client puts addresses for names.
+    The source of a bind mount is the file system that contains the folder, which does not identify the storage. Bind mounts are made on
+    purpose, so they are accepted as the storage. Lustre's client replaces names by addresses, so only the rest of the source counts.
     """
     if mount.kind == "lustre":
         return storage.kind == "lustre" and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
@@ -340,14 +336,14 @@ def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) 
 
 
 def _tunnel_file(storage: Mount) -> str:
-    """Return the pattern of the file's name in which the mount helper of EFS remembers a tunnel to the storage, whatever its port."""
+    """Return the pattern of the file in which the mount helper of EFS describes a tunnel to the storage, for any port."""
     return "{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
 
 
 def mounted_way(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Iterable[str]) -> Mount | None:
-    """Return which of the storage's ways is mounted, None for something else.
+    """Return which of the storage's alternatives is mounted, or None if something else is.
 
-    Where the mount table does not tell them apart, as with a bind mount or an access point, it is the one that /etc/fstab has.
+    If the mount table does not distinguish them, as with a bind mount or an access point, the entry in /etc/fstab decides.
     """
     entries = entries_at(fstab, storage.mount_point)
     ways = [way for way in storage.ways if is_mount_of(mount, way, tunnels) and _fits_entry(mount, way, entries.get(way.kind))]
@@ -362,36 +358,36 @@ class FstabEntry(NamedTuple):
 
 
 def entries_at(fstab: str, mount_point: str) -> dict[str, FstabEntry]:
-    """Return the entries of /etc/fstab for a mount point, by their types of file system."""
+    """Return the entries of /etc/fstab for a mount point, by file system type."""
     lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
     return {fields[2]: FstabEntry(fields[0], fields[3]) for fields in lines if len(fields) > 3 and fields[1] == mount_point}
 
 
 def _fits_entry(mount: MountTableEntry, way: Mount, entry: FstabEntry | None) -> bool:
-    """Return whether the entry of /etc/fstab does not contradict that the mount is made in this way."""
+    """Return whether the entry in /etc/fstab, if there is one, is consistent with this way of mounting."""
     if entry is None:
         return True
     return _access_point(entry.options) == way.access_point and (mount.source != MOUNTPOINT or entry.source == way.source)
 
 
 def explain(output: str, storage: Mount) -> str:
-    """Return what to do about a mount command that failed with `output`."""
+    """Return why a mount command failed with `output`, and what to do about it."""
     if storage.kind == "mount-s3" and not re.search(r"unknown filesystem type", output):
-        return "the role of the nodes must be allowed to list and read it, and a private subnet needs a way to S3. mount says: " + (
+        return "the role of the nodes must be allowed to list and read it, and a private subnet needs a route to S3. mount says: " + (
             output.strip() or "nothing"
         )
     server = re.split("[:@]", storage.source)[0]
     if re.search(r"resolve|Name or service not known|Temporary failure in name|Can't parse NID", output):
         return (
             f"{server} has no address here: an EFS file system has no mount target in this zone and VPC yet, its id or region is wrong, "
-            "or the VPC has DNS support or DNS host names switched off"
+            "or DNS support or DNS host names are disabled in the VPC"
         )
     if re.search(r"timed? ?out|status (124|137)|Input/output error", output, re.IGNORECASE):
         return f"{server} does not answer: the storage's security group must let this host in on {storage.client.ports}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
         if storage.kind == "efs":
             way = f"access point {storage.access_point}" if storage.access_point else "TLS"
-            return f"{server} refuses this host: its policy must let clients mount it that have no IAM identity and come through {way}"
+            return f"{server} refuses this host: its policy must allow clients without an IAM identity that come through {way}"
         return (
             f"{server} refuses this host: see the file system's policy (plain NFS is anonymous and not encrypted in transit). "
             f"If it demands TLS, the host needs amazon-efs-utils, and encrypt_in_transit must not be false"
