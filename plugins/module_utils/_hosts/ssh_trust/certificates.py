@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""OpenSSH certificates and the files that make hosts trust them: read certificates, decide on renewal, write configuration."""
+"""OpenSSH certificates: reads them, decides on their renewal, and returns the configuration files that make hosts trust them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DAY = 86400
 
 #: Critical option: the addresses from which a user certificate may be used.
 SOURCE_ADDRESS = "source-address"
-#: What a user certificate permits: a terminal. No forwarding of ports, agents or X11, no commands of `~/.ssh/rc`.
+#: A user certificate permits only a terminal: no forwarding of ports, agents or X11, and no `~/.ssh/rc`.
 PERMISSIONS = ("permit-pty",)
 
-# What may get into certificates and configuration files of SSH. All are matched in full.
+# Values allowed in certificates and configuration files of SSH. A value must match its pattern in full.
 PUBLIC_KEY = re.compile(r"(ssh-ed25519 [A-Za-z0-9+/=]{1,200})(?: [^\x00-\x1f\x7f]*)?")
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -32,7 +32,7 @@ ADDRESS_PATTERN = re.compile(r"[0-9A-Fa-f.:*?]{1,64}")
 
 
 class Certificate(NamedTuple):
-    """What a certificate says; keys are OpenSSH lines without comment, times are seconds since the epoch."""
+    """The contents of a certificate. Keys are OpenSSH lines without comments, times are in seconds since 1970."""
 
     kind: str
     public_key: str
@@ -46,7 +46,7 @@ class Certificate(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a certificate has to say. `sources` are the networks from which a user certificate may be used, none for all."""
+    """The required contents of a certificate. `sources` are the networks from which a user certificate is valid; empty for all."""
 
     kind: str
     principals: Sequence[str]
@@ -65,7 +65,7 @@ class Terms(NamedTuple):
 
 
 def bare_key(line: str) -> str:
-    """Return type and key of one OpenSSH ed25519 public key line, without its comment. Raises ValueError when it is something else."""
+    """Return an OpenSSH ed25519 public key line without its comment. Raises ValueError if the line is anything else."""
     found = PUBLIC_KEY.fullmatch(line.strip())
     if not found:
         raise ValueError(f"not an OpenSSH ed25519 public key: {line[:40]!r}")
@@ -73,14 +73,14 @@ def bare_key(line: str) -> str:
 
 
 def check_names(pattern: re.Pattern[str], option: str, values: Sequence[str]) -> None:
-    """Raise ValueError for a value that does not match the pattern in full: it would get into a configuration file of SSH."""
+    """Raise ValueError for a value that does not match the pattern in full, because it would be written to an SSH configuration file."""
     for value in values:
         if not pattern.fullmatch(value):
-            raise ValueError(f"{option}: {value!r} is not allowed here. Use what matches {pattern.pattern}")
+            raise ValueError(f"{option}: {value!r} is not allowed here. Use a value that matches {pattern.pattern}")
 
 
 def check_networks(option: str, values: Sequence[str]) -> None:
-    """Raise ValueError for what is neither an IP address nor a network in CIDR notation."""
+    """Raise ValueError for a value that is neither an IP address nor a network in CIDR notation."""
     for value in values:
         try:
             ipaddress.ip_network(value)
@@ -89,9 +89,9 @@ def check_networks(option: str, values: Sequence[str]) -> None:
 
 
 def parse_certificate(line: str) -> Certificate:
-    """Return what an OpenSSH ed25519 certificate says. Its signature is not verified: sshd and ssh do that.
+    """Return the contents of an OpenSSH ed25519 certificate. The signature is not verified; sshd and ssh do that.
 
-    Raises ValueError when the line is something else. The format is in OpenSSH's PROTOCOL.certkeys.
+    Raises ValueError if the line is anything else. OpenSSH's PROTOCOL.certkeys describes the format.
     """
     fields = line.split()
     if len(fields) < 2 or fields[0] != CERTIFICATE_TYPE:
@@ -157,7 +157,7 @@ def _line(name: bytes, blob: bytes) -> str:
 
 
 def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms, now: float) -> str | None:
-    """Return why a new certificate is needed, None while the present one has these terms for `renew_days` more days."""
+    """Return why a new certificate is needed, or None if the present one meets the terms for at least `renew_days` more days."""
     if certificate is None or public_key is None:
         return "there is none"
     try:
@@ -173,21 +173,21 @@ def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms
         (set(found.extensions) != set(terms.extensions), "it permits other things"),
         (found.valid_after > now, "it is not valid yet"),
         (found.valid_before < now + terms.renew_days * DAY, f"it ends in less than {terms.renew_days} days"),
-        # A day more for a clock that is behind
+        # One more day, for a clock that is slow.
         (found.valid_before > now + (terms.validity_days + 1) * DAY, f"it is valid for more than {terms.validity_days} days"),
     ]
     return next((reason for applies, reason in reasons if applies), None)
 
 
 def key_ids(instance_id: str, user: str) -> dict[str, str]:
-    """Return the key ids of an instance's certificates by kind. By them they are revoked."""
+    """Return the key ids of an instance's certificates by kind. Revocation lists contain these ids."""
     return {HOST: instance_id, USER: f"{user}@{instance_id}"}
 
 
 def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
     """Return an OpenSSH key revocation list of all certificates of the authority that have these key ids.
 
-    The same ids always give the same bytes. The format is in OpenSSH's PROTOCOL.krl.
+    The same ids always give the same bytes. OpenSSH's PROTOCOL.krl describes the format.
     """
     version, generated, flags = 0, 0, 0
     header = struct.pack(">QIQQQ", 0x5353484B524C0A00, 1, version, generated, flags) + _pack(b"") + _pack(b"")
@@ -200,7 +200,7 @@ def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
 
 
 def daemon_configuration(user: str, authority_path: str, certificate_path: str, revoked_path: str) -> str:
-    """Return the drop-in of sshd: its host certificate, and the authority that certifies the login user and no other."""
+    """Return the drop-in file for sshd: its host certificate, and the authority that it trusts for the login user only."""
     return f"""# Written by deeplearning.cluster.ssh_trust
 HostCertificate {certificate_path}
 Match User {user}
@@ -211,9 +211,9 @@ Match all
 
 
 def client_configuration(cluster: str, user: str, address_patterns: Sequence[str], key_path: str, revoked_path: str) -> str:
-    """Return the drop-in of ssh: no guessing when it talks to hosts of the cluster by name, and the key of the login user.
+    """Return the drop-in file for ssh: strict host key checking for the cluster's host names, and the key of the login user.
 
-    A key of the configuration takes the place of those that ssh tries by default, so they are named too.
+    A configured key replaces the keys that ssh tries by default, so the file lists those too.
     """
     names = name_patterns(cluster)
     hosts = [*names, *address_patterns]
@@ -237,12 +237,12 @@ def name_patterns(cluster: str) -> list[str]:
 
 
 def known_hosts_line(authority: str, patterns: Sequence[str]) -> str:
-    """Return the line of a known_hosts file that trusts the authority for host names that match."""
+    """Return the line of a known_hosts file that trusts the authority for matching host names."""
     return "@cert-authority {0} {1}\n".format(",".join(patterns), bare_key(authority))
 
 
 def replace_known_hosts_line(text: str, cluster: str, authority: str, patterns: Sequence[str]) -> str:
-    """Return the text of a known_hosts file with the line of the cluster's authority in it once, whatever else is there."""
+    """Return the text of a known_hosts file with one line for the cluster's authority. Other lines are kept."""
     mark = f" deeplearning.cluster:{cluster}"
     lines = [line for line in text.splitlines() if not line.endswith(mark)]
     return "".join(line + "\n" for line in lines) + known_hosts_line(authority, patterns).rstrip("\n") + mark + "\n"

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Brings the SSH trust of this host to its definition: files, the user key, and which certificates to sign."""
+"""Converges the SSH trust of this host: writes files, creates the user key, and determines which certificates to sign."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 def check(params: dict[str, Any]) -> None:
-    """Raise ValueError for parameters that do not fit each other, or that do not belong into a configuration file of SSH."""
+    """Raise ValueError if parameters contradict each other, or are not allowed in a configuration file of SSH."""
     if params["validity_days"] <= params["renew_days"]:
         raise ValueError("validity_days: must be greater than renew_days, or every run would renew the certificates.")
     check_names(CLUSTER_NAME, "cluster", [params["cluster"]])
@@ -69,12 +69,12 @@ def check(params: dict[str, Any]) -> None:
 
 
 def run(module: AnsibleModule) -> None:
-    """Say what has to be signed, or make the host right when nothing has to be, and end the module."""
+    """End the module with the certificates to sign. If there are none, converge the host first."""
     generated = ensure_user_key(module)
     unsigned = unsigned_certificates(module.params, THIS)
     daemon, client = daemon_files(module.params), client_files(module.params, THIS)
     if unsigned:
-        # Nothing half done: files are written when the certificates are here. For now this is what will be.
+        # Files are written only when all certificates are present. Until then, return the diff that is expected.
         diff = generated + [change for change in map(difference, daemon + client) if change] + signatures(unsigned)
         module.exit_json(changed=True, diff=diff, unsigned=unsigned)
     diff = generated + converge_daemon(module, daemon) + converge(module, client)
@@ -82,7 +82,7 @@ def run(module: AnsibleModule) -> None:
 
 
 def is_right(params: dict[str, Any], host: Host) -> bool:
-    """Return whether nothing has to be signed or changed. Raises ValueError as the module itself would."""
+    """Return whether nothing needs to be signed or changed. Raises ValueError where the module itself would."""
     check(params)
     if not has_user_key(params, host) or unsigned_certificates(params, host):
         return False
@@ -90,12 +90,12 @@ def is_right(params: dict[str, Any], host: Host) -> bool:
 
 
 def key_comment(params: dict[str, Any]) -> str:
-    """Return what the key of the host's login user is called. One with another comment came with the image."""
+    """Return the comment of the login user's key. A key with another comment came with the image."""
     return f"{params['user']}@{params['principals'][0]}"
 
 
 def has_user_key(params: dict[str, Any], host: Host) -> bool:
-    """Return whether the login user has a key that was made on this host, and alone can use it."""
+    """Return whether the login user has a key that was created on this host and that no other user can read."""
     key, public_key, account = host.find(USER_KEY), host.read(USER_KEY + ".pub"), host.account(params["user"])
     if key is None or public_key is None or (key.mode, key.uid) != (0o600, account.uid):
         return False
@@ -103,7 +103,7 @@ def has_user_key(params: dict[str, Any], host: Host) -> bool:
 
 
 def ensure_user_key(module: AnsibleModule) -> list[dict[str, str]]:
-    """Make a key for the login user unless there is one that was made on this host."""
+    """Create a key for the login user, unless one was already created on this host."""
     if has_user_key(module.params, THIS):
         return []
     if not module.check_mode:
@@ -119,7 +119,10 @@ def ensure_user_key(module: AnsibleModule) -> list[dict[str, str]]:
 
 
 def unsigned_certificates(params: dict[str, Any], host: Host) -> dict[str, dict[str, Any]]:
-    """Return the certificates that are neither valid on the host nor given, with the public keys to be signed."""
+    """Return the certificates that the host needs, with the public keys to sign.
+
+    A certificate is needed if neither the parameters nor the host have a valid one.
+    """
     host_public_key = host.read(HOST_KEY + ".pub")
     if host_public_key is None:
         raise ValueError(f"{HOST_KEY}.pub: does not exist. Create host keys with ssh-keygen -A.")
@@ -139,7 +142,7 @@ def unsigned_certificates(params: dict[str, Any], host: Host) -> dict[str, dict[
 
 
 def signatures(unsigned: dict[str, dict[str, Any]]) -> list[dict[str, str]]:
-    """Return the Ansible diff of certificates that will be signed."""
+    """Return the Ansible diff for certificates to be signed."""
     headers = {kind: f"{kind} certificate" for kind in unsigned}
     return [
         {

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Configures and reloads the SSH daemon, and takes back a configuration that it refuses."""
+"""Configures and reloads the SSH daemon, and restores the old configuration if the daemon rejects the new one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVICES = ("ssh.service", "sshd.service")
 
 
 def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
-    """Write sshd's files and reload it if any differed; when sshd would refuse them, put the old ones back and fail."""
+    """Write sshd's files and reload it if any differed. If sshd would reject them, restore the old files and fail."""
     before = [file._replace(content=THIS.read(file.path)) for file in files]
     diff = converge(module, files)
     if not diff or module.check_mode:
@@ -36,7 +36,7 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
 
 
 def daemon_problem(module: AnsibleModule) -> str | None:
-    """Return what is wrong with sshd's configuration on disk, None when it is good and ours is part of it."""
+    """Return what is wrong with sshd's configuration on disk, or None if it is valid and includes this collection's settings."""
     sshd = module.get_bin_path("sshd", required=True, opt_dirs=["/usr/sbin"])
     status, _output, error = module.run_command([sshd, "-t"])
     if status != 0:
@@ -54,7 +54,7 @@ def daemon_problem(module: AnsibleModule) -> str | None:
 
 
 def reload_daemon(module: AnsibleModule) -> None:
-    """Make the running sshd read its files; connections stay."""
+    """Reload the running sshd. Existing connections stay open."""
     for service in SERVICES:
         status, _output, _error = module.run_command(["systemctl", "is-active", "--quiet", service])
         if status == 0:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The files by which a host trusts the authority of its cluster: paths and contents."""
+"""The paths and contents of the files that make a host trust the authority of its cluster."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     revocation_list,
 )
 
-#: Nobody but root can change what is in it, so that nothing that root does here follows a link of somebody else.
+#: Only root can change this directory, so that root never follows another user's link in it.
 DIRECTORY = "/etc/ssh/deeplearning"
 AUTHORITY = DIRECTORY + "/authority.pub"
 HOST_CERTIFICATE = DIRECTORY + "/ssh_host_ed25519_key-cert.pub"
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
-#: The login user's own; ssh finds the certificate by the name of the key.
+#: The login user's key. ssh derives the name of the certificate from the name of the key.
 USER_KEY = DIRECTORY + "/user_ed25519"
 USER_CERTIFICATE = USER_KEY + "-cert.pub"
 REVOKED = DIRECTORY + "/revoked_keys"
 KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 DAEMON_DROP_IN = "/etc/ssh/sshd_config.d/40-deeplearning.conf"
 CLIENT_DROP_IN = "/etc/ssh/ssh_config.d/40-deeplearning.conf"
-#: Everything that is_right() asks for. Of the user's private key nothing is read.
+#: All paths that is_right() inspects. The `=` means that the contents, here the private key, are not read.
 PATHS = (
     *(HOST_KEY + ".pub", HOST_CERTIFICATE, AUTHORITY, REVOKED, DAEMON_DROP_IN, KNOWN_HOSTS, CLIENT_DROP_IN),
     *(USER_KEY + "=", USER_KEY + ".pub", USER_CERTIFICATE),
@@ -38,7 +38,7 @@ PATHS = (
 
 
 def daemon_files(params: dict[str, Any]) -> list[HostFile]:
-    """Return what sshd reads; its configuration comes last because it names the others."""
+    """Return the files that sshd reads. The configuration is last because it refers to the others."""
     revoked_ids = [key_id for instance_id in params["revoked"] for key_id in key_ids(instance_id, params["user"]).values()]
     revoked = revocation_list(params["authority"], revoked_ids).decode("utf-8", "surrogateescape")
     files = [HostFile(AUTHORITY, bare_key(params["authority"]) + "\n"), HostFile(REVOKED, revoked)]
@@ -48,7 +48,7 @@ def daemon_files(params: dict[str, Any]) -> list[HostFile]:
 
 
 def client_files(params: dict[str, Any], host: Host) -> list[HostFile]:
-    """Return what ssh reads."""
+    """Return the files that ssh reads."""
     addresses = params["address_patterns"]
     patterns = name_patterns(params["cluster"]) + addresses
     known_hosts = replace_known_hosts_line(host.read(KNOWN_HOSTS) or "", params["cluster"], params["authority"], patterns)

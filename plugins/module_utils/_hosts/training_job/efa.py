@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The fast network between hosts: what makes a job use it or fail, and whether a host has what it needs for that."""
+"""Elastic Fabric Adapter: the environment that makes a job use it or fail, and a check that a host can use it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 Run = Callable[[List[str]], Tuple[int, str, str]]
 """Runs a command and returns its exit status, output and errors, such as AnsibleModule.run_command."""
 
-# Names that rdma-core gives to the adapters, old and new
+# Patterns of the names that old and new versions of rdma-core give to the adapters.
 DEVICES = ("efa_*", "rdmap*")
 SYSFS = "/sys/class/infiniband"
-# Where the EFA installer puts it; login shells alone have it in PATH
+# Where the EFA installer puts fi_info. Only login shells have it in PATH.
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
 
 
 def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
-    """Return the environment that makes falling back to TCP an error, for hosts with EFA; nothing for a host alone or without it.
+    """Return the environment that makes falling back to TCP an error on hosts with EFA.
 
-    Raises LaunchError when only some of the hosts have EFA.
+    It is empty if the hosts have no EFA, or if there is only one host. Raises LaunchError if only some of the hosts have EFA.
     """
     with_efa = [host.name for host in hosts if host.efa]
     if not with_efa:
@@ -37,13 +37,13 @@ def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
         )
     if len(hosts) == 1:
         return {}
-    # A provider or a network that is named and cannot be used ends the process; only unnamed ones have substitutes. All versions of
-    # the aws-ofi-nccl plugin answer to this name of theirs. They set the rest (fork safety, topology, GPUDirect) for the type themselves.
+    # If a named provider or network cannot be used, the process ends; it falls back only if none is named. All versions of the
+    # aws-ofi-nccl plugin have this name. They set fork safety, topology and GPUDirect for the instance type themselves.
     return {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
 
 def missing_for_efa(run: Run, sysfs: str = SYSFS, fi_info: str = FI_INFO) -> str:
-    """Return what this host lacks to use the EFA that its instance has, and what to do about it; an empty text if nothing."""
+    """Return what this host lacks to use its instance's EFA, and what to do about it; an empty text if it lacks nothing."""
     if not any(glob.glob(os.path.join(sysfs, pattern)) for pattern in DEVICES):
         return f"there is no EFA device in {sysfs}: the image lacks the EFA driver (use a deep learning AMI), or the driver is not loaded"
     if os.access(fi_info, os.X_OK):

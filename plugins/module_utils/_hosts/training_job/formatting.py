@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What people read of a job: one line of progress or of status, the table of processes, the summary, and why it failed."""
+"""Formats a job for people: lines of progress and status, the table of processes, the summary, and the failure message."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-# What people see of one entry: values, and characters of a line.
+# The maximum number of values shown of one progress entry, and of characters of its line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
 
 def progress_line(entry: Document) -> str:
-    """Return a progress entry as people read it: `step 20/100, loss 0.31`."""
+    """Return a progress entry as text, such as `step 20/100, loss 0.31`."""
     rest = dict(entry)
-    rest.pop("time", None)  # for reports; people see that it is now
+    rest.pop("time", None)  # only reports use it; here progress is shown as it happens
     parts = []
     if "step" in rest:
         step, steps = rest.pop("step"), rest.pop("steps", None)
@@ -40,7 +40,7 @@ def _number(value: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time span as people read it: `42 s`, `3 min 5 s`, `2 h 4 min`."""
+    """Return a duration as text, such as `42 s`, `3 min 5 s` or `2 h 4 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -50,12 +50,12 @@ def duration(seconds: float) -> str:
 
 
 def moment(seconds: float | None) -> str:
-    """Return a point in time as people read it, `-` for none."""
+    """Return a point in time as text (UTC), or `-` for None."""
     return "-" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
 
 
 def code(found: JobStatus) -> str:
-    """Return which code a job runs: `commit 3f2a1bc4d5e6 with changes`, nothing when it did not come from git."""
+    """Return which code a job runs, such as `commit 3f2a1bc4d5e6 with changes`; empty if the code did not come from git."""
     origin = found.get("code") or {}
     if not origin.get("commit"):
         return ""
@@ -68,7 +68,7 @@ def code(found: JobStatus) -> str:
 
 
 def job_line(found: JobStatus, now: float) -> str:
-    """Return a job in one line, from what training_job_info found; the time `now` is that of its host."""
+    """Return a line that describes a job, from the result of training_job_info. `now` is the time on the job's host."""
     processes = found["processes"]
     head = "{name} {state}".format(**found)
     if processes:
@@ -83,7 +83,7 @@ def job_line(found: JobStatus, now: float) -> str:
 
 
 def process_table(processes: Sequence[Record]) -> list[str]:
-    """Return the processes of a job as lines of a table: where each runs, how it is and how it ended. Times are UTC."""
+    """Return the processes of a job as lines of a table: the host, the state, and the times (UTC) of each."""
     rows: list[tuple[str, ...]] = [("process", "host", "state", "exit", "started", "ended", "")]
     for process in processes:
         status = process.get("signal") or process.get("exit_code")
@@ -97,7 +97,7 @@ def process_table(processes: Sequence[Record]) -> list[str]:
 
 
 def span(processes: Sequence[Record]) -> tuple[float, float]:
-    """Return when the first process of a job started and when the last one was heard of, in seconds since 1970."""
+    """Return when the first process of a job started and when the last one ended or sent a heartbeat, in seconds since 1970."""
     ends = [float(process.get("finished") or process["heartbeat"]) for process in processes]
     starts = [float(process["started"]) for process in processes]
     return min(starts, default=0.0), max(ends, default=0.0)
@@ -108,7 +108,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def summary(found: JobStatus, metrics: Document) -> list[str]:
-    """Return the lines that tell how a job went, from what training_job_info found and the last values it reported."""
+    """Return the lines that summarize a job, from the result of training_job_info and the last values that the job reported."""
     processes = found["processes"]
     paths = Paths(found["directory"])
     start, end = span(processes)
@@ -126,12 +126,12 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
 
 
 def failure_message(found: JobStatus) -> str:
-    """Return why a job did not succeed, in a sentence and with what the process that was first said last."""
+    """Return why a job did not succeed: a sentence, then the last log lines of the process that failed first."""
     return "\n".join([failure_sentence(found), *map(logs.log_line, found["failure"]["lines"])])
 
 
 def failure_sentence(found: JobStatus) -> str:
-    """Return which process was first to end a job that did not succeed, where it ran, how it ended, and where to read on."""
+    """Return which process made a job fail, its host, how it ended, and where its log is."""
     failure = found["failure"]
     head = "job {} {}: {} on {} {}".format(found["name"], found["state"], title(failure["name"]), failure["host"], failure["how"])
     rest = "The end of {}:".format(failure["log"]) if failure["lines"] else "The logs are in " + Paths(found["directory"]).logs

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What this host is: its number, address, GPUs and Python."""
+"""Describes and checks this host: its number, address, GPUs and Python."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SIOCGIFADDR = 0x8915
 
 
 def check_python(params: dict[str, Any]) -> None:
-    """Raise RefusalError when this process cannot run the job's Python."""
+    """Raise RefusalError if the current user cannot run the job's Python."""
     if not params["command"] and not os.access(params["python"], os.X_OK):
         raise RefusalError(
-            "python {!r}: does not exist, or user {!r} cannot run it. Name the Python that has the framework.".format(
+            "python {!r}: does not exist, or user {!r} cannot run it. Specify the Python that has the framework.".format(
                 params["python"], params["user"]
             )
         )
@@ -48,7 +48,7 @@ def read_metadata(generation: str) -> dict[str, Any]:
 
 
 def describe_host(metadata: dict[str, Any], gpus: list[int] | None, efa: bool) -> Host:
-    """Return this host from its metadata. Raises RefusalError when no interface has the address or it lacks one of the GPUs."""
+    """Return this host as launchers see it. Raises RefusalError if no interface has its address or a requested GPU does not exist."""
     present = list(range(metadata["gpu_count"]))
     missing = sorted(set(gpus or []) - set(present))
     if missing:
@@ -61,7 +61,7 @@ def describe_host(metadata: dict[str, Any], gpus: list[int] | None, efa: bool) -
 
 
 def interface_address(interface: str) -> str:
-    """Return the interface's IPv4 address, or nothing."""
+    """Return the interface's IPv4 address, or an empty text if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             answer = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))

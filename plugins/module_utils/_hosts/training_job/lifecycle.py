@@ -57,12 +57,12 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def occupy(params: dict[str, Any], paths: records.Paths, specs: list[Spec], code: int | None) -> None:
-    """Take the job's directories for its processes on this host, as the user who runs them. Raises RefusalError, DirectoryError."""
+    """Claim the job's directories for its processes on this host, as the user who runs them. Raises RefusalError, DirectoryError."""
     status = os.stat(paths.status)
     if status.st_uid != os.geteuid():
         raise RefusalError(
             f"user {params['user']!r}: has uid {os.geteuid()} on this host and uid {status.st_uid} on the first one."
-            " Name a user whose uid is the same on all hosts."
+            " Specify a user with the same uid on all hosts."
         )
     for spec in specs:
         if os.path.lexists(paths.record(spec["name"])):
@@ -73,7 +73,7 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: list[Spec], code
 
 
 def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> systemd.Visible:
-    """Return what the processes need and may find in home directories."""
+    """Return the paths that the processes may read and write even if they are in home directories."""
     interpreters = [params["python"], os.path.realpath(params["python"]), sys.executable, os.path.realpath(sys.executable)]
     return systemd.Visible(
         read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],
@@ -82,7 +82,7 @@ def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct
 
 
 def check_place(name: str, specs: list[Spec]) -> None:
-    """Raise RefusalError when another job uses the GPUs of one of the processes or its directory."""
+    """Raise RefusalError if another job uses the GPUs or the directory of one of the processes."""
     for spec in specs:
         for other in systemd.other_jobs(name):
             shared = sorted(set(spec["gpus"]) & set(other["gpus"]))
@@ -101,7 +101,7 @@ def check_place(name: str, specs: list[Spec]) -> None:
 
 
 def stop(module: AnsibleModule) -> dict[str, Any]:
-    """End this host's processes. Raises UnitError when one is left."""
+    """End this host's processes. Raises UnitError if a process remains."""
     name = module.params["name"]
     running = bool(systemd.active_units(module.run_command, name) or systemd.processes(name))
     if running and not module.check_mode:

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The copy of a job's code on a host's own disk, for jobs that are not to run on the shared storage.
+"""The copy of a job's code on a host's own disk, for jobs that do not run in the shared storage.
 
-Root only opens the directory, or makes it. All that is in it is the job's user's to look at, to delete and to write.
+Root only opens or creates the directory. The job's user reads, deletes and writes its contents.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import shutil
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import mounted_at
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
-# Lies in directories that jobs have made: nothing else is ever replaced.
+# The file that marks a directory filled by a job. The contents of other directories are never replaced.
 MARK = ".deeplearning-job"
 
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -26,20 +26,20 @@ class DirectoryError(Exception):
 
 
 def check_directory(directory: str, job_directory: str) -> None:
-    """Raise DirectoryError when a path is not on the host's own disks."""
+    """Raise DirectoryError if the directory is not an absolute path on the host's own disks."""
     name = f"sync_directory {directory!r}"
     if not os.path.isabs(directory) or os.path.normpath(directory) != directory:
-        raise DirectoryError(f"{name}: is not an absolute path. Give the absolute path on the hosts.")
+        raise DirectoryError(f"{name}: is not an absolute path. Specify the absolute path on the hosts.")
     mount = mount_point(directory)
     if mount != "/" and (mount == mount_point(job_directory) or is_shared(mount)):
-        raise DirectoryError(f"{name}: is on shared storage, where all hosts would write at once. Give a path on the hosts' own disks.")
+        raise DirectoryError(f"{name}: is on shared storage, where all hosts would write at once. Use a path on the hosts' own disks.")
 
 
 def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None:
-    """Return a descriptor of the directory, nothing when there is none. With a user, make it then and give it to the user.
+    """Return a descriptor of the directory, or None if it does not exist. With a `user`, create it if necessary, owned by that user.
 
-    Follows no link on the way: who controls one of the directories there would otherwise choose another one for root to make or give away.
-    Raises DirectoryError.
+    Follows no link in the path. Otherwise a user who controls one of the parent directories could choose which directory root creates
+    or gives away. Raises DirectoryError.
     """
     descriptor, made = os.open("/", OPEN), False
     for part in directory.strip("/").split("/"):
@@ -49,9 +49,9 @@ def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None
             descriptor = os.open(part, OPEN, dir_fd=outer)
         except FileNotFoundError:
             return None
-        except NotADirectoryError:  # so Linux says of a link, too
+        except NotADirectoryError:  # Linux reports this error for a link, too
             raise DirectoryError(
-                f"sync_directory {directory!r}: {part!r} in it is a link or a file. Give a path of directories that leads through no link."
+                f"sync_directory {directory!r}: {part!r} in it is a link or a file. Use a path without links."
             ) from None
         finally:
             os.close(outer)
@@ -69,43 +69,43 @@ def _make(name: str, directory: int) -> bool:
 
 
 def check_contents(directory: str, descriptor: int) -> None:
-    """Raise DirectoryError when the open directory has files that no job has put there, or this process cannot write to it."""
+    """Raise DirectoryError if the open directory has files that no job put there, or if this process cannot write to it."""
     os.fchdir(descriptor)
     names = os.listdir(".")
     if names and MARK not in names:
         raise DirectoryError(
-            f"sync_directory {directory!r} has files that no job has put there. Give a directory that is empty or does not exist."
+            f"sync_directory {directory!r} has files that no job has put there. Use a directory that is empty or does not exist."
         )
     if not os.access(".", os.W_OK | os.X_OK):
         raise DirectoryError(
-            f"sync_directory {directory!r}: the job's user cannot write there. Give a directory of theirs, or one that does not exist."
+            f"sync_directory {directory!r}: the job's user cannot write there. Use a directory of that user, or one that does not exist."
         )
 
 
 def copy(code: str, descriptor: int) -> None:
-    """Make an open directory equal to the code. Only for the user who owns it."""
+    """Replace the contents of an open directory by the code. Call this only as the user who owns the directory."""
     os.fchdir(descriptor)
-    # First of all, so that a copy that is cut short can be replaced.
+    # Write the mark first, so that the next run can replace an incomplete copy.
     os.close(os.open(MARK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))
     records.delete([name for name in os.listdir(".") if name != MARK])
     shutil.copytree(code, ".", symlinks=True, dirs_exist_ok=True)
 
 
 def overlap(one: str, other: str) -> bool:
-    """Return whether two directories are the same or one lies in the other."""
+    """Return whether two directories are the same or one contains the other."""
     places = [os.path.normpath(path) for path in (one, other)]
     return os.path.commonpath(places) in places
 
 
 def mount_point(path: str) -> str:
-    """Return the mount point that a path, which need not exist, is or would be under."""
+    """Return the mount point of the file system that contains a path. The path need not exist."""
     while not os.path.ismount(path):
         path = os.path.dirname(path)
     return path
 
 
 def is_shared(mount: str) -> bool:
-    """Return whether what is mounted there is storage that other hosts have too."""
+    """Return whether shared storage is mounted at a mount point."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         found = mounted_at(file.read(), mount)
     return found is not None and found.is_shared

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the logs of a job's processes, and shows their lines with the processes that wrote them."""
+"""Reads the logs of a job's processes, and formats their lines with the names of the processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 
 
 class LogPart(NamedTuple):
-    """Lines of a log; `offset` is the byte where the next ones begin, `left_out` the number of bytes before these that were too many."""
+    """Lines of a log. `offset` is the byte at which the next lines begin, `left_out` the number of skipped bytes before these lines."""
 
     lines: list[str]
     offset: int
@@ -24,9 +24,9 @@ class LogPart(NamedTuple):
 
 
 def read_log(path: str, offset: int, limit: int, over: bool) -> LogPart:
-    """Return the complete lines of a log from `offset` (bytes) on, from at most `limit` bytes at its end.
+    """Return the complete lines of a log from `offset` (bytes) on, but only those in its last `limit` bytes.
 
-    Where the process is `over` the last line is complete too. A line that a program has overwritten with carriage returns, such as a
+    If the process is `over`, the last line counts as complete. A line that a program has overwritten with carriage returns, such as a
     progress bar, is returned as a terminal would show it.
     """
     try:
@@ -43,7 +43,7 @@ def read_log(path: str, offset: int, limit: int, over: bool) -> LogPart:
         end = len(data)
     text = data[begin:end].decode("utf-8", "replace")
     lines = [log_line(line.rstrip("\r").rsplit("\r", 1)[-1]) for line in text.split("\n")]
-    if not lines[-1]:  # what follows the last newline
+    if not lines[-1]:  # the text after the last newline is empty
         lines.pop()
     return LogPart(lines, start + end, start + begin - offset)
 
@@ -54,7 +54,7 @@ def log_line(line: str) -> str:
 
 
 def log_lines(parts: Iterable[Log], processes: Sequence[Record]) -> list[str]:
-    """Return lines of logs as people read them, each with its process (`rank 3 | loss 0.2`), from what training_job_info returned."""
+    """Return the log lines from a result of training_job_info, each with the name of its process, such as `rank 3 | loss 0.2`."""
     width = max((len(title(process["name"])) for process in processes), default=0)
     shown = []
     for log in parts:
@@ -66,9 +66,9 @@ def log_lines(parts: Iterable[Log], processes: Sequence[Record]) -> list[str]:
 
 
 def lines_of(rank: str, tag: str, lines: Iterable[str]) -> list[str]:
-    """Return the lines of one rank in a log that several share, where each begins with the tag.
+    """Return the lines of one rank in a log that several ranks share, where each line begins with a tag.
 
-    mpirun may tag what follows a line before the line has ended, so that the next rank's is in the same one.
+    mpirun may write the next rank's tag and line before the current line has ended, so one line may contain several tags.
     """
     before_tag = re.compile("(?={})".format(r"\d+".join(map(re.escape, tag.split("{}")))))
     parts = [part for line in lines for part in before_tag.split(line)]
@@ -76,7 +76,7 @@ def lines_of(rank: str, tag: str, lines: Iterable[str]) -> list[str]:
 
 
 def tail(path: str, limit: int) -> list[str]:
-    """Return the last lines of a text file, those in at most `limit` bytes of it, without control characters other than tabs."""
+    """Return the lines in the last `limit` bytes of a text file, without control characters other than tabs."""
     try:
         with open_regular(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - limit))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks whether this host can run a job, and brings its code to the shared storage."""
+"""Checks whether this host can run a job, and unpacks the job's code on the shared storage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 
 
 def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
-    """Check the host, and unpack the code if this is the host that got it. Raises RefusalError, UserError, FailedWorkError."""
+    """Check the host, and unpack the code if it was sent to this host. Raises RefusalError, UserError, FailedWorkError."""
     params = module.params
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     if params["sandbox"] and systemd.hidden(params["python"]):
@@ -38,7 +38,7 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> dict[str, Any]:
-    """Return what the job's user finds on this host. Raises RefusalError for what the user cannot use."""
+    """Return a description of this host as the job's user sees it. Raises RefusalError if the user cannot run the job on it."""
     params = module.params
     metadata = read_metadata(params["generation"])
     host = describe_host(metadata, params["gpus"], bool(params["efa"]))
@@ -56,7 +56,10 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
 
 
 def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
-    """Return a descriptor of the sync_directory, if the job has one and it exists or, with a user, is made. Raises DirectoryError."""
+    """Return a descriptor of the job's sync_directory, or None if it has none or the directory does not exist. Raises DirectoryError.
+
+    With a `user`, the directory is created if necessary.
+    """
     if not params["sync_directory"]:
         return None
     local_code.check_directory(params["sync_directory"], paths.directory)
@@ -64,7 +67,7 @@ def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.
 
 
 def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
-    """Return `new` or `running`. Raises RefusalError for a job that has ended, because its results would be mixed with another's."""
+    """Return `new` or `running`. Raises RefusalError if the job has ended, because a new run would mix its results with the old ones."""
     problems: list[str] = []
     found = records.read_records(paths, problems)
     if problems:
@@ -74,7 +77,7 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     now = time.time()
     processes = [records.with_state(record, now, heartbeat_timeout) for record in found]
     states = {process["state"] for process in processes}
-    # Where one process has failed and others run, the task that waits for the job detects it, and the rest can be stopped.
+    # If one process has failed while others run, the task that waits for the job detects the failure, and the rest can be stopped.
     if len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:
         return "running"
     state = records.job_state(processes)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Plans the processes of a job on one host: pure functions from options and hosts to what the supervisor needs."""
+"""Plans the processes of a job on one host: pure functions that turn options and hosts into specs for supervisors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 
 def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[Spec]:
-    """Return the supervisor's specs for the processes of the host with that number. Raises LaunchError, RefusalError."""
+    """Return the supervisors' specs for the processes on host number `own_number`. Raises LaunchError, RefusalError."""
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
     own = [host.name for host in hosts if host.number == own_number]
     if not own:
@@ -57,7 +57,7 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
 
 
 def make_program(params: dict[str, Any], code: str) -> Program:
-    """Return what the job runs. Without a source or repository the script lies in the code's own directory."""
+    """Return the program that the job runs. Without a source or repository, the script is at the top of the code directory."""
     script = params["script"] or ""
     return Program(
         job=params["name"],
@@ -71,7 +71,7 @@ def make_program(params: dict[str, Any], code: str) -> Program:
 
 
 def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host]) -> dict[str, Endpoint]:
-    """Return where the processes listen that run what other hosts ask for, by the names of their hosts. Raises RefusalError."""
+    """Return, by host name, the endpoints of the processes that run commands for other hosts. Raises RefusalError."""
     addresses = {host.name: host.address for host in hosts}
     found: dict[str, Endpoint] = {
         process.host: {"address": addresses[process.host], "port": port(params["name"], process.name)}
@@ -84,13 +84,13 @@ def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host])
 
 
 def complete(process: Process) -> Process:
-    """Return a process of a launcher with the name and the ranks of one that is a rank itself, unless it says otherwise."""
+    """Return a launcher's process with default name and ranks, those of a process that is one rank, unless they are set."""
     ranks = [process.rank] if process.ranks is None else list(process.ranks)
     return process._replace(name=process.name or f"rank{process.rank}", ranks=ranks)
 
 
 def environment(params: dict[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, str]:
-    """Return the environment of a process: the user's overrides the launcher's, which overrides that of the fabric."""
+    """Return the environment of a process. The user's variables override the launcher's, which override those of the fabric."""
     general = {
         "DEEPLEARNING_JOB": params["name"],
         "DEEPLEARNING_JOB_DIRECTORY": paths.directory,
@@ -105,7 +105,7 @@ def environment(params: dict[str, Any], paths: records.Paths, process: Process, 
 
 
 def make_spec(job: JobSpec, process: Process, environment: dict[str, str], gpus: list[int]) -> Spec:
-    """Return what the supervisor of a process needs to know."""
+    """Return the spec that the supervisor of a process reads."""
     return {
         **job,
         "name": process.name,

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads what the script of a job has reported to its progress file."""
+"""Reads the progress that a job's script has written to its progress file."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import os
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, open_regular, parse_json
 
-# Bytes at the end of the file that are searched for the last entry.
+# Number of bytes at the end of the file in which to search for the last entry.
 PROGRESS_TAIL = 4096
 
-# Bytes of progress in one answer. What is more is left out at its beginning.
+# Maximum bytes of progress in one answer. Earlier entries are left out.
 PROGRESS_LIMIT = 1 << 20
 
 
 def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
     """Return the complete progress lines from `offset` (bytes) on, and the offset to read from next.
 
-    A line that is not a JSON object is the script's mistake and is skipped, and so is a file that is not a regular one.
+    Lines that are not JSON objects are the script's mistakes and are skipped. So is a file that is not a regular file.
     """
     try:
         with open_regular(path) as file:
@@ -38,7 +38,7 @@ def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
 
 
 def progress_entry(line: bytes) -> Document | None:
-    """Return what a line of the progress file says, if it is a JSON object."""
+    """Return the entry in a line of the progress file, or None if the line is not a JSON object."""
     try:
         entry = parse_json(line)
     except ValueError:
@@ -47,7 +47,7 @@ def progress_entry(line: bytes) -> Document | None:
 
 
 def last_progress(path: str) -> Document:
-    """Return the last progress entry, empty when there is none."""
+    """Return the last progress entry, or an empty dictionary if there is none."""
     try:
         start = max(0, os.path.getsize(path) - PROGRESS_TAIL)
     except OSError:
