@@ -1,11 +1,12 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Starts commands on another host inside that host's unit of the job, for frameworks that start their own daemons there (MPI).
+"""Runs commands on another host inside the job's unit there, for frameworks such as MPI that start their own daemons.
 
-A job's user has no SSH key, and what ssh starts belongs to the login session: the job's limits don't reach it, and neither does its end.
-So a process of the job waits on that host (``serve``), and what takes the place of ssh (``rsh HOST COMMAND``) has it run the command.
-Both prove to each other that they have the job's key, which no other job has. Output is not encrypted, like all else that MPI sends.
+A job's user has no SSH key. Besides, a process started by ssh belongs to a login session, so it is not subject to the job's limits and
+does not end with the job. Instead, a process of the job waits on the other host (``serve``), and a replacement for ssh (``rsh HOST
+COMMAND``) asks it to run the command. Each side proves that it has the job's key, which no other job has. Like all traffic of MPI,
+the output is not encrypted.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ from multiprocessing.connection import Connection
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Spec
 
-# Seconds that the other host's unit may take to come up: all are started at the same time.
+# Seconds to wait for the other host's unit. All units are started at the same time.
 PATIENCE = 60.0
-# Seconds that either side may take to prove itself.
+# Seconds that either side has to prove that it has the key.
 HANDSHAKE = 10
-# Any program that reaches the port can open connections. Each takes a thread.
+# Any program that can reach the port can open connections, and each uses a thread.
 MOST_CONNECTIONS = 100
 MOST = 1 << 20
 NONCE = 32
-# Seconds after which a host that has gone is noticed.
+# TCP keep-alive settings (seconds, number of probes), which detect a host that is gone.
 KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 
-# What a message of the server holds.
+# The first byte of a server's message, which tells what it contains.
 OUTPUT, ERRORS, STATUS = b"o", b"e", b"s"
 
 
 def main(action: str, spec: Spec, words: list[str]) -> int:
-    """Do one of `serve` and `rsh`; return its exit status."""
+    """Run the action `serve` or `rsh`, and return its exit status."""
     return serve(spec) if action == "serve" else rsh(spec, words)
 
 
 def serve(spec: Spec) -> int:
-    """Run what rsh() asks for, until this process is ended; pass SIGTERM on to all that has come of it, and outlive that."""
+    """Run the commands that rsh() sends. On SIGTERM, end all their processes, then this one."""
     signal.signal(signal.SIGTERM, lambda *_: _end())
     own = spec["daemons"][spec["host"]]
     with socket.create_server((own["address"], own["port"])) as listener:
@@ -60,7 +61,7 @@ def serve(spec: Spec) -> int:
 
 
 def _end() -> None:
-    """End everything in this unit, its supervisor excepted, and this process last. Who takes too long is for the supervisor to kill."""
+    """End all processes in this unit except its supervisor, this one last. The supervisor kills those that take too long."""
     for process in _others():
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
@@ -71,7 +72,7 @@ def _end() -> None:
 
 
 def _others() -> list[int]:
-    """Return the processes of this unit but for the supervisor and this one. Daemons are no longer anybody's children."""
+    """Return the ids of this unit's processes except the supervisor and this one. The cgroup lists daemons too, which have no parent."""
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         own = file.read()
     found = []
@@ -83,7 +84,7 @@ def _others() -> list[int]:
 
 
 def _run(accepted: socket.socket, key: str) -> None:
-    """Run the command that comes over a connection, if its sender has the job's key."""
+    """Run the command received over a connection, if the sender has the job's key."""
     with contextlib.suppress(OSError, EOFError), _connection(accepted, HANDSHAKE) as connection:
         theirs, ours = connection.recv_bytes(NONCE), os.urandom(NONCE)
         if len(theirs) != NONCE:
@@ -99,13 +100,13 @@ def _run(accepted: socket.socket, key: str) -> None:
 
 
 def _pass_on(child: subprocess.Popen[bytes], connection: Connection) -> None:
-    """Send what the command says and how it ends. Daemons that it leaves behind may keep its output open: they are not waited for."""
+    """Send the command's output and exit status. Does not wait for daemons that it leaves behind, which may keep its output open."""
     with selectors.DefaultSelector() as selector:
         for stream, kind in ((child.stdout, OUTPUT), (child.stderr, ERRORS)):
             if stream is not None:
                 selector.register(stream, selectors.EVENT_READ, kind)
         while selector.get_map():
-            ended = child.poll() is not None  # first: all that it has written is then there
+            ended = child.poll() is not None  # check this first, so that all its output is available afterwards
             ready = selector.select(0.1)
             for entry, _events in ready:
                 data = os.read(entry.fd, 1 << 16)
@@ -120,7 +121,7 @@ def _pass_on(child: subprocess.Popen[bytes], connection: Connection) -> None:
 
 
 def rsh(spec: Spec, words: list[str]) -> int:
-    """Run a command on another host of the job, as ssh would: the host's name, then the words of the command, for a shell there."""
+    """Run a command on another host of the job, as ssh would. `words` are the host's name and the words of a shell command."""
     host, command = words[0], " ".join(words[1:])
     if host not in spec["daemons"]:
         sys.stderr.write(f"{host} is not a host of this job\n")
@@ -135,7 +136,7 @@ def rsh(spec: Spec, words: list[str]) -> int:
         with _connection(connected, HANDSHAKE) as connection:
             return _ask(connection, spec["key"], os.fsencode(command))
     except (OSError, EOFError) as error:
-        # As when the unit has been ended, and the command with it.
+        # This happens, for example, when the unit has ended, and the command with it.
         sys.stderr.write(f"{host} closed the connection: {error}\n")
         return 1
 
@@ -152,7 +153,7 @@ def _connect(address: str, port: int) -> socket.socket:
 
 
 def _ask(connection: Connection, key: str, command: bytes) -> int:
-    """Have the command run at the other end of a connection, pass on what it says, and return its exit status."""
+    """Have the other end of a connection run the command, print its output, and return its exit status."""
     ours = os.urandom(NONCE)
     connection.send_bytes(ours)
     answer = connection.recv_bytes(2 * NONCE)
@@ -173,12 +174,12 @@ def _ask(connection: Connection, key: str, command: bytes) -> int:
 
 
 def _proof(key: str, purpose: bytes, message: bytes) -> bytes:
-    """Return what only those can send who have the key; `purpose` keeps one side's proof from serving as the other's."""
+    """Return a proof of having the key. `purpose` prevents one side's proof from being used as the other's."""
     return hmac.new(key.encode(), purpose + b"\0" + message, "sha256").digest()
 
 
 def _connection(connected: socket.socket, seconds: int) -> Connection:
-    """Return a connection that carries whole messages, and fails when one takes longer than so many seconds."""
+    """Return a connection that transfers whole messages. Reading fails after a wait of `seconds`."""
     connected.settimeout(None)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in KEEP_ALIVE:
@@ -189,6 +190,6 @@ def _connection(connected: socket.socket, seconds: int) -> Connection:
 
 
 def _limit(connection: Connection, seconds: int) -> None:
-    """Let reading fail that waits for so many seconds, 0 for never."""
+    """Make reading fail after a wait of `seconds`, or never if it is 0."""
     with socket.socket(fileno=os.dup(connection.fileno())) as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the module training_job takes, and what of that can be checked without a host."""
+"""The parameters of the module training_job, and the checks that need no host."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ EXPECTED = (RefusalError, local_code.DirectoryError, ValueError, systemd.UnitErr
 
 
 def check(params: dict[str, Any]) -> None:
-    """Check what needs no host, and put defaults into the launcher's options. Raises RefusalError, ValueError."""
+    """Run the checks that need no host, and add defaults to the launcher's options. Raises RefusalError, ValueError."""
     records.check_name(params["name"])
     if not (params["script"] or params["command"]):
-        raise RefusalError("script: is missing. Name the training script, or a command.")
+        raise RefusalError("script: is missing. Specify the training script, or a command.")
     find_launcher(params)
 
 
 def find_launcher(params: dict[str, Any]) -> Launcher:
-    """Return the launcher, and put defaults into its options. Raises RefusalError for an unknown launcher or option."""
+    """Return the launcher, and add defaults to its options. Raises RefusalError for an unknown launcher or option."""
     name = params["launcher"]
     if name not in LAUNCHERS:
         raise RefusalError("launcher {!r}: is unknown. Use one of {}.".format(name, ", ".join(sorted(LAUNCHERS))))

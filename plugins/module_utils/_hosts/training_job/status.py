@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What is known of a job by now, from its files on the shared storage. What it says about launchers comes from their code alone."""
+"""Reads the present status of a job from its files on the shared storage, with the help of the launchers' code."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
 LOG_LINES = 40
-# Bytes. Where ranks share a log, what the first to fail has said may lie well before its end.
+# Bytes. If ranks share a log, the lines of the rank that failed first may be far from its end.
 TAIL_SIZE = 1 << 18
 
 
 def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None) -> JobStatus:
-    """Return the state of one job. Raises OSError or ValueError when the directory is not a job's.
+    """Return the status of one job. Raises OSError or ValueError if the directory is not a job's.
 
-    Records that are not valid, and those beyond the budget, are left out and named in `problems`.
+    Invalid records and those beyond the budget are left out and listed in `problems`.
     """
     description = records.read_description(paths)
     problems: list[str] = []
     launcher = LAUNCHERS.get(description["launcher"])
     now = time.time()
-    # Before the records: those of a job that is over are then complete.
+    # Read the verdict before the records, so that the records of a finished job are complete.
     verdict = records.read_verdict(paths, problems)
     found = records.read_records(paths, problems, budget)
     processes = [describe(records.with_state(record, now, heartbeat_timeout), paths, launcher) for record in found]
@@ -60,19 +60,19 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
 
 
 def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failure:
-    """Return the process that made the job fail, with its last words."""
+    """Return the process that made the job fail, with how it ended and its last log lines."""
     return {**process, **last_words(process, process["log"], launcher)}
 
 
 def tag(record: Record, launcher: Launcher | None) -> str:
-    """Return how lines of a rank begin in a process's log, nothing where they cannot be told apart."""
+    """Return the tag with which each rank's lines begin in a process's log; empty if its lines are not tagged."""
     return launcher.tag if launcher and record.get("tagged") else ""
 
 
 def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
-    """Return `how` a process ended and the last `lines` of its `log`: those of the rank that failed first, where the log tells which.
+    """Return `how` a process ended and the last `lines` of its `log`, if possible those of the rank that failed first.
 
-    A process that was stopped has made no mistake that its lines could tell: there are none.
+    There are no lines for a process that was stopped, because they do not tell why the job failed.
     """
     how, lines = records.describe_end(process), logs.tail(log, TAIL_SIZE)
     if process["state"] == states.STOPPED:
@@ -92,5 +92,5 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
 
 
 def describe(record: Record, paths: Paths, launcher: Launcher | None) -> ProcessStatus:
-    """Return a process as its record tells, with its log."""
+    """Return a process's record with the path of its log and the tag of its lines."""
     return {**record, "log": paths.log(record["name"]), "tag": tag(record, launcher)}

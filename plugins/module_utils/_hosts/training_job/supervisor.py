@@ -1,11 +1,11 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs one process of a job: the program in every unit of a job. It keeps its record and log, and ends it when the job is over.
+"""The supervisor, which runs in every unit of a job. It starts one process, writes its record and log, and ends it with the job.
 
 ``run SPEC`` starts the process that the JSON file SPEC describes and returns its exit status. systemd calls ``finish SPEC`` after the
-unit has ended: it completes the record where the supervisor was killed. remote.py has the other actions. The file is copied to the
-hosts with those that it imports, and needs the standard library only.
+unit has ended, to complete the record if the supervisor was killed. remote.py implements the other actions. This file is copied to the
+hosts with the files that it imports, and needs only the standard library.
 
 The job's processes watch each other through their records, without the controller. The first one, the lead, reads all records and
 writes the verdict when the job is over. The others poll the verdict and the lead's heartbeat.
@@ -42,15 +42,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 
-# Seconds. An NFS client may show the names in a directory as of half a minute ago, unless it has written there itself:
-# each heartbeat of a host refreshes its view of the others.
+# Seconds. An NFS client may show names in a directory that are 30 seconds old, unless it has written there itself.
+# So each heartbeat of a host refreshes its view of the others.
 HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
 
-# Polls that see a failure before the verdict: of several processes that fail together, the first need not be the first that is seen.
+# Number of polls that must see a failure before the verdict: if several processes fail together, the first may not be seen first.
 POLLS_OF_FAILURE = 2
 
-# A file in a process's directory on its host: its unit is ending.
+# A file in a process's directory on its host, which tells that the unit is ending.
 ENDED = "ended"
 
 PROFILE = "/etc/profile"
@@ -69,7 +69,7 @@ FROM_OUTSIDE = End(STOPPED, "was stopped by an operator (for example with stop.y
 class Watch:
     """Writes this process's record, and detects when the job is over.
 
-    It runs in a thread: while shared storage hangs, the supervisor can still end its process.
+    It runs in a thread, so that the supervisor can end its process even while shared storage hangs.
     """
 
     def __init__(self, spec: Spec, record: Record) -> None:
@@ -93,7 +93,7 @@ class Watch:
         self._stopped.set()
 
     def write(self, **changes: Any) -> None:
-        """Write the record with the present time. Full storage does not end the training: the next heartbeat retries."""
+        """Write the record with the present time. If the storage is full, training continues, and the next heartbeat retries."""
         with self._lock:
             self.record = cast(Record, {**self.record, **changes, "heartbeat": time.time()})
             path = self._paths.record(self.record["name"])
@@ -106,9 +106,9 @@ class Watch:
                 self._note_progress()
 
     def poll(self) -> Verdict | None:
-        """Return the verdict, if there is one by now."""
+        """Return the verdict, or None if there is none yet."""
         now = time.monotonic()
-        # While storage hangs no heartbeat arrives. The first host that can read again must not consider the others lost.
+        # While storage hangs, no heartbeats arrive. The first host that can read again must not consider the others lost.
         self._watched += min(now - self._looked_at, 2 * POLL_INTERVAL)
         self._looked_at = now
         try:
@@ -125,7 +125,7 @@ class Watch:
             self._stopped.wait(POLL_INTERVAL)
 
     def _note_progress(self) -> None:
-        """Record the size of the progress file now, because its lines may have no time."""
+        """Record the present size of the progress file, because its lines may contain no time."""
         try:
             size = os.path.getsize(self._paths.progress)
             if size > self._progress_size:
@@ -133,7 +133,7 @@ class Watch:
                     file.write(f"{time.time():.3f} {size}\n")
                 self._progress_size = size
         except OSError:
-            pass  # none yet, or no space left: reports work without it
+            pass  # no progress yet, or no space left; reports work without these times
 
     def _decide(self) -> Verdict | None:
         processes = read_records(self._paths)
@@ -158,7 +158,7 @@ class Watch:
         return verdict
 
     def _is_silent(self, record: Record) -> bool:
-        """Return whether a heartbeat has not changed for too long, by this host's clock alone."""
+        """Return whether a heartbeat has not changed for longer than the timeout, measured only with this host's clock."""
         heartbeat, since = self._heard.get(record["name"], (0.0, 0.0))
         if heartbeat != record["heartbeat"]:
             self._heard[record["name"]] = (record["heartbeat"], self._watched)
@@ -169,7 +169,7 @@ class Watch:
 class Supervisor:
     """One process, from its start to its final record.
 
-    Without `argv` it serves the commands that remote.py brings.
+    If the spec has no `argv`, the process runs the commands that other hosts send (see remote.py).
     """
 
     def __init__(self, spec: Spec, path: str) -> None:
@@ -181,7 +181,7 @@ class Supervisor:
         self.watch = Watch(spec, {**first_record(spec), "pid": os.getpid()})
 
     def run(self) -> int:
-        """Run the process to its end, and the lead to the job's, and return the exit status for the unit."""
+        """Run the process until it ends, and return the exit status for the unit. The lead returns only when the job is over."""
         paths = Paths(self.spec["directory"])
         for directory in (paths.logs, paths.status):
             os.makedirs(directory, exist_ok=True)
@@ -210,7 +210,7 @@ class Supervisor:
         return status
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of the process. Programs beside its Python go first, as where a virtual environment is active."""
+        """Return the environment of the process. Its Python's directory is first in PATH, as in an active virtual environment."""
         login = login_environment(self.spec["own_profile"])
         path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
         return {**login, "PATH": path, **self.spec["environment"]}
@@ -235,7 +235,7 @@ class Supervisor:
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
             try:
-                # Short, to notice soon when kill_at is set.
+                # Use a short timeout, to notice soon when kill_at is set.
                 return child.wait(timeout=min(0.5, max(0.0, end - now) or 0.5))
             except subprocess.TimeoutExpired:
                 pass
@@ -247,7 +247,7 @@ class Supervisor:
         return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
 
     def reason(self, ended: End) -> str:
-        """Return why the process was stopped. The reason for stopping the rest of a failed job is its failure."""
+        """Return why the process was stopped. If an operator stops the rest of a failed job, the reason is the failure."""
         if ended == FROM_OUTSIDE:
             with contextlib.suppress(OSError):
                 failure = first_failure(read_records(Paths(self.spec["directory"])))
@@ -276,7 +276,7 @@ class Supervisor:
 
 
 def _touch(path: str) -> None:
-    """Update the heartbeat by the file's time where the record cannot be written, because the storage is full."""
+    """Update the file's time, which also counts as a heartbeat, if the record cannot be written because the storage is full."""
     try:
         os.utime(path)
     except OSError:
@@ -301,7 +301,7 @@ def first_record(spec: Spec) -> Record:
 
 
 def end_for(verdict: Verdict) -> End:
-    """Return how a process ends that was running when the job was over."""
+    """Return the final state and the reason of a process that was still running when the job ended."""
     failure = verdict["failure"]
     if failure is None:
         return End(SUCCEEDED, "ended with the job")
@@ -309,11 +309,12 @@ def end_for(verdict: Verdict) -> End:
 
 
 def login_environment(own_profile: bool) -> dict[str, str]:
-    """Return the environment of the user's login shell (/etc/profile and the like), as for a script that is run by hand.
+    """Return the environment of the user's login shell (/etc/profile and similar files), as if the script were run by hand.
 
-    The own profile is read for people only: an earlier job may have written that of a job's user.
+    With `own_profile`, the user's own profile is read too. This is not done for the job's user, whose profile an earlier job may have
+    written.
     """
-    # Output of the profile itself comes before the first NUL.
+    # The profile's own output precedes the first NUL.
     show = "printf '\\0'; exec env -0"
     command = ["/bin/bash", "--login", "-c", show]
     if not own_profile:
@@ -342,7 +343,7 @@ def finish(spec: Spec, result: str, status: str) -> None:
 
 
 def empty_shared_memory(spec: Spec, path: str) -> None:
-    """Empty the job's shared memory on this host, if this unit is the last of the job to end here."""
+    """Empty the job's shared memory on this host, if this unit is the last of the job's units to end here."""
     with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
         pass
     if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):

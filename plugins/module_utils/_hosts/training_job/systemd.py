@@ -39,37 +39,37 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 # The modules that run on hosts without Ansible.
 PROGRAM = (documents, records, remote, schema, states, supervisor)
 
-# More than the supervisor's own wait between SIGTERM and SIGKILL: systemd acts only where the supervisor hangs.
+# Added to the supervisor's own wait between SIGTERM and SIGKILL, so that systemd acts only if the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10
 
 PROPERTIES = (
-    # RDMA pins the memory it transfers from: EFA needs this.
+    # EFA needs this, because RDMA pins the memory that it transfers.
     "LimitMEMLOCK=infinity",
     "LimitNOFILE=1048576",
-    # More than data loaders and their threads are. What all units of a host may have together is the limit of SLICE.
+    # More than the number of data loaders and their threads. SLICE limits all units of a host together.
     "TasksMax=65536",
-    # A data loader killed for memory is the training script's to notice; the unit ends when its main process does.
+    # The training script has to handle a data loader killed for lack of memory. The unit ends only with its main process.
     "OOMPolicy=continue",
-    # SIGTERM goes to the supervisor, which passes it on once; whatever is left afterwards gets SIGKILL.
+    # SIGTERM goes to the supervisor, which passes it on once. Processes that remain get SIGKILL.
     "KillMode=mixed",
-    # At shutdown the job ends first, so that its last checkpoint and record find the shared storage.
+    # At shutdown, jobs end before the shared storage is unmounted, so that they can write their last checkpoints and records.
     "After=remote-fs.target",
     "RuntimeDirectoryMode=0700",
 )
 
 
-# Of the shared memory of all jobs of a host. The size is a limit, not a reservation; what is above it, and the memory of more files,
-# is left for root.
+# Mount options for the shared memory of all jobs of a host. The limits on size and files leave memory for root. They reserve nothing.
 SHARED_MEMORY_OPTIONS = "mode=0755,size=90%,nr_inodes=1048576"
 
 
 class UnitError(Exception):
-    """systemd refused; the text says what it was asked and what it answered."""
+    """A systemd command failed; the text names the command and its error."""
 
 
-# None of them needs a system call filter, which slows processes down on older kernels (spec_store_bypass_disable=seccomp). Devices,
-# shared memory and the network are the host's, for GPUs and EFA; namespaces and debuggers work.
-# By the system's bus a user may have logind start a manager (enable-linger), which runs what the job has written at home, without limits.
+# None of these settings needs a system call filter, which slows processes down on older kernels (spec_store_bypass_disable=seccomp).
+# Jobs use the host's devices, shared memory and network, for GPUs and EFA. Namespaces and debuggers work.
+# The system bus is hidden because a user could ask logind there for a manager (enable-linger). It would run files from the job's
+# home directory without the job's limits.
 SANDBOX = (
     "NoNewPrivileges=yes",
     "ProtectSystem=full",
@@ -79,11 +79,12 @@ SANDBOX = (
     "InaccessiblePaths=-/run/systemd/private",
 )
 
-# Of all jobs of a host together. The slices of jobs are its children.
+# The slice of all jobs of a host. The slices of single jobs are its children.
 SLICE, SLICE_PROPERTIES = "deeplearning.slice", ("TasksMax=80%",)
 
-# A mount target believes the user that a client names. 2049 is its port; the others are of tunnels to it on this host
-# (port_range_lower_bound and port_range_upper_bound of /etc/amazon/efs/efs-utils.conf). The kernel's own connections have no user.
+# A mount target trusts the user id that a client sends, so jobs must not connect to it. Its port is 2049. The other ports are those of
+# tunnels on this host (port_range_lower_bound and port_range_upper_bound in /etc/amazon/efs/efs-utils.conf). Connections of the kernel
+# itself belong to no user, and are not affected.
 NFS_RULES = """
 add table inet deeplearning
 add set inet deeplearning job_users {{ type uid; }}
@@ -93,25 +94,25 @@ flush chain inet deeplearning output
 add rule inet deeplearning output meta skuid @job_users tcp dport {{ 2049, 20049-20449 }} reject
 """
 
-# What ProtectHome hides.
+# The directories that ProtectHome hides.
 HOMES = ("/home", "/root", "/run/user")
 
 STARTED = "/run/deeplearning/started"
-"""Root's own notes of the processes that it has started: their other files are the job's user's."""
+"""Where root describes the processes that it has started. Their other files belong to the job's user."""
 
-# Seconds that a run waits for another one which starts units.
+# Seconds to wait while another run starts units.
 PATIENCE = 120.0
 
 
 class Visible(NamedTuple):
-    """Directories that processes find although home directories are hidden."""
+    """Directories that processes can read or write although home directories are hidden."""
 
     read: Sequence[str]
     write: Sequence[str]
 
 
 class Place(NamedTuple):
-    """Who runs a job's processes here and with which Python (of the supervisor). Without `visible` they are not sandboxed."""
+    """The user of a job's processes and the Python of their supervisors. If `visible` is None, the processes are not sandboxed."""
 
     user: pwd.struct_passwd
     python: str
@@ -120,13 +121,13 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Let one run at a time check for a job's units and start them: two controllers may start the same job at once.
+    """Hold the lock with which a run checks for a job's units and starts them, because two controllers may start a job at once.
 
-    Raises UnitError when another one takes too long.
+    Raises UnitError if another run holds it for too long.
     """
     end = time.monotonic() + PATIENCE
     with open(os.open(records.LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
-        os.fchmod(lock.fileno(), 0o600)  # who could open it could keep everybody waiting
+        os.fchmod(lock.fileno(), 0o600)  # a user who could open the file could block all others
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,29 +140,29 @@ def exclusive() -> Iterator[None]:
 
 
 def hidden(path: str) -> bool:
-    """Return whether sandboxed processes do not see a path unless it is made visible."""
+    """Return whether sandboxed processes cannot see a path unless it is made visible."""
     return (os.path.normpath(path) + "/").startswith(tuple(home + "/" for home in HOMES))
 
 
 def sandbox(visible: Visible) -> list[str]:
-    """Return the properties of a unit that is kept from gaining privileges and from looking into other home directories."""
+    """Return the properties of a unit that can neither gain privileges nor read other home directories."""
     found = list(SANDBOX)
     for setting, paths in (("BindPaths", visible.write), ("BindReadOnlyPaths", visible.read)):
         for path in sorted(set(paths)):
             if hidden(path) and os.path.isdir(path):
-                # Spaces and colons end a path there.
+                # Unescaped spaces and colons would end the path.
                 found.append("{}={}".format(setting, re.sub(r"([\\:\s'\"])", r"\\\1", path)))
     return found
 
 
 def make_devices(run: Run, gpu_count: int) -> None:
-    """Make the device files of GPUs. CUDA would have a setuid program make them, which NoNewPrivileges keeps from that."""
+    """Create the device files of GPUs. CUDA would use a setuid program for that, which does not work with NoNewPrivileges."""
     if gpu_count and not os.path.exists("/dev/nvidia-uvm") and shutil.which("nvidia-modprobe"):
         run(["nvidia-modprobe", "-u", "-c=0"])
 
 
 def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
-    """Keep the user's processes from speaking NFS themselves, until this host restarts. Return why that cannot be done, or `""`."""
+    """Block NFS connections of the user's processes until this host restarts. Return why that is not possible, or `""`."""
     nft = shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if nft is None:
         return "the package nftables is missing"
@@ -170,12 +171,12 @@ def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
 
 
 def start(run: Run, job: str, place: Place, specs: Sequence[Spec]) -> None:
-    """Start the job's processes on this host, described by supervisor's specs. Raises UnitError."""
+    """Start the job's processes on this host, which the specs describe. Raises UnitError."""
     memory = _shared_memory(run, job, place.user)
     status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
     if status:
         raise UnitError(f"systemctl set-property {SLICE} failed: {error.strip()}")
-    # All before the first is started: a process that finds itself the last one of the job here empties the job's shared memory.
+    # Create all directories before the first start: a process that finds no others of its job here empties the job's shared memory.
     for spec in specs:
         _install(runtime_directory(job, spec["name"]), place, spec)
     try:
@@ -211,10 +212,11 @@ def _start_unit(run: Run, job: str, place: Place, spec: Spec, memory: str) -> No
 
 
 def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
-    """Make the job's /dev/shm on this host, remove those of jobs that are gone, and return where it is. Raises UnitError.
+    """Create the job's /dev/shm on this host and return its path. Also delete those of jobs that are gone. Raises UnitError.
 
-    Not the host's own, where logind deletes a user's files at the end of their last login (RemoveIPC), under the feet of data loaders
-    and NCCL. One for all processes of the job: NCCL takes one with another /dev/shm for another machine's, and reaches it over the network.
+    The host's own /dev/shm is not safe: when a user's last login ends, logind deletes that user's files there (RemoveIPC), even if data
+    loaders and NCCL use them. All processes of the job share one, because NCCL treats a process with another /dev/shm as one on another
+    machine, and communicates with it over the network.
     """
     if not os.path.ismount(records.SHARED_MEMORY):
         os.makedirs(records.SHARED_MEMORY, mode=0o755, exist_ok=True)
@@ -231,13 +233,13 @@ def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
 
 
 def _delete(directory: str) -> None:
-    # What cannot be deleted is no reason not to start or stop another job.
+    # If something cannot be deleted, other jobs can still start and stop.
     with contextlib.suppress(OSError):
         records.delete([directory])
 
 
 def _install(directory: str, place: Place, spec: Spec) -> None:
-    """Write the supervisor and its spec where the user alone can read them: the environment may hold secrets."""
+    """Write the supervisor and its spec to files that only the user can read, because the environment may contain secrets."""
     user = place.user
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
     os.makedirs(STARTED, mode=0o700, exist_ok=True)
@@ -262,7 +264,7 @@ def _install(directory: str, place: Place, spec: Spec) -> None:
 
 
 def program() -> bytes:
-    """Return the supervisor as a zip file that Python runs, with its modules under the names they have here."""
+    """Return the supervisor as a zip file that Python can run. Its modules keep their names."""
     modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in PROGRAM}
     for package in {str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}:
         modules[package + "/__init__.py"] = ""
@@ -275,7 +277,7 @@ def program() -> bytes:
 
 
 def other_jobs(job: str) -> list[StartedProcess]:
-    """Return the `job`, `gpus` and `cwd` of the processes of other jobs on this host, and forget those that have ended."""
+    """Return `job`, `gpus` and `cwd` of the processes of other jobs on this host, and delete the notes of ended processes."""
     found = []
     for path in glob.glob(os.path.join(STARTED, "*.json")):
         note = read_json(path)
@@ -289,7 +291,7 @@ def other_jobs(job: str) -> list[StartedProcess]:
 
 
 def active_units(run: Run, job: str) -> list[str]:
-    """Return the names of the job's services on this host that have not ended. Raises UnitError."""
+    """Return the names of the job's services on this host that are still active. Raises UnitError."""
     pattern = re.compile(re.escape(f"deeplearning-{job}-") + PROCESS_NAME.pattern + r"\.service")
     command = ["systemctl", "list-units", "--plain", "--no-legend", "--full", "--type=service"]
     status, output, error = run([*command, "--state=active,activating,deactivating,reloading"])
@@ -300,8 +302,9 @@ def active_units(run: Run, job: str) -> list[str]:
 
 
 def running_jobs(run: Run) -> list[str]:
-    """Return the jobs with a service on this host that has not ended. Raises UnitError."""
-    # Asked of the services: systemd keeps a slice active after the last of them. Names of jobs come from slices, which have no other part.
+    """Return the jobs that have an active service on this host. Raises UnitError."""
+    # Check the services, because a slice stays active after its last service. Take the names of jobs from the slices, which contain
+    # nothing else.
     status, output, error = run(["systemctl", "show", "--property=Slice,ActiveState", "deeplearning-*.service"])
     if status:
         raise UnitError(f"systemctl show failed: {error.strip()}")
@@ -315,7 +318,7 @@ def running_jobs(run: Run) -> list[str]:
 
 
 def stop(run: Run, job: str) -> None:
-    """End every process of the job on this host and prove that none is left. Raises UnitError."""
+    """End all processes of the job on this host and check that none remains. Raises UnitError."""
     status, _unused, error = run(["systemctl", "stop", slice_name(job)])
     left = processes(job)
     if left:
@@ -326,13 +329,13 @@ def stop(run: Run, job: str) -> None:
 
 
 def remove_shared_memory(job: str) -> None:
-    """Delete the job's shared memory on this host. Its processes do so themselves unless they are killed."""
+    """Delete the job's shared memory on this host, which its processes only empty, and only if they are not killed."""
     if not records.runtime_directories(job):
         _delete(records.shared_memory(job))
 
 
 def processes(job: str) -> list[int]:
-    """Return the ids of all processes in the job's slice, whoever their parent is."""
+    """Return the ids of all processes in the job's slice, regardless of their parents."""
     component = f"/{slice_name(job)}/"
     found = []
     for path in glob.glob("/proc/[0-9]*/cgroup"):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Makes a job's directory and unpacks its code there, with the rights that the login user and the job's user need."""
+"""Creates a job's directory and unpacks its code there, with the permissions that the login user and the job's user need."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
-# The group is the job's user's, who may add files. The sticky bit keeps them from replacing those of the owner.
+# The group is that of the job's user, who may add files. The sticky bit prevents that user from replacing the owner's files.
 SHARED_DIRECTORY = 0o1775
 
 
 def install_code(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> None:
-    """Unpack the code and describe the job, as the login user, and make the directories that the job writes to, as the job's user.
+    """Unpack the code and write the job's description as the login user, then create the job's other directories as the job's user.
 
-    The job's user can add files to the job's directory and to those of the code, and cannot change or replace what is there.
+    The job's user can add files to the directories of the job and its code, but cannot change or replace the existing files.
     """
     with open(params["archive"], "rb") as archive:
         owner = pwd.getpwuid(os.fstat(archive.fileno()).st_uid)
@@ -33,17 +33,17 @@ def install_code(params: dict[str, Any], paths: records.Paths, user: pwd.struct_
 
 
 def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, shared: bool) -> None:
-    """Make the job's directory with its code and description. A job of this name that never started is replaced."""
+    """Create the job's directory with its code and description. Replaces a job of the same name that never started."""
     os.makedirs(paths.directory, exist_ok=True)
     job = os.open(paths.directory, local_code.OPEN)
     try:
         if os.fstat(job).st_uid != os.geteuid():
             raise RefusalError(f"directory {paths.directory!r} belongs to another user. Choose another name for the job.")
-        os.fchmod(job, 0o755)  # until all is there that the job's user must not make first
+        os.fchmod(job, 0o755)  # until all files exist that the job's user must not create first
         records.delete([paths.code, paths.description])
         os.mkdir(paths.code)
         with tarfile.open(fileobj=source) as archive:
-            # Python 3.14 would else change modes by itself.
+            # Otherwise Python 3.14 would change modes by itself.
             archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
             archive.extractall(paths.code, members=(readable(member, shared) for member in archive))
         keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
@@ -53,14 +53,14 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
             json.dump(description, file, indent=2)
         if shared:
             os.chmod(paths.code, SHARED_DIRECTORY)
-            os.fchown(job, -1, os.getegid())  # older ones may have another group
+            os.fchown(job, -1, os.getegid())  # an older directory may have another group
             os.fchmod(job, SHARED_DIRECTORY)
     finally:
         os.close(job)
 
 
 def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:
-    """Return an entry of the code with the owner and mode to unpack it with. A shared one is for the job's group to read, too."""
+    """Return an entry of the archive with the owner and mode to unpack it with. If `shared`, the job's group can read it, too."""
     member.uid, member.gid = os.geteuid(), os.getegid()
     member.mode &= 0o777  # no setuid: the author of the code must not run programs as the user who unpacks it
     if shared:
@@ -71,6 +71,6 @@ def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:
 
 
 def make_directories(paths: records.Paths) -> None:
-    """Make the directories that a job writes to."""
+    """Create the directories that a job writes to."""
     for directory in (paths.logs, paths.status, paths.checkpoints, paths.tensorboard):
         os.makedirs(directory, exist_ok=True)

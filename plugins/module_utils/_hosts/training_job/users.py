@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The user of a job's processes, and work that root leaves to another user.
+"""The user of a job's processes, and work that root does as another user.
 
-What a job's user can write, root does not follow: a name that root has checked can be a link when root uses it. So whatever reads or
-writes there is done by a child process that has given up its privileges.
+Root does not use paths that a job's user can change: a path that root has checked may be a link by the time root uses it. So a child
+process without root's privileges reads and writes there.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ Run = Callable[[List[str]], Tuple[int, str, str]]
 """Runs a command and returns its exit status, output and errors, such as AnsibleModule.run_command."""
 
 NAME = "deeplearning"
-"""The user of jobs that name no other."""
+"""The default user of jobs."""
 
-# Files on shared storage have numbers for owners, so that all hosts must agree on one. 60578 to 61183 is free by systemd's list
-# (https://systemd.io/UIDS-GIDS) and Debian's, above what useradd hands out (UID_MAX), and below 65536, where user namespaces often end.
+# Files on shared storage store the owner's id, so the default user needs the same id on all hosts. The range 60578 to 61183 is free
+# according to systemd's list (https://systemd.io/UIDS-GIDS) and Debian's. It is above the ids that useradd assigns (UID_MAX), and below
+# 65536, where user namespaces often end.
 ID = 61000
-# Beside /var/lib/deeplearning, where data sets of the login user are.
+# Not in /var/lib/deeplearning, which contains the login user's data sets.
 HOME = "/var/lib/deeplearning-jobs"
 SHELL = "/bin/bash"
 
-# Seconds that work may take, the copy of a large directory for one. A process of the same user can keep it from ever ending.
+# Maximum seconds of work, such as the copy of a large directory. Without a limit, another process of the user could block it for ever.
 PATIENCE = 600.0
-# Bytes of what comes of it.
+# Maximum bytes of the result of the work.
 ANSWER_LIMIT = 1 << 20
 
 
@@ -43,20 +44,20 @@ class UserError(Exception):
 
 
 class FailedWorkError(Exception):
-    """What was left to another user failed; the text says why."""
+    """Work done as another user failed; the text says why."""
 
 
 def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
-    """Return the account of that name. Raises UserError.
+    """Return the account with that name. Raises UserError.
 
-    The default one is made where it is missing, unless not `make`: then its account is returned as it would be.
+    If the default user is missing, it is created. Without `make`, its future account is returned instead.
     """
     try:
         account = pwd.getpwnam(name)
     except KeyError:
         if name != NAME:
             raise UserError(
-                f"user {name!r}: does not exist on this host. Name a user that all hosts have with the same id, or none for {NAME!r}."
+                f"user {name!r}: does not exist on this host. Name a user that all hosts have with the same id, or no user for {NAME!r}."
             ) from None
         return create(run) if make else pwd.struct_passwd((NAME, "x", ID, ID, "", HOME, SHELL))
     if name == NAME and (account.pw_uid, account.pw_gid) != (ID, ID):
@@ -68,7 +69,7 @@ def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
 
 
 def create(run: Run) -> pwd.struct_passwd:
-    """Make the default user, who has no password, cannot log in and is in no group but its own. Raises UserError."""
+    """Create the default user, which has no password, cannot log in and is only in its own group. Raises UserError."""
     for kind, find in (("uid", pwd.getpwuid), ("gid", grp.getgrgid)):
         try:
             owner = str(find(ID)[0])
@@ -77,14 +78,14 @@ def create(run: Run) -> pwd.struct_passwd:
         if owner != NAME:
             raise UserError(f"user {NAME!r}: {kind} {ID} belongs to {owner!r} on this host. Name another user for jobs.")
     group = ["groupadd", "--gid", str(ID), NAME]
-    # An account that has expired is refused by PAM, that is by sshd and cron: a job that writes authorized_keys gains no login.
+    # PAM rejects an expired account, so sshd and cron do too. A job that writes authorized_keys gains no login.
     user = ["useradd", "--uid", str(ID), "--gid", str(ID), "--home-dir", HOME, "--no-create-home", "--shell", SHELL]
     user += ["--expiredate", "1970-01-02", "--comment", "Training jobs", NAME]
     for command, exists in ((group, _has_group), (user, _has_user)):
         if exists():
             continue
         status, _unused, error = run(command)
-        # Another run may have been quicker.
+        # Another run may have created it in the meantime.
         if status and not exists():
             raise UserError(f"user {NAME!r}: {command[0]} failed: {error.strip()}")
     try:
@@ -112,10 +113,10 @@ def _has_user() -> bool:
 def as_user(
     account: pwd.struct_passwd, work: Callable[[], Any], expected: tuple[type[Exception], ...] = (), group: int | None = None
 ) -> Any:
-    """Do the work as the user, with `group` for the group of what it makes, and return its result, which must be JSON.
+    """Do the work as the user and return its result, which must be valid JSON. New files get the group `group`.
 
-    Raises FailedWorkError with the text of an expected exception or OSError, and with the traceback of any other; UserError when the
-    work takes too long, as where another process of that user stops it.
+    Raises FailedWorkError with the text of an expected exception or OSError, and with the traceback of any other exception. Raises
+    UserError if the work takes too long, for example because another process of that user stops it.
     """
     gid = account.pw_gid if group is None else group
     if os.geteuid() == account.pw_uid and os.getegid() == gid:
@@ -132,7 +133,7 @@ def as_user(
         text = _read_answer(reader, account.pw_name)
     finally:
         os.close(reader)
-        os.kill(child, signal.SIGKILL)  # also after its answer: it may have been stopped on its way out
+        os.kill(child, signal.SIGKILL)  # even after its answer, because it may have been stopped before it could exit
         os.waitpid(child, 0)
     found: dict[str, Any] = json.loads(text or '{"error": "was ended"}')
     if "error" in found:
@@ -141,7 +142,7 @@ def as_user(
 
 
 def _read_answer(reader: int, name: str) -> str:
-    """Return all that comes from a pipe. Raises UserError when that takes too long or is too much."""
+    """Return everything that a pipe delivers. Raises UserError if that takes too long or exceeds the limit."""
     end, content = time.monotonic() + PATIENCE, b""
     while len(content) <= ANSWER_LIMIT:
         if not select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
@@ -161,7 +162,7 @@ def _read_answer(reader: int, name: str) -> str:
 def _work_and_exit(
     account: pwd.struct_passwd, gid: int, work: Callable[[], Any], expected: tuple[type[Exception], ...], writer: int
 ) -> NoReturn:
-    """Give up all privileges, do the work, write what came of it and end this process."""
+    """Give up all privileges, do the work, write its result to the pipe and end this process."""
     try:
         try:
             os.initgroups(account.pw_name, gid)

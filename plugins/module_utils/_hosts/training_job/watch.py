@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""One job as a controller follows it: its status, and what is new in its logs and its progress."""
+"""The status of one job for a controller that follows it, with new log lines and new progress."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
 
-# What an answer holds of all logs together, in bytes, and of each one at least.
+# Maximum bytes of all logs together in one answer, and the bytes that each log may always have.
 LOGS_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 12
 
 
 class NoProcessError(Exception):
-    """The job has no such process; the text says which it has."""
+    """The job has no process with that name; the text lists its processes."""
 
 
 def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:
-    """Return the state of one job with its progress, at once or when there is something new."""
+    """Return the status of one job with its progress, as soon as there is something new or after `wait` seconds."""
     end = time.monotonic() + params["wait"]
     while True:
-        # State before progress: what a job that is over has reported is then complete.
+        # Read the status before the progress, so that the progress of a finished job is complete.
         result = read_status(paths, params["heartbeat_timeout"])
         result["progress"], result["progress_offset"] = progress.read_progress(paths.progress, params["progress_offset"])
         if params["log_lines"] is not None:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Collects what the report of a job shows."""
+"""Collects the data for the report of a job."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 
 
 def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
-    """Return what a report tells of a job. Raises OSError or ValueError when the directory is not a job's."""
-    # State before progress: what a job that is over has reported is then complete.
+    """Return the data for the report of a job. Raises OSError or ValueError if the directory is not a job's."""
+    # Read the status before the progress, so that the progress of a finished job is complete.
     job = read_status(paths, heartbeat_timeout)
     processes = job["processes"]
     over = is_over(job["state"])

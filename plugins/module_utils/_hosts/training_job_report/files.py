@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What lies in a job's directories."""
+"""Lists the files in a job's directories."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 File = Dict[str, Any]
 Listing = Dict[str, Any]
 
-# How many files of a directory are named; the others are counted, up to a limit.
+# Maximum number of files of a directory to list, and to count.
 NAMED, COUNTED = 100, 100_000
 
-# Bytes of code that its digest covers.
+# Maximum bytes of code that the digest covers.
 DIGEST_LIMIT = 1 << 30
 
-# What Python leaves beside the code that it runs.
+# The directory that Python creates beside the code that it runs.
 CACHE = "__pycache__"
 
 
 def newest(directory: str) -> Listing:
-    """Return the number and size (bytes) of all files below a directory, and the newest of them by name."""
+    """Return the number and total size (bytes) of the files below a directory, and a list of the newest files."""
     return _listing(directory, sorted(_files(directory), key=lambda file: (-file["changed"], file["name"])))
 
 
 def code(directory: str) -> Listing:
-    """Return the files of a job's code as newest() does, by name, with a digest: equal where two jobs ran the same code."""
+    """Return the files of a job's code as newest() does, but sorted by name, and a digest that is equal for equal code."""
     found = sorted(_files(directory), key=lambda file: file["name"])
     total, rest = hashlib.sha256(), DIGEST_LIMIT
     for file in found:
@@ -48,7 +48,7 @@ def code(directory: str) -> Listing:
 
 
 def _listing(directory: str, found: list[File]) -> Listing:
-    # JSON has no way to say a name that is not UTF-8.
+    # JSON cannot represent a name that is not valid UTF-8.
     named = [{**file, "name": os.fsencode(file["name"]).decode("utf-8", "replace")} for file in found[:NAMED]]
     return {"directory": directory, "count": len(found), "size": sum(file["size"] for file in found), "files": named}
 
@@ -58,13 +58,13 @@ def _files(directory: str) -> Iterator[File]:
         try:
             status = os.lstat(path)
         except OSError:
-            continue  # gone since
+            continue  # deleted in the meantime
         if stat.S_ISREG(status.st_mode):
             yield {"name": os.path.relpath(path, directory), "size": status.st_size, "changed": min(status.st_mtime, TIME_LIMIT)}
 
 
 def _paths(directory: str) -> Iterator[str]:
-    # Not os.walk, which before Python 3.12 goes no deeper than the stack: jobs make these trees.
+    # os.walk is not used because its depth is limited by the stack before Python 3.12, and jobs create these trees.
     folders = [] if os.path.islink(directory) else [directory]
     while folders:
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:

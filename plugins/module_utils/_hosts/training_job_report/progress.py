@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a job's script has reported, as curves of a size that can be drawn, however long the job was."""
+"""Turns the progress that a job's script has reported into curves. Their size is limited, regardless of the job's duration."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 
 Entry = Dict[str, Any]
 
-# A curve has at most twice so many points: more than a chart has pixels.
+# A curve has at most twice as many points, which is more than a chart has pixels.
 POINTS = 500
 
-# A script that reports each layer's norm is not to make a report of hundreds of charts.
+# Limits of a report. Without them, a script that reports the norm of each layer would create hundreds of charts.
 CURVES = 24
 RESTARTS = 20
 RATES = 60
 LEFT_OUT = 100
 
-# Bytes of the progress file that are read, from its end, and of one of its lines; characters of a curve's name.
+# Maximum bytes to read from the end of the progress file and of one of its lines, and maximum characters of a curve's name.
 FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
 
-# What a script says about the others, and not for its own sake.
+# Keys that describe the position of an entry's other values, so they get no curves.
 STEP, STEPS, TIME = "step", "steps", "time"
 
-# Larger than any time that has passed since the job began, less than any time since 1970.
+# Distinguishes seconds since 1970, which are larger, from seconds since the job began.
 SINCE_1970 = 1e9
 
 Notes = Sequence[Tuple[float, int]]
-"""What was seen of a growing file: (seconds since 1970, bytes), both rising."""
+"""Sizes of a growing file at different times: (seconds since 1970, bytes), both increasing."""
 
 
 class Point(NamedTuple):
-    """Neighbouring values of a curve taken together: where the last of them stands, and their range, sum and number."""
+    """Combines neighbouring values of a curve: the step and time of the last one, and their range, sum and number."""
 
     step: float
     time: float
@@ -59,7 +59,7 @@ class Point(NamedTuple):
 
 
 class Curve:
-    """Values in the order in which they come. As they get more, each point stands for more of them; none is left out of its range."""
+    """Values in the order in which they are added. As their number grows, each point combines more of them; its range covers all."""
 
     def __init__(self) -> None:
         self.points: list[Point] = []
@@ -68,7 +68,7 @@ class Curve:
         self._width = 1
 
     def add(self, step: float, time: float, value: float) -> None:
-        """Take the next value; one that is not finite is counted only."""
+        """Add the next value. Values that are not finite are only counted."""
         if math.isfinite(value):
             self._note({"value": value, STEP: step, TIME: time})
             self._append(Point(step, time, value, value, value, 1))
@@ -94,7 +94,7 @@ class Curve:
             self._width *= 2
 
     def result(self, name: str) -> dict[str, Any]:
-        """Return the curve as JSON has it."""
+        """Return the curve as a dictionary that can be written as JSON."""
         return {
             "name": name,
             "steps": [point.step for point in self.points],
@@ -108,7 +108,7 @@ class Curve:
 
 
 class Clock:
-    """Tells when the progress file was how long, from what the job's lead has noted, between the start and the end of the job."""
+    """Estimates when the progress file reached a given size, from the sizes that the job's lead has recorded."""
 
     def __init__(self, start: float, end: float, notes: Notes) -> None:
         self._times = [start, *(time for time, _size in notes)]
@@ -116,7 +116,10 @@ class Clock:
         self._end = max(end, self._times[-1])
 
     def time(self, size: int) -> float:
-        """Return seconds since 1970: between two notes as if the file had grown evenly, after the last one the end."""
+        """Return the time (seconds since 1970) at which the file had a size.
+
+        The time is interpolated between two notes. After the last note, it is the end of the job.
+        """
         index = bisect_left(self._sizes, size)
         if index == len(self._sizes):
             return self._end
@@ -126,7 +129,7 @@ class Clock:
 
 
 class Progress:
-    """The progress of a job for its report. `add` its entries in their order."""
+    """The progress of a job for its report. Add the entries in their order with `add`."""
 
     def __init__(self, start: float) -> None:
         self._start = start
@@ -140,7 +143,7 @@ class Progress:
         self._restarts: list[dict[str, float]] = []
 
     def add(self, time: float, entry: Entry) -> None:
-        """Take one entry, reported at a time (seconds since 1970) unless it tells its own."""
+        """Add an entry. `time` (seconds since 1970) applies unless the entry contains its own time."""
         told = number(entry.get(TIME))
         time = (told if told is not None and SINCE_1970 <= told < math.inf else time) - self._start
         self._count += 1
@@ -157,7 +160,7 @@ class Progress:
                 self._left_out[name] = None
 
     def _advance(self, step: float | None, time: float) -> float:
-        """Return where the entry stands: its step, or else how many there were."""
+        """Return the step of an entry. If it has none, return the last step, or the number of entries if no entry had a step."""
         if step is None or not math.isfinite(step):
             return float(self._count) if self._step is None else self._step
         if self._step is not None and step < self._step and len(self._restarts) < RESTARTS:
@@ -169,7 +172,7 @@ class Progress:
         return step
 
     def result(self) -> dict[str, Any]:
-        """Return all of it as JSON has it, with times in seconds since the job began."""
+        """Return the progress as a dictionary that can be written as JSON, with times in seconds since the job began."""
         return {
             "entries": self._count,
             STEP: self._step,
@@ -182,7 +185,7 @@ class Progress:
 
 
 def number(value: Any) -> float | None:
-    """Return a JSON value as a number, if it is one."""
+    """Return a JSON value as a float, or None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -192,7 +195,7 @@ def number(value: Any) -> float | None:
 
 
 def throughput(done: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
-    """Return steps per second from (seconds, steps so far), over all and in at most RATES parts; nothing when there is no telling."""
+    """Return steps per second from pairs (seconds, steps so far), on average and in at most RATES parts; None without enough data."""
     if len(done) < 2 or done[-1][0] <= done[0][0] or done[-1][1] <= done[0][1]:
         return None
     (began, zero), (ended, last) = done[0], done[-1]
@@ -207,7 +210,7 @@ def throughput(done: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
 
 
 def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
-    """Return what the progress file of a job that lasted from start to end (or still does) holds."""
+    """Return the contents of the progress file of a job that started at `start` and ended, or was last seen, at `end`."""
     progress, clock = Progress(start), Clock(start, end, notes)
     for offset, entry in entries(path):
         progress.add(clock.time(offset), entry)
@@ -215,7 +218,7 @@ def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
 
 
 def entries(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield each complete line that is a JSON object, with the offset of its end; the others are the script's mistakes."""
+    """Yield each complete line that is a JSON object, with the offset of its end. Other lines are the script's mistakes."""
     for offset, line in _lines(path):
         entry = progress_entry(line)
         if entry is not None:
@@ -223,7 +226,7 @@ def entries(path: str) -> Iterator[tuple[int, Entry]]:
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the complete lines of a file with the offsets of their ends. What is too long for a line is left out."""
+    """Yield the complete lines of a file with the offsets of their ends. Lines that are too long are skipped."""
     try:
         with open_regular(path) as file:
             offset = max(0, file.seek(0, os.SEEK_END) - FILE_LIMIT)
@@ -247,7 +250,7 @@ def _lines_from(file: BinaryIO, offset: int) -> Iterator[tuple[int, bytes]]:
 
 
 def read_notes(path: str) -> list[tuple[float, int]]:
-    """Return what the supervisor has noted of the progress file; lines that are not complete, or not in order, are left out."""
+    """Return the sizes of the progress file that the supervisor recorded. Lines that are incomplete or out of order are skipped."""
     notes = [(0.0, 0)]
     for _offset, line in _lines(path):
         words = line.split()

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Puts the page of a report into a job's directory."""
+"""Writes the page of a report to a job's directory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ PAGE = "report.html"
 
 
 def put(page: str, directory: str, check_mode: bool) -> bool:
-    """Put the page into the job's directory; return whether it was not like that. Raises OSError.
+    """Write the page to the job's directory, and return whether it differed. Raises OSError.
 
-    Follows no link: the job's user may have made one of any name there.
+    Follows no links, because the job's user may have created links with any name there.
     """
     with open(page, "rb") as file:
         content = file.read()
@@ -34,7 +34,7 @@ def put(page: str, directory: str, check_mode: bool) -> bool:
 
 
 def read(directory: int, size: int) -> bytes:
-    """Return the beginning of the page that is in an open directory, nothing where it is none."""
+    """Return at most `size` bytes of the page in an open directory; empty if there is no regular file."""
     try:
         page = os.open(PAGE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     except OSError:

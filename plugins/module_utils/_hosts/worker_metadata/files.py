@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The files that tell a host its cluster: metadata, host file, /etc/hosts, login environment."""
+"""The files that describe the cluster on a host: metadata, host file, /etc/hosts and login environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOSTS = "/etc/hosts"
 PROFILE = "/etc/profile.d/deeplearning.sh"
 CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
 CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
-#: Some images (Debian's) let cloud-init write /etc/hosts anew at every boot.
+#: In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot.
 CLOUD_INIT_CONTENT = "# /etc/hosts has a block of the cluster's: it must outlive a reboot.\nmanage_etc_hosts: false\n"
 LIST_GPUS = ("nvidia-smi", "-L")
 WORKER = {
@@ -51,7 +51,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Write what differs, and end the module."""
+    """Write the files that differ, and end the module."""
     params = module.params
     THIS.account(params["user"])
     gpu_count = detect_gpus(module)
@@ -78,28 +78,28 @@ def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFi
 
 
 def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
-    """Return what the module tells of a host that knows its cluster."""
+    """Return the module's return values for a host that has the files."""
     return {"generation": generation(params["cluster"], params["workers"]), "gpu_count": gpu_count}
 
 
 def own_paths(params: dict[str, Any]) -> list[str]:
-    """Return the paths of the files that nobody else writes to. Jobs refuse a host without the last one."""
+    """Return the paths of the files that only this module writes. Jobs refuse a host without the last one, metadata.json."""
     address_files = [params["worker_ip_file"]] if params["worker_ip_file"] else []
     return [workers_path(params), *address_files, CLOUD_INIT, PROFILE, metadata_path(params)]
 
 
 def paths(params: dict[str, Any]) -> list[str]:
-    """Return everything that is_right() asks for."""
+    """Return all paths that is_right() inspects."""
     return [*own_paths(params), CLOUD_INIT_DIRECTORY, HOSTS]
 
 
 def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:
-    """Return whether nothing has to be changed. Raises ValueError as the module itself would."""
+    """Return whether nothing needs to be changed. Raises ValueError where the module itself would."""
     return agree(described(params, gpu_count, host), host)
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Remove every file and the block, and end the module; jobs refuse the host from the first removal on."""
+    """Remove all files and the block in /etc/hosts, and end the module. metadata.json is first, so jobs refuse the host at once."""
     files: list[HostFile] = [HostFile(path, None) for path in reversed(own_paths(module.params))]
     hosts = THIS.read(HOSTS)
     if hosts is not None:
@@ -112,17 +112,17 @@ def ensure_absent(module: AnsibleModule) -> None:
 
 
 def workers_path(params: dict[str, Any]) -> str:
-    """Return where the host file is."""
+    """Return the path of the host file."""
     return os.path.join(params["directory"], "workers")
 
 
 def metadata_path(params: dict[str, Any]) -> str:
-    """Return where metadata.json is."""
+    """Return the path of metadata.json."""
     return os.path.join(params["directory"], "metadata.json")
 
 
 def detect_gpus(module: AnsibleModule) -> int:
-    """Return how many GPUs the driver lists, 0 on a host without a driver."""
+    """Return the number of GPUs that the driver lists, or 0 on a host without a driver."""
     command = module.get_bin_path(LIST_GPUS[0])
     if command is None:
         return 0

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Contents of the files that describe the cluster on every host, and the digest that identifies them."""
+"""The contents of the files that describe the cluster on every host, and the digest that identifies them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MASTER_NAME = "deeplearning-master"
 
 
 def ordered(workers: Iterable[Worker]) -> list[Worker]:
-    """Return the workers as `{number, name, address}` in the order of their numbers.
+    """Return the workers as `{number, name, address}`, sorted by number.
 
-    Raises ValueError unless there is a worker 1 (the master) and no number, name or address is there twice.
+    Raises ValueError if worker 1 (the master) is missing, or if a number, name or address occurs twice.
     """
     result: list[Worker] = [
         {"number": int(worker["number"]), "name": str(worker["name"]), "address": str(worker["address"])} for worker in workers
@@ -39,7 +39,7 @@ def ordered(workers: Iterable[Worker]) -> list[Worker]:
 
 
 def generation(cluster: str, workers: Iterable[Worker]) -> str:
-    """Return twelve hex digits that are equal for equal cluster names and (number, address) lists, in any order."""
+    """Return twelve hexadecimal digits that identify the cluster's name and its (number, address) pairs, in any order."""
     members = sorted((int(worker["number"]), str(worker["address"])) for worker in workers)
     return hashlib.sha256(json.dumps([cluster, members]).encode()).hexdigest()[:12]
 
@@ -72,7 +72,7 @@ def metadata_file(cluster: str, number: int, workers: list[Worker], gpu_count: i
 
 
 def parse_metadata(text: str) -> dict[str, Any]:
-    """Return what metadata_file() wrote. Raises ValueError when the text is something else."""
+    """Return the contents of metadata.json. Raises ValueError if the text is anything else."""
     document = json.loads(text)
     if not isinstance(document, dict):
         raise ValueError("not worker metadata: not a dictionary")
@@ -83,7 +83,7 @@ def parse_metadata(text: str) -> dict[str, Any]:
 
 
 def profile_file(workers_count: int, workers_path: str, gpu_count: int, efs_mount: str | None) -> str:
-    """Return the shell file with the exports that users' scripts rely on; a cluster without shared storage has no EFS_MOUNT."""
+    """Return the shell file that exports variables for users' scripts. EFS_MOUNT is set only if the cluster has shared storage."""
     variables = {
         "DEEPLEARNING_WORKERS_COUNT": str(workers_count),
         "DEEPLEARNING_WORKERS_PATH": workers_path,
@@ -94,14 +94,14 @@ def profile_file(workers_count: int, workers_path: str, gpu_count: int, efs_moun
 
 
 def hosts_block(workers: list[Worker]) -> str:
-    """Return the marked lines of /etc/hosts: the master by that name, then every worker in order."""
+    """Return the marked block of /etc/hosts: the master's alias, then every worker in order."""
     lines = ["{0} {1}".format(workers[0]["address"], MASTER_NAME)]
     lines += ["{0} {1}".format(worker["address"], worker["name"]) for worker in workers]
     return "\n".join([BLOCK_BEGIN, *lines, BLOCK_END]) + "\n"
 
 
 def replace_block(text: str, block: str) -> str:
-    """Return `text` with its marked block replaced where it stands, or appended; an empty block removes it."""
+    """Return `text` with its marked block replaced by `block`, or with `block` appended. An empty block removes it."""
     pattern = re.compile(rf"^{re.escape(BLOCK_BEGIN)}\n.*?^{re.escape(BLOCK_END)}(\n|\Z)", re.DOTALL | re.MULTILINE)
     if pattern.search(text):
         first, rest = pattern.split(text, maxsplit=1)[::2]
@@ -112,5 +112,5 @@ def replace_block(text: str, block: str) -> str:
 
 
 def count_gpus(listing: str) -> int:
-    """Return how many GPUs the output of `nvidia-smi -L` lists (MIG slices are indented lines and do not count)."""
+    """Return the number of GPUs in the output of `nvidia-smi -L`. MIG devices are on indented lines and do not count."""
     return sum(line.startswith("GPU ") for line in listing.splitlines())
