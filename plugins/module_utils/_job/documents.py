@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The types of the documents of a job: its files on the shared storage, and what modules return of them.
+"""The types of a job's documents: its files on the shared storage, and the modules' return values that are derived from them.
 
-The schemas in records.py check the files. Times are in seconds since 1970. A class and its base tell which keys are optional: hosts with
+The schemas in records.py check the files. Times are in seconds since 1970. Base classes contain the required keys, because hosts with
 Python 3.8 have no NotRequired.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 
 class Outcome(TypedDict, total=False):
-    """How a process ended: its exit status or the signal that ended it, and the reason where those do not tell."""
+    """How a process ended: its exit status or the signal that ended it, and a reason if those do not explain it."""
 
     exit_code: int
     signal: str
@@ -33,7 +33,7 @@ class _Record(TypedDict):
 
 
 class Record(_Record, Outcome, total=False):
-    """The record of one process: status/<name>.json. `processes` is how many the job has."""
+    """The record of one process: status/<name>.json. `processes` is the number of processes of the job."""
 
     tagged: bool
     pid: int
@@ -48,7 +48,7 @@ class Verdict(TypedDict):
 
 
 class Code(TypedDict, total=False):
-    """Where the code of a job comes from; empty where git does not tell."""
+    """The origin of a job's code; empty if it does not come from git."""
 
     commit: str
     changed: bool
@@ -74,17 +74,18 @@ class Description(_Description, total=False):
 
 
 class Endpoint(TypedDict):
-    """Where a process listens for the commands of other hosts."""
+    """The address and port at which a process listens for commands from other hosts."""
 
     address: str
     port: int
 
 
 class JobSpec(TypedDict):
-    """What the supervisors of all processes of a job need to know.
+    """The part of the spec that the supervisors of all processes of a job have in common.
 
-    `directory` is the job's, `programs` that of its Python's programs. `lead` is the name of the first process. `own_profile` tells
-    whether supervisors read the user's own profile. `stop_timeout` is the time between SIGTERM and SIGKILL, a `time_limit` of 0 is none.
+    `directory` is the job's directory, `programs` the directory of its Python. `lead` is the name of the first process. `own_profile`
+    tells whether supervisors read the user's own profile. `stop_timeout` is the time between SIGTERM and SIGKILL. A `time_limit` of 0
+    means no limit.
     """
 
     job: str
@@ -103,9 +104,9 @@ class JobSpec(TypedDict):
 
 
 class Spec(JobSpec):
-    """What the supervisor of one process needs to know: spec.json in the process's directory on its host.
+    """The spec for the supervisor of one process: spec.json in the process's directory on its host.
 
-    A process without `argv` serves the commands that other hosts send.
+    A process without `argv` runs the commands that other hosts send.
     """
 
     name: str
@@ -120,7 +121,7 @@ class Spec(JobSpec):
 
 
 class StartedProcess(TypedDict):
-    """What root notes of a process that it has started on this host."""
+    """Root's note about a process that it has started on this host."""
 
     job: str
     gpus: list[int]
@@ -128,7 +129,7 @@ class StartedProcess(TypedDict):
 
 
 class ProcessStatus(Record):
-    """A process now: its record with its present state, its log, and how lines of a rank begin there."""
+    """The present status of a process: its record, the path of its log, and the tag with which a rank's lines begin there."""
 
     log: str
     tag: str
@@ -147,7 +148,7 @@ class Failure(ProcessStatus, LastWords):
 
 
 class Log(TypedDict):
-    """New lines of a process's log; `left_out` counts the bytes before them that were too many for one answer."""
+    """New lines of a process's log. `left_out` is the number of bytes before them that exceeded the limit of one answer."""
 
     name: str
     path: str
@@ -156,7 +157,7 @@ class Log(TypedDict):
 
 
 class Logs(TypedDict):
-    """What is new in the logs, and the offsets (bytes) to read them from next."""
+    """New lines of the logs, and the offsets (bytes) from which to read next."""
 
     logs: list[Log]
     log_offsets: dict[str, int]
@@ -177,7 +178,7 @@ class _JobStatus(TypedDict):
 
 
 class JobStatus(_JobStatus, total=False):
-    """A job now, as the module training_job_info returns it."""
+    """The present status of a job, as the module training_job_info returns it."""
 
     problems: list[str]
     failure: Failure

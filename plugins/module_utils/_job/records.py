@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Names of jobs and their processes, paths of their files, and the states that follow from their records.
+"""Names of jobs and their processes, the paths of their files, and the states derived from their records.
 
-Hosts run it beside the supervisor, with the standard library alone.
+This file runs on hosts as part of the supervisor, with only the standard library.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
     SUCCEEDED,
 )
 
-# A DNS label: it fits unit names, slices (where "-" would nest, see slice_name), directories and host names alike.
+# A DNS label, which is valid in the names of units, directories and hosts. For slices, see slice_name().
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
-# Without a dash, so that "a-b" of job "x" and "b" of job "x-a" cannot be meant by one unit name.
+# No dashes. Otherwise process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.
 PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 
 LOCK = "/run/deeplearning.lock"
-"""The lock that is held on each host while units are started. Only root can open it."""
+"""The lock file that a run holds on each host while it starts units. Only root can open it."""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
 # Roles of processes: the job waits for workers, ends without services (parameter servers), and may lose spares (elastic jobs).
 WORKER, SERVICE, SPARE = "worker", "service", "spare"
 
-# More than any job has, and few enough to read a directory full of files.
+# More records than any job has, but few enough to read them all.
 RECORDS_LIMIT = 1 << 14
 
-# Bytes of all records of one job. Those of 8192 processes have half of it.
+# Maximum bytes of all records of one job. The records of 8192 processes need half of it.
 JOB_LIMIT = 1 << 23
 
-# Ranks that one record names: all of the job, where mpirun starts them or elastic agents may have any.
+# Maximum ranks in one record. It contains all ranks of the job if mpirun starts them, or if elastic agents may get any of them.
 RANKS_LIMIT = 1 << 13
 
-# Arguments of one command may have 2 MiB together, and a path 4 KiB.
+# The arguments of one command are limited to 2 MiB, and each path to 4 KiB.
 DELETED_AT_ONCE = 400
 
-# Seconds. Clocks of hosts differ by less. A process whose heartbeat is further ahead would seem alive for years.
+# Seconds. The clocks of hosts differ by less. Otherwise a process with a heartbeat in the far future would seem alive for years.
 CLOCK_LIMIT = 300
 
 #: The record of a process.
@@ -80,7 +80,7 @@ RECORD: schema.Schema = {
     "reason": optional(schema.text()),
 }
 
-#: The description of a job, F(job.json). Its name is the directory's.
+#: The description of a job, F(job.json). The job's name is that of its directory.
 DESCRIPTION: schema.Schema = {
     "script": optional(schema.text()),
     "command": optional(schema.list_of(schema.text(1 << 17))),
@@ -107,46 +107,46 @@ VERDICT: schema.Schema = {"state": schema.one_of(*FINAL), "failure": optional(sc
 
 
 def check_name(name: str) -> str:
-    """Return the job's name. Raises ValueError when it is not one."""
+    """Return the job's name. Raises ValueError if it is not valid."""
     if not JOB_NAME.fullmatch(name):
         raise ValueError(f"name {name!r} is not a job name. Use 1 to 63 lower-case letters, digits and dashes, with no dash first or last.")
     return name
 
 
 def slice_name(job: str) -> str:
-    """Return the job's systemd slice.
+    """Return the name of the job's systemd slice.
 
-    A dash in a slice's name makes it the child of another one, so that stopping job "digits" would stop "digits-2" too;
-    names of jobs hold no underscore, so the replacement is unambiguous.
+    A dash in its name would make a slice the child of another one, so that stopping job "digits" would also stop "digits-2". Dashes
+    are therefore replaced by underscores, which names of jobs cannot contain.
     """
     return "deeplearning-{}.slice".format(job.replace("-", "_"))
 
 
 def unit_name(job: str, process: str) -> str:
-    """Return the systemd service of one process of the job."""
+    """Return the name of the systemd service of one process of the job."""
     return f"deeplearning-{job}-{process}.service"
 
 
 def runtime_directory(job: str, process: str) -> str:
-    """Return the directory of a process on its own host, which exists while it runs."""
+    """Return the directory of a process on its own host. The directory exists while the process runs."""
     return f"/run/deeplearning/jobs/{job}-{process}"
 
 
 def runtime_directories(job: str) -> list[str]:
-    """Return the directories of the job's processes on this host that run or are ending."""
+    """Return the directories of the job's processes on this host that are running or ending."""
     found = glob.glob(runtime_directory(glob.escape(job), "*"))
     return [path for path in found if os.path.basename(path).rpartition("-")[0] == job]
 
 
 def shared_memory(job: str) -> str:
-    """Return the directory that all processes of the job on this host have as /dev/shm."""
+    """Return the directory that all processes of the job on this host see as /dev/shm."""
     return os.path.join(SHARED_MEMORY, job)
 
 
 def delete(paths: Sequence[str]) -> None:
-    """Delete files, links and directories with all that is in them, if they are there. Raises OSError.
+    """Delete files, links and directories with their contents. Missing paths are ignored. Raises OSError.
 
-    Jobs make the trees, of any depth: shutil.rmtree is limited by Python's stack and by open files.
+    Jobs can create directory trees of any depth. shutil.rmtree is limited by Python's stack and by the number of open files.
     """
     for first in range(0, len(paths), DELETED_AT_ONCE):
         command = ["rm", "-rf", "--one-file-system", "--", *paths[first : first + DELETED_AT_ONCE]]
@@ -158,12 +158,12 @@ def delete(paths: Sequence[str]) -> None:
 
 
 def title(process: str) -> str:
-    """Return a process's name as people read it: `rank 3` for `rank3`."""
+    """Return a process's name as messages show it, such as `rank 3` for `rank3`."""
     return re.sub(r"(?<=[a-z])(?=[0-9])", " ", process)
 
 
 class Paths(NamedTuple):
-    """Where a job's files are on the shared storage; `directory` is the job's own."""
+    """The paths of a job's files on the shared storage. `directory` is the job's directory."""
 
     directory: str
 
@@ -185,7 +185,7 @@ class Paths(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The file that tells the processes that the job is over. Not a record: its name does not end in `.json`."""
+        """The file that tells the processes that the job is over. Its name does not end in `.json`, as it is not a record."""
         return os.path.join(self.status, "over")
 
     @property
@@ -202,20 +202,20 @@ class Paths(NamedTuple):
 
     @property
     def progress_times(self) -> str:
-        """The file with how long `progress` was when: lines of seconds since 1970 and bytes. Not a record either."""
+        """The file with the size of `progress` over time: lines with seconds since 1970 and bytes. It is not a record, either."""
         return os.path.join(self.status, "progress")
 
     def log(self, process: str) -> str:
-        """Return the file with the output of one process."""
+        """Return the path of the file with the output of one process."""
         return os.path.join(self.logs, process + ".log")
 
     def record(self, process: str) -> str:
-        """Return the file with the state of one process."""
+        """Return the path of the file with the record of one process."""
         return os.path.join(self.status, process + ".json")
 
 
 def write_json(path: str, document: Mapping[str, Any]) -> None:
-    """Replace a file atomically: readers on other hosts see the old one or the new one."""
+    """Replace a file atomically, so that readers on other hosts see either the old or the new contents."""
     temporary = f"{path}.{socket.gethostname()}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(document, file)
@@ -223,7 +223,7 @@ def write_json(path: str, document: Mapping[str, Any]) -> None:
 
 
 def read_json(path: str) -> Document | None:
-    """Return the document in the file, None when it is missing or incomplete."""
+    """Return the document in the file, or None if it is missing or invalid."""
     try:
         return schema.read_document(path)
     except (OSError, ValueError):
@@ -231,20 +231,20 @@ def read_json(path: str) -> Document | None:
 
 
 def read_description(paths: Paths) -> Description:
-    """Return the description of a job. Raises FileNotFoundError where there is none, OSError, and ValueError where it is not valid."""
+    """Return the description of a job. Raises OSError (FileNotFoundError if it is missing), and ValueError if it is not valid."""
     if os.path.islink(paths.directory):
         raise SchemaError("the job's directory is a link")
     return cast(Description, schema.conform(schema.read_document(paths.description), DESCRIPTION))
 
 
 class Budget:
-    """How many bytes of records may still be read."""
+    """The number of bytes of records that may still be read."""
 
     def __init__(self, size: int = JOB_LIMIT) -> None:
         self.size = self.left = size
 
     def take(self, size: int) -> bool:
-        """Count bytes that have been read; return whether they are still within the budget."""
+        """Subtract bytes that have been read, and return whether they were still within the budget."""
         self.left -= size
         return self.left >= 0
 
@@ -252,7 +252,7 @@ class Budget:
 def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget | None = None) -> list[Record]:
     """Return the records of the job's processes in the order of their ranks.
 
-    Those that are not valid, and those beyond the budget, are left out and named in `problems`.
+    Invalid records and those beyond the budget are left out and listed in `problems`.
     """
     budget = budget or Budget()
     found, names = [], sorted(name for name in _listing(paths.status) if name.endswith(".json"))
@@ -269,7 +269,7 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
                 break
             found.append(_parse_record(path, content))
         except FileNotFoundError:
-            continue  # just replaced
+            continue  # replaced in the meantime
         except (OSError, ValueError) as error:
             if problems is not None:
                 problems.append(f"record {path!r} is skipped: {error}")
@@ -279,7 +279,7 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
 
 
 def read_record(path: str) -> Record | None:
-    """Return the record of a process, None when it is missing or invalid."""
+    """Return the record of a process, or None if it is missing or invalid."""
     try:
         return _parse_record(path, schema.read_content(path))
     except (OSError, ValueError):
@@ -291,13 +291,13 @@ def _parse_record(path: str, content: bytes) -> Record:
     record = check_record(schema.parse_document(content))
     if os.path.basename(path) != record["name"] + ".json":
         raise SchemaError("its name is {!r}, not that of the file".format(record["name"]))
-    # On full storage a supervisor can still touch its record.
+    # If the storage is full, a supervisor can still update the time of its record.
     record["heartbeat"] = max(record["heartbeat"], min(os.stat(path, follow_symlinks=False).st_mtime, schema.TIME_LIMIT))
     return record
 
 
 def check_record(document: Mapping[str, Any]) -> Record:
-    """Return a process's record without unknown keys. Raises ValueError when it is invalid."""
+    """Return a process's record without unknown keys. Raises ValueError if it is invalid."""
     record = cast(Record, schema.conform(document, RECORD))
     if record["state"] in (SUCCEEDED, FAILED, STOPPED) and "finished" not in record:
         raise SchemaError("it has no finished")
@@ -305,7 +305,7 @@ def check_record(document: Mapping[str, Any]) -> Record:
 
 
 def read_verdict(paths: Paths, problems: list[str] | None = None) -> Verdict | None:
-    """Return how the job ended, None while it runs. `problems` names an invalid verdict."""
+    """Return how the job ended, or None while it runs. An invalid verdict is added to `problems`."""
     try:
         verdict = schema.conform(schema.read_document(paths.verdict), VERDICT)
         if verdict["state"] == SUCCEEDED:
@@ -327,21 +327,21 @@ def _listing(directory: str) -> list[str]:
 
 
 def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
-    """Return the state of one process: what it recorded, or `lost` when a running one has been silent for too long (seconds).
+    """Return the state of one process: the recorded one, or `lost` if it is running without a heartbeat for `heartbeat_timeout` seconds.
 
-    A heartbeat in the future counts as silence.
+    A heartbeat in the future counts as none.
     """
     state = record["state"]
     return LOST if state == RUNNING and not -CLOCK_LIMIT <= now - record["heartbeat"] <= heartbeat_timeout else state
 
 
 def with_state(record: Record, now: float, heartbeat_timeout: float) -> Record:
-    """Return a record with its present state, see process_state()."""
+    """Return a record with the present state of its process, see process_state()."""
     return {**record, "state": process_state(record, now, heartbeat_timeout)}
 
 
 def job_state(processes: Sequence[Record]) -> str:
-    """Return the state of a job from the records that its processes have written so far, with their states as with_state() gives them."""
+    """Return the state of a job from the records that its processes have written so far, as with_state() returns them."""
     states = {process["state"] for process in processes if process["part"] != SPARE}
     # Losing a spare does not end the job. Stopping one does.
     states |= {STOPPED} & {process["state"] for process in processes}
@@ -356,9 +356,10 @@ def job_state(processes: Sequence[Record]) -> str:
 
 
 def first_failure(processes: Sequence[Record]) -> Record | None:
-    """Return the process that ended a job that did not succeed.
+    """Return the process that caused a job to end without success.
 
-    That is the earliest that failed, because others fail as a result. Without one, the earliest that was lost, then stopped.
+    That is the first process that failed, because others fail as a result. If none failed, it is the first that was lost, or else
+    the first that was stopped.
     """
     by_state: dict[str, list[Record]] = {}
     for process in processes:
@@ -371,12 +372,12 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
 
 
 def last_moment(process: Record) -> float:
-    """Return when a process ended, or was last heard of."""
+    """Return when a process ended, or the time of its last heartbeat if it is lost."""
     return process["heartbeat"] if process["state"] == LOST else process["finished"]
 
 
 def outcome(code: int) -> Outcome:
-    """Return the outcome of a return code of subprocess (negative: the signal that ended the process)."""
+    """Return the outcome that a return code of subprocess means. A negative code is the signal that ended the process."""
     if code >= 0:
         return {"exit_code": code}
     try:
@@ -396,7 +397,7 @@ def describe_end(process: Record) -> str:
 
 
 def describe_outcome(found: Outcome) -> str:
-    """Return in words how a process ended that is not lost."""
+    """Return how a process that is not lost ended, in words."""
     if found.get("reason"):
         return found["reason"]
     if found.get("signal"):

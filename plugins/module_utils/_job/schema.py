@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Schemas of a job's JSON files, and how to read them. They are untrusted: any user of a host may have written them.
+"""Schemas of a job's JSON files, and functions that read them. The files are untrusted: any user of a host may have written them.
 
-Hosts run it beside the supervisor, with the standard library alone.
+This file runs on hosts as part of the supervisor, with only the standard library.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any, BinaryIO, Callable, Dict, Mapping, NamedTuple
 
 Document = Dict[str, Any]
 
-# Bytes of a file, characters of a value, elements of a list.
+# Maximum bytes of a file, characters of a text, and elements of a list.
 FILE_LIMIT, TEXT_LIMIT, LIST_LIMIT = 1 << 20, 1 << 14, 1 << 17
-# Digits of an integer. Python takes quadratic time for long ones, or refuses them.
+# Maximum digits of an integer. Python needs quadratic time for long integers, or rejects them.
 DIGITS = 18
-# The year 2106
+# Seconds since 1970 until the year 2106.
 TIME_LIMIT = 1 << 32
 
 
 class SchemaError(ValueError):
-    """A file is not what it must be; the text says which part of it."""
+    """A file does not conform to its schema; the text says which part of it."""
 
 
 class Field(NamedTuple):
-    """One key of a document: which values it may have, those values in words, and whether it may be missing or null."""
+    """One key of a document: a check of its value, a description of valid values, and whether it may be missing or null."""
 
     accepts: Callable[[Any], bool]
     words: str
@@ -41,9 +41,9 @@ Schema = Mapping[str, Field]
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a file for reading that is a regular one, where neither it nor its directory is a link. Raises OSError.
+    """Open a regular file for reading. Raises OSError if it is anything else, or if the file or its directory is a link.
 
-    A link could lead to what the user who reads may see and the one who made the link may not; a FIFO would never be opened.
+    A link could lead to a file that its author may not read but this user may. Opening a FIFO would block.
     """
     folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -57,7 +57,7 @@ def open_regular(path: str) -> BinaryIO:
 
 
 def parse_json(content: bytes) -> Any:
-    """Return what JSON says. Raises ValueError, also for what is nested so deeply that Python cannot read it."""
+    """Return the value of a JSON text. Raises ValueError if it is not valid, or nested too deeply for Python."""
     try:
         return json.loads(content.decode("utf-8"), parse_int=_number)
     except RecursionError:
@@ -69,18 +69,18 @@ def _number(digits: str) -> int | float:
 
 
 def read_document(path: str) -> Document:
-    """Return the JSON object in a file. Raises OSError, and ValueError where the file holds anything else."""
+    """Return the JSON object in a file. Raises OSError, and ValueError if the file contains anything else."""
     return parse_document(read_content(path))
 
 
 def read_content(path: str) -> bytes:
-    """Return the bytes of a file, or so many that parse_document() refuses them. Raises OSError."""
+    """Return the contents of a file. If it is too long, return just enough for parse_document() to refuse it. Raises OSError."""
     with open_regular(path) as file:
         return file.read(FILE_LIMIT + 1)
 
 
 def parse_document(content: bytes) -> Document:
-    """Return the JSON object that a file holds. Raises ValueError where it is anything else."""
+    """Return the JSON object in a file's contents. Raises ValueError if they are anything else."""
     if len(content) > FILE_LIMIT:
         raise SchemaError(f"it has more than {FILE_LIMIT} bytes")
     document = parse_json(content)
@@ -90,7 +90,7 @@ def parse_document(content: bytes) -> Document:
 
 
 def conform(document: Mapping[str, Any], schema: Schema) -> Document:
-    """Return what a schema knows of a document; optional values that are missing or null are left out. Raises SchemaError."""
+    """Return the part of a document that the schema defines, without optional values that are null. Raises SchemaError."""
     found = {}
     for name, field in schema.items():
         value = document.get(name)
@@ -116,7 +116,7 @@ def optional(field: Field) -> Field:
 
 
 def text(limit: int = TEXT_LIMIT, pattern: str = "", words: str = "") -> Field:
-    """Return a field for text of so many characters, which matches the pattern if there is one."""
+    """Return a field for text of at most `limit` characters that matches the pattern, if there is one."""
     expression = re.compile(pattern or r"(?s).*")
 
     def accepts(value: Any) -> bool:
@@ -149,7 +149,7 @@ def flag() -> Field:
 
 
 def one_of(*values: str) -> Field:
-    """Return a field for one of some words."""
+    """Return a field for one of several texts."""
     return Field(lambda value: isinstance(value, str) and value in values, "one of " + ", ".join(values))
 
 
@@ -163,7 +163,7 @@ def list_of(element: Field, limit: int = LIST_LIMIT) -> Field:
 
 
 def mapping(schema: Schema | None = None) -> Field:
-    """Return a field for an object: one that conforms to a schema, or one whose values are of any kind."""
+    """Return a field for an object that conforms to a schema, or for any object if there is no schema."""
 
     def accepts(value: Any) -> bool:
         if not isinstance(value, dict):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The states of a job and of its processes. Hosts run this file with the standard library alone."""
+"""The states of a job and of its processes. This file runs on hosts with only the standard library."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ PENDING = "pending"
 RUNNING = "running"
 SUCCEEDED = "succeeded"
 FAILED = "failed"
-# Somebody ended it, or the failure of another process did.
+# An operator stopped it, or it was stopped because another process failed.
 STOPPED = "stopped"
-# It has sent no heartbeat for too long.
+# It has not sent a heartbeat for too long.
 LOST = "lost"
 
-# How a job, or one of its processes, ends.
+# The final states of a job or of one of its processes.
 FINAL = (SUCCEEDED, FAILED, STOPPED, LOST)
 OF_PROCESSES = (RUNNING, *FINAL)
 OF_JOBS = (PENDING, *OF_PROCESSES)
 
 
 def is_over(state: str) -> bool:
-    """Return whether a job in this state, or a process, has ended."""
+    """Return whether a job or process in this state has ended."""
     return state not in (PENDING, RUNNING)
