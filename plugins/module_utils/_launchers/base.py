@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a launcher is: a pure function from a job and its hosts to the processes that are the job."""
+"""The interface of launchers. A launcher is a pure function that returns the processes of a job from its program and hosts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import WORKER, runtime_directory
 
-# Above most services and the TLS tunnels to EFS (20049 to 20449), below 32768, where Linux starts to hand out ports for connections.
+# Above the ports of most services and of the TLS tunnels to EFS (20049 to 20449), and below Linux's ephemeral ports (from 32768).
 FIRST_PORT, PORT_COUNT = 20500, 11500
 
-# A failed process must end at once: at exit its framework would wait for others, which wait for it.
+# A failed process must end immediately. At a normal exit, its framework would wait for the other processes, which wait for it.
 RUN_SCRIPT = """\
 import os, runpy, sys
 del sys.argv[0]
@@ -35,9 +35,9 @@ except BaseException as error:
 
 
 class Host(NamedTuple):
-    """A host as a launcher sees it. `name` is what the hosts call each other, `interface` carries `address`.
+    """A host as a launcher sees it. Other hosts reach it by `name`. Its `interface` has the `address`.
 
-    `gpus` are the indices of the GPUs that the job may use there; `efa` tells whether it has Elastic Fabric Adapters.
+    `gpus` are the indices of the GPUs that the job may use. `efa` tells whether the host has Elastic Fabric Adapters.
     """
 
     name: str
@@ -49,9 +49,9 @@ class Host(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What to run: a Python `script` with its `arguments`, or a `command` instead.
+    """The program of a job: a Python `script` or a `command`, with its `arguments`.
 
-    `processes_per_host` 0 means: one for each GPU, or one where there is none. `options` are those of the launcher.
+    If `processes_per_host` is 0, each host gets one process per GPU, or one process if it has no GPUs. `options` are the launcher's.
     """
 
     job: str
@@ -69,22 +69,22 @@ class Program(NamedTuple):
 
     @property
     def abrupt_argv(self) -> list[str]:
-        """The same for frameworks that wait for all processes when one ends: it ends at once when its script fails.
+        """The command line for frameworks whose processes wait for each other at exit: the process ends at once if its script fails.
 
-        A command has to see to that itself.
+        A command is not changed; it has to do this itself.
         """
         return self.argv if self.command else [self.python, "-c", RUN_SCRIPT, self.script, *self.arguments]
 
 
 class Process(NamedTuple):
-    """One process that is started on one host.
+    """One process to start on one host.
 
-    `rank` is its index in the job, `name` what its log, record and unit are called (lower-case letters, then digits), `rank<rank>` if
-    empty. `part` is what it is to the job: the job ends with its last worker, ends services then, and goes on without lost spares.
-    A process without `argv` waits for what another host of the job wants to run there, see `remote_shell`.
+    `rank` is its index in the job. `name` is the name of its log, record and unit (lower-case letters, then digits), by default
+    `rank<rank>`. `part` is its role: a job ends, and stops its services, when its last worker ends; it continues if spares are lost.
+    A process without `argv` runs the commands that other hosts of the job send, see `remote_shell`.
 
-    `ranks` are those of the training processes that it starts, where it is not one itself. `tagged` tells whether their lines begin
-    with the launcher's `tag` in its log: whoever asks for the log of one rank gets those lines.
+    If the process starts other training processes, `ranks` are their ranks. `tagged` tells whether their lines in its log begin with
+    the launcher's `tag`, by which users can read the log of one rank.
     """
 
     host: str
@@ -98,7 +98,7 @@ class Process(NamedTuple):
 
 
 class Culprit(NamedTuple):
-    """The `rank` that failed first, its exit status (negative: the signal that ended it), and the index of the `line` that says so."""
+    """The `rank` that failed first, its exit `status` (negative: the signal that ended it), and the index of the `line` that reports it."""
 
     rank: str
     status: int
@@ -106,15 +106,15 @@ class Culprit(NamedTuple):
 
 
 class LaunchError(ValueError):
-    """These hosts cannot run this job; the text says why and what to do."""
+    """The hosts cannot run the job; the text says why and what to do."""
 
 
 class Launcher(NamedTuple):
-    """`plan` makes the processes, the first of which is rank 0. `options` is the argument spec of what is special to this launcher.
+    """A launcher. `plan` returns the processes, the first of which is rank 0. `options` is the argument spec of its own options.
 
-    `tag` is how lines begin in a log that ranks share, with the rank for `{}`. `culprit` finds in the lines of such a log, or of one
-    that the launcher itself writes to, which rank was the first to fail. In a log without tags, that line and all that follow are the
-    launcher's own words.
+    `tag` is the text with which lines begin in a log that ranks share; `{}` stands for the rank. `culprit` returns which rank failed
+    first, from the lines of such a log, or of one to which the launcher itself writes. In a log without tags, the launcher has written
+    that line and all lines after it.
     """
 
     plan: Callable[[Program, Sequence[Host]], list[Process]]
@@ -124,9 +124,9 @@ class Launcher(NamedTuple):
 
 
 def slots(program: Program, host: Host) -> list[Sequence[int]]:
-    """Return the GPUs of each training process of the host, none for a process without.
+    """Return the GPUs of each training process of the host, empty on a host without GPUs.
 
-    Raises LaunchError when so many processes cannot have equal shares of the GPUs.
+    Raises LaunchError if the GPUs cannot be divided equally among the processes.
     """
     count = program.processes_per_host or len(host.gpus) or 1
     if not host.gpus:
@@ -140,7 +140,7 @@ def slots(program: Program, host: Host) -> list[Sequence[int]]:
 
 
 def equal_slots(program: Program, hosts: Sequence[Host]) -> int:
-    """Return the number of training processes that every host has. Raises LaunchError when the hosts differ."""
+    """Return the number of training processes per host. Raises LaunchError if the hosts differ."""
     counts = {host.name: len(slots(program, host)) for host in hosts}
     if len(set(counts.values())) > 1:
         listing = ", ".join(f"{name} has {count}" for name, count in counts.items())
@@ -151,27 +151,27 @@ def equal_slots(program: Program, hosts: Sequence[Host]) -> int:
 
 
 def gpu_environment(gpus: Sequence[int]) -> dict[str, str]:
-    """Return what shows a process these GPUs and no others, by the numbers that nvidia-smi uses; nothing on hosts without GPUs."""
+    """Return the variables that make only these GPUs visible to a process, numbered as in nvidia-smi; empty without GPUs."""
     if not gpus:
         return {}
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in gpus)}
 
 
 def hostfile(program: Program, hosts: Sequence[Host]) -> str:
-    """Return the hosts with their slots, one per line, as mpirun and deepspeed read them."""
+    """Return a host file for mpirun and deepspeed: one host with its slots per line."""
     return "".join(f"{host.name} slots={len(slots(program, host))}\n" for host in hosts)
 
 
 def hostfile_path(job: str, process: str) -> str:
-    """Return where a process finds the job's host file, on its own host."""
+    """Return the path of the job's host file on the host of a process."""
     return runtime_directory(job, process) + "/hostfile"
 
 
 def remote_shell(job: str, process: str) -> str:
-    """Return the command that takes the place of ssh for a process: it runs what follows on a host whose process has no argv."""
+    """Return the command that a process uses instead of ssh: it runs the given command on a host whose process has no argv."""
     return f"sh {runtime_directory(job, process)}/supervisor rsh"
 
 
 def port(job: str, purpose: str = "") -> int:
-    """Return a port for one purpose, derived from the job's name: two jobs on one port would join each other."""
+    """Return a port for one purpose, derived from the job's name, because the processes of two jobs on one port would mix."""
     return FIRST_PORT + zlib.crc32((job + purpose).encode()) % PORT_COUNT

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Anything: the same command on every host, or on the first alone. What it does with the other hosts is its own business."""
+"""Any program: runs the same command on every host, or only on the first. The program itself has to communicate with the other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return one process on each host, with all its GPUs, or as many as processes_per_host says. Raises LaunchError."""
+    """Return one process on each host with all its GPUs, or `processes_per_host` processes that share them. Raises LaunchError."""
     chosen = hosts[:1] if program.options["hosts"] == "first" else hosts
     places = [
         (host, index, gpus)

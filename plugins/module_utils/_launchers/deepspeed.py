@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""DeepSpeed: one process for each GPU, with what DeepSpeed's own launcher would tell it, and nothing that goes through ssh."""
+"""DeepSpeed: one process per GPU, with the arguments and variables of DeepSpeed's own launcher, but without ssh."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the processes of all hosts. Raises LaunchError for unequal hosts, and for idle GPUs."""
+    """Return the processes of all hosts. Raises LaunchError if the hosts differ, or if GPUs would be idle."""
     count = equal_slots(program, hosts)
     for host in hosts:
         if any(len(gpus) > 1 for gpus in slots(program, host)):
@@ -51,7 +51,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 "GLOO_SOCKET_IFNAME": host.interface,
                 "NCCL_SOCKET_IFNAME": "=" + host.interface,
                 "DS_ACCELERATOR": "cuda" if host.gpus else "cpu",
-                # Each process sees all of them, and takes the one with its local rank.
+                # Each process sees all GPUs of its host, and uses the one with its local rank.
                 **gpu_environment(host.gpus),
             },
         )

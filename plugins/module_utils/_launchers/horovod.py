@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Horovod: ranks of Open MPI, with the settings under which Horovod is fast."""
+"""Horovod: ranks of Open MPI, with settings that make Horovod fast."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the processes of an MPI job whose ranks find Horovod's and NCCL's settings. Raises LaunchError."""
+    """Return the processes of an MPI job, with settings for Horovod and NCCL in their environment. Raises LaunchError."""
     settings = {
         "HOROVOD_CYCLE_TIME": str(program.options["cycle_time"]),
         "HOROVOD_FUSION_THRESHOLD": str(program.options["fusion_threshold"]),
-        # MPI carries Horovod's small messages, which TCP does well; gradients on GPUs go through NCCL.
+        # MPI transfers only Horovod's small messages, for which TCP is fast enough. Gradients on GPUs go through NCCL.
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "^openib",
-        # Tells in the log which network NCCL uses.
+        # The log then tells which network NCCL uses.
         "NCCL_DEBUG": "INFO",
     }
     return [process._replace(environment={**settings, **process.environment}) for process in mpi.plan(program, hosts)]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""JAX: equal processes, one for each GPU, that find each other at a coordinator in the first of them."""
+"""JAX: equal processes, one per GPU, that connect to a coordinator in the first process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the processes of all hosts. Raises LaunchError for GPUs that cannot be shared equally."""
+    """Return the processes of all hosts. Raises LaunchError if the GPUs cannot be divided equally."""
     places = [(host, index, gpus) for host in hosts for index, gpus in enumerate(slots(program, host))]
     coordinator = f"{hosts[0].address}:{port(program.job)}"
     return [
@@ -31,8 +31,8 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 "JAX_COORDINATOR_ADDRESS": coordinator,
                 "JAX_NUM_PROCESSES": str(len(places)),
                 "JAX_PROCESS_ID": str(rank),
-                # Of these three JAX itself reads the first only. Where Open MPI has started a process it takes the rest from what
-                # Open MPI says, so that jax.distributed.initialize() needs no arguments; the address is then not looked at.
+                # Of the three variables above, JAX itself reads only the first. It reads the others from Open MPI's variables, so
+                # set those: jax.distributed.initialize() then needs no arguments. JAX does not use the address in the URI.
                 "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{coordinator}",
                 "OMPI_COMM_WORLD_SIZE": str(len(places)),
                 "OMPI_COMM_WORLD_RANK": str(rank),
@@ -45,13 +45,13 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _devices(host: Host, gpus: Sequence[int]) -> dict[str, str]:
-    """Return what shows a process its GPUs and how they reach those of other hosts; without GPUs, how CPUs do."""
+    """Return the variables that select the GPUs of a process and its network interface, or the collectives for CPUs without GPUs."""
     if not gpus:
-        # The default of newer versions; older ones have none.
+        # This is the default of newer versions. Older versions have no default.
         return {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
     return {
         "NCCL_SOCKET_IFNAME": "=" + host.interface,
-        # All that it sees, and not, as under Open MPI, the one with the number of the process on its host.
+        # Use all visible GPUs. The default under Open MPI would be only the one with the local rank of the process.
         "JAX_LOCAL_DEVICE_IDS": ",".join(str(index) for index in range(len(gpus))),
         **gpu_environment(gpus),
     }

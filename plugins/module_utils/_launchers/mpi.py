@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Open MPI: mpirun on the first host, which starts a daemon on each of the others and, through them, the ranks."""
+"""Open MPI: mpirun on the first host, which starts a daemon on each other host. The daemons start the ranks there."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 LEAD = "mpirun"
 
-# mpirun says which rank has failed, and not where it was. 143 is a rank that mpirun itself has ended, because of another one.
-# Signals go to the shell as well: it must outlive a rank that saves its state on SIGTERM.
+# mpirun reports which rank has failed, but not its host. Status 143 means that mpirun ended the rank because another one failed.
+# Signals also reach the shell, which must not end before a rank that saves its state on SIGTERM.
 RANK = """trap : TERM
 "$@"
 status=$?
@@ -45,7 +45,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return mpirun and, for each other host, the process inside which its daemon and ranks run. Raises LaunchError."""
+    """Return the process of mpirun and, for each other host, the process in whose unit the daemon and ranks run. Raises LaunchError."""
     counts = [len(slots(program, host)) for host in hosts]
     command = [
         program.options["mpirun"],
@@ -57,7 +57,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     ]
     shared = {
         **_parameters(remote_shell(program.job, LEAD), _network(hosts)),
-        # For torch.distributed, which takes its rank and world size from Open MPI's variables in the script.
+        # For torch.distributed. Scripts pass it the rank and world size from Open MPI's variables.
         "MASTER_ADDR": hosts[0].name,
         "MASTER_PORT": str(port(program.job)),
     }
@@ -77,30 +77,30 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _parameters(agent: str, network: str) -> dict[str, str]:
-    """Return Open MPI's parameters, as variables that the job's environment can override.
+    """Return Open MPI's parameters as variables that the job's environment can override.
 
-    Those of the daemons have other names in Open MPI 5, which does not know the old ones as variables.
+    Open MPI 5 has other names for the parameters of the daemons, and ignores variables with the old names.
     """
     daemons = {
         ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"): agent,
         # Only the first host can reach the others.
         ("OMPI_MCA_plm_rsh_no_tree_spawn", "PRTE_MCA_plm_ssh_no_tree_spawn"): "1",
         ("OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_oob_tcp_if_include"): network,
-        # The unit's own, which goes with it: what a killed daemon leaves in /tmp stays there.
+        # Use the job's shared memory, which is deleted after the job. Files that a killed daemon leaves in /tmp would stay.
         ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"): "/dev/shm",
     }
     return {
         **{name: value for names, value in daemons.items() for name in names},
         "OMPI_MCA_btl_tcp_if_include": network,
-        # Ranks of one host copy through shared memory: kernels and containers often forbid reading another process's.
+        # Copy through shared memory, because kernels and containers often forbid reading another process's memory.
         "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
     }
 
 
 def _network(hosts: Sequence[Host]) -> str:
-    """Return what Open MPI communicates over: the interface, or the smallest network with all addresses where hosts name it differently.
+    """Return the network for Open MPI: the interface, or the smallest network with all addresses if interface names differ.
 
-    Left alone it would also try bridges that have the same address on every host (docker0), and wait for ever.
+    Without this setting, Open MPI would also try bridges with the same address on every host (docker0), and wait for ever.
     """
     interfaces = {host.interface for host in hosts}
     if len(interfaces) == 1:
@@ -112,10 +112,10 @@ def _network(hosts: Sequence[Host]) -> str:
 
 
 def _host_environment(host: Host, count: int) -> dict[str, str]:
-    """Return what is a host's own in the environment of its `count` ranks. mpirun passes on its own variables only."""
+    """Return the variables that differ by host, for its `count` ranks. mpirun passes on only its own variables."""
     return {
         "DEEPLEARNING_HOST": host.name,
-        # As torchrun does: several ranks share the cores, a single one has them all.
+        # The same as torchrun: several ranks share the cores, and a single rank uses all of them.
         **({"OMP_NUM_THREADS": "1"} if count > 1 else {}),
         "GLOO_SOCKET_IFNAME": host.interface,
         "NCCL_SOCKET_IFNAME": "=" + host.interface,
@@ -124,7 +124,7 @@ def _host_environment(host: Host, count: int) -> dict[str, str]:
 
 
 def culprit(lines: Sequence[str]) -> Culprit | None:
-    """Return the first rank of which the log tells that it has failed."""
+    """Return the first rank that failed according to the log."""
     for index, line in enumerate(lines):
         found = CULPRIT.search(line)
         if found:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""MXNet with parameter servers: workers train, servers hold the parameters, a scheduler on the first host brings them together."""
+"""MXNet with parameter servers: workers train, servers store the parameters, and a scheduler on the first host connects them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Place = Tuple[Host, Sequence[int]]
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the workers, the servers and the scheduler. Raises LaunchError for numbers that are negative or more than there are places."""
+    """Return the workers, the servers and the scheduler. Raises LaunchError if a number is negative, or if there are too many workers."""
     free = [[(host, gpus) for gpus in slots(program, host)] for host in hosts]
     workers = program.options["workers"] or sum(len(places) for places in free)
     servers = program.options["servers"] or workers
     if min(workers, servers) < 0:
-        raise LaunchError(f"workers is {workers} and servers is {servers}. Give positive numbers, or 0 for the default.")
+        raise LaunchError(f"workers is {workers} and servers is {servers}. Use positive numbers, or 0 for the default.")
     places: dict[str, list[Place]] = {
         "worker": _in_turns(free, servers)[:workers],
         "server": [(hosts[index % len(hosts)], ()) for index in range(servers)],
@@ -67,7 +67,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
-    """Return a place of each host in turn, as long as it has any, from the host on that follows so many servers: MXNet's own order."""
+    """Return the places of the hosts in turns. Begin with the host after that of the last server, as MXNet's own launcher does."""
     start = first % len(free)
     turns = itertools.zip_longest(*free[start:], *free[:start])
     return [place for turn in turns for place in turn if place]

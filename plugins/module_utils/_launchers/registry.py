@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The launchers there are, by name. A new one is a file beside this one and a line here."""
+"""All launchers by name. To add a launcher, create its file in this folder and add a line here."""
 
 from __future__ import annotations
 

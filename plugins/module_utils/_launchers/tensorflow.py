@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""TensorFlow: mirrored workers, or workers with parameter servers, that learn of each other from TF_CONFIG or from flags."""
+"""TensorFlow: mirrored workers, or workers with parameter servers. TF_CONFIG or flags tell each process about the others."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 MULTI_WORKER, PARAMETER_SERVER, FLAGS = "multi_worker", "parameter_server", "flags"
 
-# The tasks of TensorFlow's cluster by their kind. The first kind is what the job waits for: chief or worker.
+# The tasks of TensorFlow's cluster by kind. The job waits for the tasks of the first kind, chief or worker.
 Places = Dict[str, List[Tuple[Host, Sequence[int]]]]
 Addresses = Dict[str, List[str]]
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the tasks of the strategy. Raises LaunchError for hosts and ports that it cannot use."""
+    """Return the tasks of the strategy. Raises LaunchError if it cannot use the hosts or ports."""
     places = _places(program, hosts)
     addresses = _addresses(program, places)
     tasks = [(kind, index) for kind, same in places.items() for index in range(len(same))]
@@ -48,7 +48,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 def _places(program: Program, hosts: Sequence[Host]) -> Places:
     strategy, servers = program.options["strategy"], program.options["servers"]
-    # One mirrored worker trains on all GPUs of its host.
+    # A mirrored worker trains on all GPUs of its host.
     whole_hosts = strategy == MULTI_WORKER and not program.processes_per_host
     workers = [(host, gpus) for host in hosts for gpus in ([host.gpus] if whole_hosts else slots(program, host))]
     if strategy != FLAGS:
@@ -56,13 +56,13 @@ def _places(program: Program, hosts: Sequence[Host]) -> Places:
     if strategy == MULTI_WORKER:
         return {"worker": workers}
     if servers < 0:
-        raise LaunchError(f"servers is {servers}. Give the number of parameter servers, or 0 for one on each host.")
+        raise LaunchError(f"servers is {servers}. Set the number of parameter servers, or 0 for one on each host.")
     places: Places = {"worker": workers, "ps": [(hosts[index % len(hosts)], ()) for index in range(servers or len(hosts))]}
     return places if strategy == FLAGS else {"chief": [(hosts[0], ())], **places}
 
 
 def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
-    """Raise LaunchError for workers with different numbers of GPUs, which TensorFlow's strategies cannot use."""
+    """Raise LaunchError if workers have different numbers of GPUs, because TensorFlow's strategies do not support that."""
     counts = {host.name: len(gpus) for host, gpus in workers}
     if len(set(counts.values())) > 1:
         listing = ", ".join(f"those of {name} {count}" for name, count in counts.items())
@@ -72,7 +72,7 @@ def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
 
 
 def _addresses(program: Program, places: Places) -> Addresses:
-    """Return where the tasks listen: on each host one port after the other, from the first of the kind or of the job."""
+    """Return the addresses of the tasks. The ports of each host are consecutive, beginning with the first port of the kind or the job."""
     flags = program.options["strategy"] == FLAGS
     taken: Counter[tuple[str, int]] = Counter()
     addresses: Addresses = {}
@@ -106,12 +106,12 @@ def _environment(program: Program, addresses: Addresses, kind: str, index: int) 
     if strategy == FLAGS:
         return {}
     config = {"TF_CONFIG": json.dumps({"cluster": addresses, "task": {"type": kind, "index": index}})}
-    # Without it a coordinator waits for a worker or server that is gone instead of reporting it.
+    # Without this variable, a coordinator waits for a worker or server that is gone instead of reporting it.
     return {**config, "GRPC_FAIL_FAST": "use_caller"} if strategy == PARAMETER_SERVER else config
 
 
 def _devices(kind: str, host: Host, gpus: Sequence[int]) -> dict[str, str]:
-    """Return what shows a worker its GPUs and hides them from the others, which would take all their memory."""
+    """Return the variables that make its GPUs visible to a worker, and hide GPUs from other tasks, which would occupy their memory."""
     if kind != "worker":
         return {"CUDA_VISIBLE_DEVICES": ""}
     return {"NCCL_SOCKET_IFNAME": "=" + host.interface, **gpu_environment(gpus)}

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""PyTorch: one torchrun agent on each host, which starts that host's workers."""
+"""PyTorch: one torchrun agent on each host, which starts the workers of that host."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 )
 
 TAG = "[rank {}] "
-# What torchrun says last: its first word about a failure, and the worker that it saw failing first.
+# Patterns for torchrun's last messages: the first line about a failure, and the worker that failed first.
 FAILURE = re.compile(r"torch.distributed.elastic.multiprocessing.api\b")
 RANK, STATUS = re.compile(r"\s*rank\s*: (\d{1,7})\b"), re.compile(r"\s*exitcode\s*: (-?\d{1,3})\b")
 
-# Seconds. With PyTorch's own values the others need 45 s to continue after a host is lost.
+# Seconds. With PyTorch's defaults, the other hosts need 45 s to continue after a host is lost.
 RENDEZVOUS = {"keep_alive_interval": 2, "keep_alive_max_attempt": 3, "last_call_timeout": 5}
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return one agent per host. Raises LaunchError for unequal hosts, or too few."""
+    """Return one agent per host. Raises LaunchError if the hosts differ or are too few."""
     workers = equal_slots(program, hosts)
     least, restarts = _limits(program, hosts)
     elastic = least < len(hosts)
-    # Agents that restart workers must agree on it. Others need not talk to each other, and the ranks follow the hosts' numbers.
+    # Agents that restart workers must coordinate. Otherwise they need no contact, and the ranks follow the hosts' numbers.
     dynamic = elastic or restarts > 0
-    # Workers whose peer is lost fail: each host that may be lost takes one restart.
+    # Workers fail when a peer is lost, so each host that may be lost needs one more restart.
     restarts += len(hosts) - least
-    # Where the log's name does not tell the rank, the lines do. Agents that agree on the ranks themselves may have any of them.
+    # If the log's name does not tell the rank, its lines do. Agents that coordinate may get any of the ranks.
     tagged = dynamic or workers > 1
     world = range(workers * len(hosts))
     return [
@@ -66,7 +66,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _limits(program: Program, hosts: Sequence[Host]) -> tuple[int, int]:
-    """Return the number of hosts that the job needs at least, and that of restarts. Raises LaunchError."""
+    """Return the minimum number of hosts and the number of restarts. Raises LaunchError."""
     least, restarts = program.options["min_hosts"] or len(hosts), program.options["max_restarts"]
     if not 1 <= least <= len(hosts):
         raise LaunchError(f"min_hosts is {least} and the job has {len(hosts)} hosts. Use 1 to {len(hosts)}, or 0 for all of them.")
@@ -78,12 +78,12 @@ def _limits(program: Program, hosts: Sequence[Host]) -> tuple[int, int]:
 def _environment(host: Host, workers: int, tagged: bool, dynamic: bool) -> dict[str, str]:
     """Return the environment of an agent, which its workers inherit."""
     return {
-        # torchrun's own choice, without its warning: several workers share the cores, a single one has them all.
+        # This is torchrun's default, without its warning: several workers share the cores, and a single worker uses all of them.
         **({"OMP_NUM_THREADS": "1"} if workers > 1 else {}),
         **({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": TAG.format("${rank}")} if tagged else {}),
-        # Without it, agents that are left after a loss may look for each other at the former rendezvous, and fail.
+        # Without this variable, the remaining agents may connect to the former rendezvous after a host is lost, and fail.
         **({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if dynamic else {}),
-        # The interface of the cluster's address, never a bridge that has the same address on every host.
+        # Use the interface with the cluster's address, never a bridge that has the same address on every host.
         "GLOO_SOCKET_IFNAME": host.interface,
         "NCCL_SOCKET_IFNAME": "=" + host.interface,
         **gpu_environment(host.gpus),
@@ -91,13 +91,13 @@ def _environment(host: Host, workers: int, tagged: bool, dynamic: bool) -> dict[
 
 
 def _static(job: str, hosts: Sequence[Host], index: int) -> list[str]:
-    """Return the arguments of an agent whose peers are all known."""
+    """Return the arguments of an agent whose peers are fixed."""
     return [f"--nnodes={len(hosts)}", f"--node-rank={index}", f"--master-addr={hosts[0].name}", f"--master-port={port(job)}"]
 
 
 def _dynamic(job: str, hosts: Sequence[Host], index: int, least: int, restarts: int) -> list[str]:
-    """Return the arguments of an agent that finds its peers anew, at the first host, whenever workers are restarted."""
-    # Which host that is, and where the others reach this one, agents would guess from what names resolve to.
+    """Return the arguments of an agent that meets its peers at the first host, again after each restart of workers."""
+    # Without `is_host` and `--local-addr`, agents would derive these from how names resolve.
     settings = {**RENDEZVOUS, "is_host": int(not index)}
     return [
         f"--nnodes={least}:{len(hosts)}",
@@ -111,7 +111,10 @@ def _dynamic(job: str, hosts: Sequence[Host], index: int, least: int, restarts: 
 
 
 def _training(program: Program) -> list[str]:
-    """Return the command line of a worker in torchrun's words, where a dollar sign begins a macro (not in the first of a command)."""
+    """Return the command line of a worker for torchrun. Dollar signs, which begin macros there, are escaped.
+
+    The first word of a command is not: torchrun expands no macros in it.
+    """
     if program.command:
         first, *rest = program.argv
         return ["--no-python", first, *_literal(rest)]
@@ -123,7 +126,7 @@ def _literal(words: Sequence[str]) -> list[str]:
 
 
 def culprit(lines: Sequence[str]) -> Culprit | None:
-    """Return the worker that torchrun names as the root cause, in time that grows with the number of lines."""
+    """Return the worker that torchrun reports as the root cause. The time needed is linear in the number of lines."""
     begin = next((index for index, line in enumerate(lines) if "failed (exitcode" in line and FAILURE.search(line)), len(lines))
     cause = next((index for index in range(begin + 1, len(lines)) if lines[index].startswith("Root Cause")), len(lines))
     for index in range(cause + 1, len(lines) - 1):
