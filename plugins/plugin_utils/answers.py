@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Answers of modules on nodes are data: only documented values are passed on, typed, bounded and without control characters.
+"""Filters the answers of modules on nodes: only documented values pass, with checked types and sizes, and no control characters.
 
-ansible-core makes variables of a host out of the `ansible_facts` of any result, and a training script can answer for every module that
-runs on its node. With `inject_facts_as_vars` those variables would come before the inventory's and the roles' own.
+A training script can forge the answer of any module that runs on its node, and ansible-core turns the `ansible_facts` of any result into
+variables of the host. With `inject_facts_as_vars`, those variables would override variables of the inventory and of roles.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ display = Display()
 
 MODULES = Path(__file__).resolve().parents[1] / "modules"
 
-# Bytes of one answer. The logs and the progress of a long job take a few of them.
+# Maximum bytes of one answer. The logs and the progress of a long job need several answers.
 ANSWER_LIMIT = 64 << 20
-# Characters of one value, and how deep values may be nested.
+# Maximum characters of one value, and maximum depth of nested values.
 TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
 INTEGER_LIMIT = 1 << 63
-# Seconds in which a node has to answer, beside those that a module is given for its work.
+# Seconds that a node has to answer, in addition to the module's own timeout.
 ANSWER_TIMEOUT = 600
 
-#: What any module may return. Facts and the arguments that a host says it was given are not among it.
+#: The values that any module may return. They include neither facts nor the arguments that a host claims to have received.
 COMMON: Mapping[str, Mapping[str, Any]] = {
     "changed": {"type": "bool"},
     "failed": {"type": "bool"},
@@ -56,7 +56,7 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-#: These are in every result, and say nothing.
+#: Keys that Ansible adds to results. They are dropped without a warning.
 SILENT = ("invocation", "exception", "warnings", "deprecations", "ansible_facts", "stdout", "stdout_lines", "stderr", "stderr_lines")
 
 SETTING = """\
@@ -65,35 +65,35 @@ inject_facts_as_vars = false"""
 
 
 class AnswerError(Exception):
-    """A value is not what the module documents; the text says which and why."""
+    """A value does not match the module's documentation; the text says which value and why."""
 
 
 class SilenceError(BaseException):
-    """A node has not answered in time. Not an Exception: connections would try again."""
+    """A node has not answered in time. It is not an Exception, because connections would catch it and retry."""
 
 
 class NodeAction(ActionBase):
-    """An action whose module runs on a node. All that the node answers passes a filter."""
+    """An action whose module runs on a node. Filters everything that the node answers."""
 
     _requires_connection = True
     _host, _limit = "", ANSWER_TIMEOUT
 
     def __init_subclass__(cls, module: str, **options: Any) -> None:
-        """Read what the module documents when the plugin is loaded, before Ansible makes a process for each host."""
+        """Read the module's documentation when the plugin is loaded, before Ansible starts a process for each host."""
         super().__init_subclass__(**options)
         returned_values(module)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         refuse_injected_facts()
         variables = task_vars or {}
-        own = self._task.args.get("timeout")  # of what the module does
+        own = self._task.args.get("timeout")  # the module's own timeout
         self._host = str(variables.get("inventory_hostname", ""))
         self._limit = int(variables.get("deeplearning_answer_timeout", ANSWER_TIMEOUT)) + (int(own) if str(own).isdecimal() else 0)
         result: dict[str, Any] = super().run(tmp, task_vars)
         return result
 
     def _low_level_execute_command(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        """Run a command on the node, for a limited time, and take control characters and what is too long out of what it prints."""
+        """Run a command on the node with a time limit, refuse output that is too long, and remove its control characters."""
         with self._contact():
             answer: dict[str, Any] = super()._low_level_execute_command(*arguments, **options)
         for name in ("stdout", "stderr"):
@@ -110,7 +110,7 @@ class NodeAction(ActionBase):
 
     @contextlib.contextmanager
     def _contact(self) -> Iterator[None]:
-        """Within this, a node that is silent for too long is unreachable, and what it prints in place of an answer is cleaned."""
+        """Within this context, a node that does not answer in time counts as unreachable, and error messages are cleaned."""
         try:
             with time_limit(self._limit):
                 yield
@@ -132,27 +132,27 @@ class NodeAction(ActionBase):
         task_vars: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Run a module of this collection on the node and return of its answer what the module documents."""
+        """Run a module of this collection on the node and return the documented part of its answer."""
         module, host = module_name or self._task.action, (task_vars or {}).get("inventory_hostname", "")
         try:
             answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
         except (AttributeError, TypeError, RecursionError) as error:
-            # ansible-core expects an object with objects in it, and meets anything.
+            # ansible-core expects nested objects, but a node can answer anything.
             return refusal(host, module, f"it is not a module's result ({clean_line(str(error))})")
         for warning in warnings_of(answer):
             display.warning(f"{host}: {warning}")
-        # ansible-core's own, where it had to look for the interpreter: the next task would look again without it.
+        # Keep the fact with the interpreter that ansible-core has discovered. Otherwise the next task would search again.
         facts = {self._discovered_interpreter_key: self._discovered_interpreter} if self._discovered_interpreter_key else {}
         part = documented_part({**answer, "ansible_facts": without(answer.get("ansible_facts"), facts)}, module, host)
         return {**part, "ansible_facts": facts} if facts else part
 
     def _update_module_args(self, module_name: str, module_args: dict[str, Any], task_vars: Any, *arguments: Any, **options: Any) -> None:
-        """Keep arguments out of the node's syslog: addresses of data may have a signature in them, environments a token."""
+        """Keep arguments out of the node's syslog, because URLs of data may contain signatures, and environments may contain tokens."""
         super()._update_module_args(module_name, module_args, task_vars, *arguments, **options)
         module_args["_ansible_no_log"] = True
 
     def _parse_returned_data(self, *arguments: Any) -> dict[str, Any]:
-        """Take out what ansible-core would show on the terminal as it is."""
+        """Replace internal keys, whose values ansible-core would show on the terminal without cleaning."""
         parsed: dict[str, Any] = super()._parse_returned_data(*arguments)
         internal = [
             key for key in parsed if key in constants.INTERNAL_RESULT_KEYS or (key.startswith("_ansible_") and key != "_ansible_parsed")
@@ -164,7 +164,7 @@ class NodeAction(ActionBase):
 
     @contextlib.contextmanager
     def reading(self, task_vars: Mapping[str, Any] | None) -> Iterator[None]:
-        """Within this, what cannot be made of an answer's free-form values fails the task in one sentence."""
+        """Within this context, an error caused by an answer's free-form values fails the task with a one-line message."""
         try:
             yield
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -175,7 +175,7 @@ class NodeAction(ActionBase):
 
 @contextlib.contextmanager
 def time_limit(seconds: int) -> Iterator[None]:
-    """Raise SilenceError after so many seconds within this. Where the task has a limit of Ansible's own, that one stands."""
+    """Raise SilenceError if this context takes longer than `seconds`. If Ansible has set its own time limit, only that one applies."""
     if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -193,14 +193,14 @@ def time_limit(seconds: int) -> Iterator[None]:
 
 
 def end_children() -> None:
-    """End the ssh that still waits for the node. Ansible has a process for each task and host; other systems than Linux keep it."""
+    """End the ssh process that still waits for the node, a child of this process. On systems other than Linux, it keeps running."""
     with contextlib.suppress(OSError):
         for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
             os.kill(int(child), signal.SIGTERM)
 
 
 def refuse_injected_facts() -> None:
-    """Raise AnsibleActionFail where nodes could set variables of the controller."""
+    """Raise AnsibleActionFail if nodes could set variables on the controller."""
     if constants.config.get_config_value("INJECT_FACTS_AS_VARS"):
         raise AnsibleActionFail(
             "inject_facts_as_vars: is on, so that the answers of a node could set any variable. "
@@ -209,7 +209,7 @@ def refuse_injected_facts() -> None:
 
 
 def documented_part(answer: Mapping[str, Any], module: str, host: str) -> dict[str, Any]:
-    """Return the documented values of a module's answer, or a failed result where one is not as documented."""
+    """Return the documented values of a module's answer, or a failed result if a value does not match the documentation."""
     values = {**COMMON, **returned_values(module)}
     unknown = sorted(clean_line(str(key))[:40] for key in answer if key not in values and not is_silent(key))
     if answer.get("ansible_facts"):
@@ -227,17 +227,17 @@ def documented_part(answer: Mapping[str, Any], module: str, host: str) -> dict[s
 
 
 def without(facts: Any, own: Mapping[str, Any]) -> Any:
-    """Return what else there is among the facts of an answer."""
+    """Return the facts of an answer except those in `own`."""
     return {key: value for key, value in facts.items() if key not in own} if isinstance(facts, dict) else facts
 
 
 def is_silent(key: Any) -> bool:
-    """Return whether a key of an answer is Ansible's own and is dropped without a word."""
+    """Return whether a key of an answer is Ansible's own and is dropped without a warning."""
     return key in SILENT or str(key).startswith("_ansible_")
 
 
 def refusal(host: str, module: str, reason: str) -> dict[str, Any]:
-    """Return the result of a task whose module answered what it cannot have answered."""
+    """Return a failed result for a task whose module returned an invalid answer."""
     name = module.rpartition(".")[2]
     return {
         "failed": True,
@@ -255,7 +255,7 @@ def warnings_of(answer: Mapping[str, Any]) -> list[str]:
 
 @functools.lru_cache(maxsize=None)
 def returned_values(module: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return what a module of this collection documents that it returns, by name."""
+    """Return the documented return values of a module of this collection, by name."""
     source = (MODULES / f"{module.rpartition('.')[2]}.py").read_text(encoding="utf-8")
     (text,) = [ast.literal_eval(line.value) for line in ast.parse(source).body if isinstance(line, ast.Assign) and _is_return(line)]
     documented: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -338,7 +338,7 @@ def _dictionary(value: Any) -> dict[str, Any] | None:
 
 
 def free(value: Any, depth: int = DEPTH_LIMIT) -> Any:
-    """Return a free-form value as plain data. Raises AnswerError where it is nested too deeply."""
+    """Return a free-form value as plain data. Raises AnswerError if it is nested too deeply."""
     if depth == 0:
         raise AnswerError(f"values are nested more than {DEPTH_LIMIT} deep")
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a job's code is on the controller: a script, a directory or a git repository."""
+"""Finds and packs a job's code on the controller: a script, a directory or a git repository."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
-# What belongs to a working directory and not to the code: history, caches, environments (which only work where they were made).
+# Parts of a working directory that are not code: history, caches and environments, which work only where they were created.
 LEFT_OUT = (".git", "__pycache__", ".venv", "venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
-# How git may reach a repository. Its submodules are untrusted, and must not name files of the controller.
+# The protocols that git may use for a repository. Submodules are untrusted, and must not refer to files of the controller.
 TRANSPORTS, SUBMODULE_TRANSPORTS = "file:git:http:https:ssh", "git:http:https:ssh"
 
-# In a work tree that somebody else may have made: git runs none of the programs that its configuration names, and fetches nothing.
+# The settings for work trees of other users: git runs no programs that their configuration names, and fetches nothing.
 READING = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -38,7 +38,7 @@ READING = {
 READING_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.devnull, "-c", "safe.bareRepository=explicit")
 INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SUDO_UID", "TMPDIR")
 
-# Git asks this for the password. Command lines can be seen by all users of the controller, environments cannot.
+# Git runs this to get the password from the environment. All users of the controller can see command lines, but not environments.
 CREDENTIAL_HELPER = """!printf 'username=%s\\npassword=%s\\n' "$DEEPLEARNING_GIT_USER" "$DEEPLEARNING_GIT_PASSWORD" #"""
 
 WEB = ("http", "https")
@@ -50,7 +50,7 @@ SUBMODULE_DEPTH = 5
 
 
 class Code(NamedTuple):
-    """The entries `names` of the directory `root`. `origin` is what git knows: `commit`, `changed`, `repository`, `version`."""
+    """The entries `names` of the directory `root`. `origin` contains `commit`, `changed`, `repository` and `version` from git."""
 
     root: str
     names: list[str]
@@ -58,12 +58,12 @@ class Code(NamedTuple):
 
 
 class GitError(Exception):
-    """git failed; the text is what it said."""
+    """git failed; the text is its error message."""
 
 
 @contextlib.contextmanager
 def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Code]:
-    """Yield the code that the arguments of training_job name. Raises AnsibleActionFail when there is none."""
+    """Yield the code that the arguments of training_job specify. Raises AnsibleActionFail if it does not exist."""
     repository, exclude = arguments.get("repository"), patterns(arguments)
     if not repository:
         root, names = code_to_send(arguments, bases, exclude)
@@ -84,13 +84,13 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Cod
 
 
 def patterns(arguments: Mapping[str, Any]) -> Sequence[str]:
-    """Return the patterns of what is left out."""
+    """Return the patterns of files to leave out."""
     exclude = arguments.get("exclude")
     return LEFT_OUT if exclude is None else [exclude] if isinstance(exclude, str) else exclude
 
 
 def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the directory and the names in it that are the job's code. Raises AnsibleActionFail when the script is missing."""
+    """Return the directory of the job's code and the names of its entries. Raises AnsibleActionFail if the script is missing."""
     source, script = arguments.get("source"), arguments.get("script") or ""
     if source:
         root = find(source, bases)
@@ -107,31 +107,31 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
 
 
 def check_script(script: str | None, root: str, place: str) -> None:
-    """Raise AnsibleActionFail when there is a script and it is not in the directory."""
+    """Raise AnsibleActionFail if a script is specified and is not in the directory."""
     if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
         raise AnsibleActionFail(f"script {script!r} is not a file in {place}. Give its path there, or leave {place.split()[0]} empty.")
 
 
 def find(path: str, bases: Sequence[str]) -> str | None:
-    """Return the first of the paths that exists when a relative one is taken from each of the bases."""
+    """Return the absolute path of the first existing candidate. A relative path is tried in each of the base directories."""
     expanded = os.path.expanduser(path)
     candidates = [os.path.join(base, expanded) for base in bases]
     return next((os.path.abspath(candidate) for candidate in candidates if os.path.exists(candidate)), None)
 
 
 def kept(root: str, exclude: Iterable[str]) -> list[str]:
-    """Return the names in a directory that are not left out."""
+    """Return the names in a directory that no pattern leaves out."""
     return sorted(name for name in os.listdir(root) if not is_left_out(name, exclude))
 
 
 def is_left_out(path: str, exclude: Iterable[str]) -> bool:
-    """Return whether a pattern matches the name of a file or directory, or, if there is a slash in it, its path in the code."""
+    """Return whether a pattern matches a file or directory. Patterns with a slash match its path, others its name."""
     name = os.path.basename(path)
     return any(fnmatch.fnmatchcase(path if "/" in pattern else name, pattern) for pattern in exclude)
 
 
 def write_archive(path: str, code: Code, exclude: Sequence[str]) -> None:
-    """Write a tar file of the code, with nobody's user ids and without what is left out."""
+    """Write a tar file of the code, without user ids and without the files to leave out."""
 
     def entry(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
         info.uid = info.gid = 0
@@ -144,9 +144,9 @@ def write_archive(path: str, code: Code, exclude: Sequence[str]) -> None:
 
 
 def check_out(repository: str, version: str, directory: str) -> str:
-    """Put a version of a repository into an empty directory and return its commit. Raises GitError.
+    """Check out a version of a repository into an empty directory and return its commit. Raises GitError.
 
-    The version is a branch, a tag, a commit, or anything else that the repository gives out; the default branch when it is empty.
+    The version is a branch, a tag, a commit, or any other ref that can be fetched. If it is empty, the default branch is used.
     """
     if version.startswith("-"):
         raise GitError(f"version {version!r} is not a branch, tag or commit")
@@ -161,11 +161,11 @@ def check_out(repository: str, version: str, directory: str) -> str:
 
 
 def find_commit(directory: str, version: str, environment: Mapping[str, str]) -> str:
-    """Return the commit that a version means in a clone. Raises GitError."""
+    """Return the commit of a version in a clone. Raises GitError."""
     for name in (f"refs/remotes/origin/{version}", f"refs/tags/{version}", version) if version else ("HEAD",):
         with contextlib.suppress(GitError):
             return git(directory, "rev-parse", "--quiet", "--verify", name + "^{commit}", environment=environment)
-    try:  # a commit that no branch has, or a ref that is not fetched by itself, such as that of a merge request
+    try:  # a commit that is on no branch, or a ref that a clone does not fetch, such as that of a merge request
         git(directory, "fetch", "--quiet", "origin", version or "HEAD", environment=environment)
         return git(directory, "rev-parse", "--verify", "FETCH_HEAD^{commit}", environment=environment)
     except GitError as error:
@@ -173,9 +173,10 @@ def find_commit(directory: str, version: str, environment: Mapping[str, str]) ->
 
 
 def origin(root: str, names: Sequence[str]) -> dict[str, Any]:
-    """Return the commit of a git work tree and whether the named entries differ from it; nothing where there is none.
+    """Return the commit of a git work tree and whether the named entries differ from it; empty if it is not a git work tree.
 
-    The source may be somebody else's: what its configuration says is not done, and its owner must be the user who asks, as git demands.
+    The source may belong to another user, so its git configuration must not run programs. As always, git requires that the current user
+    owns the work tree.
     """
     try:
         if not names:
@@ -193,8 +194,8 @@ def head(root: str) -> str:
 def has_changed(root: str, names: Sequence[str], depth: int = SUBMODULE_DEPTH) -> bool:
     """Return whether files differ from the commit, or are not part of it. Raises GitError, OSError, ValueError.
 
-    Not by `git status`, which would run the filters that the work tree's configuration names: files are compared as they are, so that
-    one which a filter changes on its way into the commit, as Git LFS does, counts as changed.
+    `git status` is not used because it would run the filters in the work tree's configuration. Files are compared without filters, so
+    files that a filter changes before the commit, such as those of Git LFS, count as changed.
     """
     paths = ("--", *names)
     if read_git(root, "ls-files", "--others", "--exclude-standard", "-z", *paths):
@@ -216,7 +217,7 @@ def _submodule_has_changed(place: str, commit: str, depth: int) -> bool:
 
 
 def is_blob(path: str, mode: str, digest: str) -> bool:
-    """Return whether a file is what git has under a digest."""
+    """Return whether a file has the type, mode and digest that git has stored."""
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
@@ -237,19 +238,19 @@ def _digest(blocks: Iterable[bytes], size: int, like: str) -> str:
 
 
 def without_credentials(repository: str) -> str:
-    """Return the address of a repository as it may be shown: without user, password and query, which may hold a token."""
+    """Return the address of a repository for messages: without user, password and query, which may contain a token."""
     if "://" not in repository:
         return repository
     scheme, rest = repository.split("://", 1)
     shown = re.split("[?#]", rest, maxsplit=1)[0]
     if shown != rest and "@" in rest[len(shown) :]:
         return f"{scheme}://..."  # a query with an @, or a password with a question mark
-    # Also behind the first slash, which a password may have in it
+    # Also search after the first slash, because a password may contain a slash.
     return f"{scheme}://{shown if scheme.lower() == 'file' else shown.rpartition('@')[2]}"
 
 
 def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
-    """Return the address that git is told, and the environment that has the password which was part of it. Raises GitError."""
+    """Return the address for git without its password, and the environment with that password. Raises GitError."""
     if "://" not in repository:
         return repository, {}
     parts = urlsplit(repository)
@@ -261,7 +262,7 @@ def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
 
 
 def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
-    """Raise GitError for an address that git would misread, or that has a secret where all users of the controller can see it."""
+    """Raise GitError if git would misread an address, or if all users of the controller could see a secret in it."""
     if parts.scheme in WEB:
         if parts.query or parts.fragment:
             raise GitError("it has a query, which would be in git's command line. Give a token as a password: https://USER:TOKEN@HOST/PATH")
@@ -274,7 +275,7 @@ def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
 
 
 def credentials_environment(address: str, userinfo: str) -> dict[str, str]:
-    """Return the environment in which git logs in at an address as this user with this password. Raises GitError."""
+    """Return the environment with which git logs in to an address as the user in `userinfo`. Raises GitError."""
     user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
     if clean_line(user + password) != user + password:
         raise GitError("user and password have control characters in them")
@@ -286,14 +287,14 @@ def credentials_environment(address: str, userinfo: str) -> dict[str, str]:
 
 
 def read_git(directory: str, *arguments: str) -> str:
-    """Return what git finds in a work tree that may be somebody else's. Raises GitError, OSError."""
+    """Return the output of git in a work tree that may belong to another user. Raises GitError, OSError."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return _run(directory, [*READING_OPTIONS, "--literal-pathspecs", *arguments], {**inherited, **READING})
 
 
 def git(directory: str, *arguments: str, environment: Mapping[str, str]) -> str:
-    """Return the output of git in a clone of one's own. Raises GitError, and OSError where there is no git."""
-    # Nobody would see a question.
+    """Return the output of git in a clone made by this process. Raises GitError, and OSError if git is not installed."""
+    # git must not prompt, because nobody would see the prompt.
     shared = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": TRANSPORTS}
     return _run(directory, arguments, {**shared, **environment}).strip()
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Polls a job through one of its hosts, and shows what is new."""
+"""Polls a job through one of its hosts, and shows new progress and new log lines."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers impor
 
 display = Display()
 
-# The host answers earlier when there is something new.
+# Maximum seconds of one poll. The host answers earlier if there is something new.
 POLL_SECONDS = 10
 
-# Between two polls, so that a script that reports many times a second does not keep the controller busy.
+# Minimum seconds between two polls, so that a script that reports many times a second does not keep the controller busy.
 PAUSE_SECONDS = 1.0
 
 Poll = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -37,8 +37,8 @@ def polls_through(action: NodeAction, task_vars: Mapping[str, Any] | None) -> Po
 def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mapping[str, Any] | None) -> dict[str, Any]:
     """Run training_job_info on the host of an action's task and return its result.
 
-    Names of jobs become part of commands that people are told to type: they are checked, and of a job that was asked for the name and the
-    directory are those that were asked for.
+    Messages contain commands with names of jobs for people to type, so names in the answer are checked. If `arguments` name a job, its
+    name and directory are those of `arguments`.
     """
     module = "deeplearning.cluster.training_job_info"
     answer: dict[str, Any] = action._execute_module(module, module_args=dict(arguments), task_vars=task_vars)
@@ -56,10 +56,10 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
 
 
 class JobWatch:
-    """One job. `arguments` are those of every poll: `name`, `directory`, `heartbeat_timeout`, and `log_lines` where logs are shown.
+    """Follows one job. Each poll has the `arguments` `name`, `directory`, `heartbeat_timeout`, and `log_lines` if logs are shown.
 
-    When the job's processes are there that is announced, with a `hint` at what can be done meanwhile.
-    `metrics` holds the last value of each thing that the script has reported.
+    When the job's processes have started, a message says so and ends with the `hint`. `metrics` contains the last value of each key that
+    the script has reported.
     """
 
     def __init__(self, poll: Poll, arguments: Mapping[str, Any], hint: str) -> None:
@@ -71,9 +71,9 @@ class JobWatch:
         self._problems: set[str] = set()
 
     def follow(self, left: Callable[[], bool] = lambda: False) -> JobStatus:
-        """Return the job when it is over, or as it is when it is `left`.
+        """Return the status of the job when it is over, or as soon as `left` returns true.
 
-        Raises AnsibleActionFail when it never began or cannot be seen any more.
+        Raises AnsibleActionFail if the job does not begin, or if its host is unreachable for too long.
         """
         timeout = self._arguments["heartbeat_timeout"]
         began = seen = time.monotonic()
@@ -84,7 +84,7 @@ class JobWatch:
                 seen = now
             except AnsibleConnectionFailure as error:
                 if now - seen > timeout:
-                    # The controller itself may have lost its network: that must not end a training that runs without it.
+                    # The controller itself may have lost its network, which must not end a job that runs without it.
                     raise AnsibleActionFail(
                         f"the host that reports on the job has been unreachable for {timeout} s: {error}. "
                         "Nothing was stopped. Run the same command again to wait for the job.",
@@ -103,7 +103,7 @@ class JobWatch:
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))
 
     def poll(self, wait: int = 0) -> JobStatus:
-        """Return the job as its host sees it now, and show its progress and its logs since the last poll."""
+        """Return the present status of the job, and show its progress and logs since the last poll."""
         answer = self._ask({**self._arguments, **self._seen, "wait": wait})
         if answer.get("failed"):
             raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
@@ -128,7 +128,7 @@ class JobWatch:
         return found
 
     def _settle(self, found: JobStatus) -> JobStatus:
-        """Poll a failed job once more: an earlier failure may have been recorded a moment later."""
+        """Poll a failed job once more, because an earlier failure may be recorded a moment later."""
         if found["state"] == states.SUCCEEDED:
             return found
         time.sleep(PAUSE_SECONDS)
@@ -136,5 +136,5 @@ class JobWatch:
 
 
 def missing_ranks(found: JobStatus) -> int:
-    """Return how many processes of the job have not recorded anything yet."""
+    """Return the number of processes of the job that have not written a record yet."""
     return max(1, found["process_count"]) - len(found["processes"])

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Lets an action notice Ctrl-C while it waits, instead of Ansible being ended by it."""
+"""Lets an action handle Ctrl-C while it waits, so that it does not end Ansible."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import threading
 from types import FrameType
 from typing import Any, Callable, Iterator
 
-# Between two checks whether Ansible still runs.
+# Seconds between two checks whether Ansible is still running.
 POLL_SECONDS = 0.5
 
 
 def keep_terminal() -> int | None:
-    """Return a descriptor of the terminal that Ansible was started on in the foreground; nothing in a pipeline, a service, or the like."""
+    """Return a descriptor of the terminal on which Ansible runs in the foreground, or None, for example in a pipeline or a service."""
     try:
         descriptor = sys.stdin.fileno()
         if os.getpgrp() == os.tcgetpgrp(descriptor):
@@ -30,17 +30,17 @@ def keep_terminal() -> int | None:
     return None
 
 
-# Actions run in processes of their own, whose input is nothing and which have no terminal. Ansible loads their classes before.
+# Actions run in separate processes without input and terminal. Ansible loads this file before it starts them.
 TERMINAL = keep_terminal()
 
 
 @contextlib.contextmanager
 def interrupts(notice: Callable[[], None]) -> Iterator[bool]:
-    """Within this, Ctrl-C calls `notice`, in a thread. Yields whether it does: not where there is no terminal.
+    """Within this context, Ctrl-C calls `notice` in a thread. Yields False if there is no terminal, otherwise True.
 
-    The terminal makes an ordinary character of Ctrl-C meanwhile, so that Ansible's main process gets no signal.
+    Meanwhile, the terminal treats Ctrl-C as an ordinary character, so that Ansible's main process gets no signal.
     """
-    # Without a session of its own this process would be stopped for touching the terminal from the background.
+    # Without its own session, this process would be stopped when it uses the terminal from the background.
     if TERMINAL is None or os.getsid(0) != os.getpid():
         yield False
         return
@@ -54,7 +54,7 @@ def interrupts(notice: Callable[[], None]) -> Iterator[bool]:
 
 
 class Keyboard(threading.Thread):
-    """Reads what is typed and throws it away, except for Ctrl-C."""
+    """Reads and discards what is typed, except for Ctrl-C."""
 
     def __init__(self, terminal: int, notice: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -90,13 +90,13 @@ class Keyboard(threading.Thread):
         self.join()
 
     def restore(self) -> None:
-        """Give the terminal back as it was."""
+        """Restore the terminal's original settings."""
         with contextlib.suppress(termios.error):
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._settings)
 
     @contextlib.contextmanager
     def restored_at_signals(self) -> Iterator[None]:
-        """Give the terminal back also when Ansible ends this process."""
+        """Restore the terminal's settings even if Ansible ends this process."""
         handlers: dict[int, Any] = {}
 
         def handle(number: int, frame: FrameType | None) -> None:

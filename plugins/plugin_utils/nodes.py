@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Who the nodes of a cluster are, as the controller knows it."""
+"""The nodes of a cluster, as the controller knows them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname
 def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return `number`, `hostname` and `private_ip` of the nodes by their names in the inventory.
 
-    They come from the table that the inventory plugin gives to the controller; where the inventory is made by hand, from its variables of
-    the hosts of the same cluster.
+    The values come from the inventory plugin's table of nodes. In an inventory written by hand, they come from the variables of the
+    hosts in the same cluster.
     """
     hostvars = variables["hostvars"]
     table = hostvars["localhost"].get("deeplearning_nodes") if "localhost" in hostvars else None
@@ -30,5 +30,5 @@ def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def cluster_of(variables: Mapping[str, Any]) -> str | None:
-    """Return the cluster that a host belongs to. Inventories made by hand may have its former name."""
+    """Return the cluster that a host belongs to. Inventories written by hand may use the former name of the variable."""
     return variables.get("deeplearning_cluster", variables.get("deeplearning_cluster_name"))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows what a module on the controller tells while it waits for AWS."""
+"""Shows the progress of a module on the controller while it waits for AWS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible.utils.display import Display
 display = Display()
 
 PAUSE_SECONDS = 0.5
-# For the calls to AWS that an interrupted module has made, and its message.
+# Seconds that an interrupted module has to finish its API calls and return its message.
 LAST_SECONDS = 10
 
 
@@ -32,12 +32,15 @@ def keep_errors() -> int | None:
         return None
 
 
-# Ansible loads actions before it makes processes for them.
+# Ansible loads this file before it starts processes for actions.
 ERRORS = keep_errors()
 
 
 def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None) -> dict[str, Any]:
-    """Run the module of the action's name and show the lines of its progress file as they come. Elsewhere than here it is just run."""
+    """Run the action's module and show the lines of its progress file as they are written.
+
+    On hosts other than the controller, only run the module.
+    """
     module, arguments = action._task.action, dict(action._task.args)
     if action._connection.transport != "local" or arguments.get("progress_file"):
         return dict(action._execute_module(module, module_args=arguments, task_vars=task_vars))
@@ -54,11 +57,11 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None) -> dic
 
 @contextlib.contextmanager
 def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
-    """Within this, a module has some seconds to end by itself when Ansible is interrupted. Then this process ends, too.
+    """Within this context, an interrupt gives the module some seconds to end by itself. Then this process ends, too.
 
-    Ansible sends SIGTERM right after SIGINT, and waits for the process all the same.
+    Ansible sends SIGTERM right after SIGINT, but still waits for the process.
     """
-    # Without a process group of its own the module has got the signal of the terminal, too.
+    # Without its own process group, the module also receives the terminal's signal itself.
     if threading.current_thread() is not threading.main_thread() or os.getpgrp() != os.getpid():
         yield
         return
@@ -100,12 +103,12 @@ class Watch(threading.Thread):
         self._show()
 
     def stop(self) -> None:
-        """Show what has come since, and end."""
+        """Show the remaining lines, and end."""
         self._over.set()
         self.join()
 
     def speak_directly(self) -> None:
-        """From now on write to standard error: an Ansible that is interrupted displays nothing more of its processes."""
+        """Write to standard error from now on, because an interrupted Ansible no longer displays messages of its processes."""
         self._is_direct = True
 
     def _show(self) -> None:

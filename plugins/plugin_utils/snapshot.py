@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Looks at files of a host by one shell command, so that on hosts that are right no module has to run.
+"""Inspects files of a host with one shell command, so that modules run only on hosts that need changes.
 
-A module takes some five times as long as this, and most hosts in most runs are right. The functions that compare are the module's own.
+A module takes about five times as long, and in most runs most hosts need no changes. The module's own functions compare the files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import Account, Found, Host
 
-#: Prints the accounts, two lines for each path (attributes, content), and status and output of the command.
+#: Prints the accounts, two lines for each path (attributes and content), and the status and output of the command.
 SCRIPT = r"""
 user=$1 command=$2
 shift 2
@@ -45,7 +45,7 @@ SUPER_USER = "root"
 
 
 class Snapshot(Host):
-    """What another host had a moment ago: the accounts and paths that were asked for, and what the command printed."""
+    """The recent state of another host: the requested accounts and paths, and the status and output of a command."""
 
     def __init__(self, accounts: Mapping[str, Account], found: Mapping[str, Found | None], status: int, output: str) -> None:
         self._accounts, self._found = accounts, found
@@ -62,9 +62,9 @@ class Snapshot(Host):
 
 
 def take(action: ActionBase, user: str, paths: Sequence[str], command: str = "") -> Snapshot | None:
-    """Return what the host of the action's task has at the paths, None where the command does not work.
+    """Return the state of the paths on the host of the action's task, or None if the command fails.
 
-    `~/` stands for the home of `user`. Of a path with `=` at its end the content stays where it is.
+    `~/` stands for the home of `user`. If a path ends in `=`, its contents are not read.
     """
     answer = action._low_level_execute_command(shlex.join(["sh", "-c", SCRIPT, "sh", user, command, *paths]))
     if answer["rc"]:
@@ -76,7 +76,7 @@ def take(action: ActionBase, user: str, paths: Sequence[str], command: str = "")
 
 
 def parse(printed: str, user: str, paths: Sequence[str]) -> Snapshot:
-    """Return what the script has printed. Raises LookupError or ValueError (base64's is one) when it is something else."""
+    """Return the snapshot that the script has printed. Raises LookupError or ValueError if the text is anything else."""
     lines = printed.splitlines()
     accounts = {}
     for _unused in (SUPER_USER, user):
@@ -102,7 +102,7 @@ def _text(line: str) -> str:
 def inspect(
     arguments: Mapping[str, Any], specification: Mapping[str, Any], find: Callable[[dict[str, Any]], dict[str, Any] | None]
 ) -> dict[str, Any] | None:
-    """Return what `find` returns for a module's parameters, None where they are invalid: the module itself reports that."""
+    """Return what `find` returns for a module's parameters, or None if they are invalid, which the module itself reports."""
     validation = ArgumentSpecValidator(**specification).validate(dict(arguments))
     if validation.error_messages:
         return None

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds variables with a former name of one of the collection's, and those that are all but named like one.
+"""Finds variables that use a former name of one of the collection's variables, and variables with misspelled names.
 
-Ansible takes the latter without a word, and they have no effect.
+Ansible accepts misspelled variables without a warning, and they have no effect.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 
 COLLECTION = Path(__file__).parents[2]
-#: Compared is what follows the prefix; 0.75 still takes two letters that changed places in a name of four.
+#: Minimum similarity of names without their prefix. With 0.75, a four-letter name with two letters swapped still matches.
 CUTOFF = 0.75
 
-#: What the inventory plugin says of a cluster and its nodes, without the prefix.
+#: The variables that the inventory plugin sets for a cluster and its nodes, without the prefix.
 INVENTORY = (
     "cluster",
     "has_efa",
@@ -41,7 +41,7 @@ INVENTORY = (
     "zone",
     *(tag.variable for tag in TAGS if tag.variable),
 )
-#: What several roles or playbooks take, and what roles return.
+#: Variables of several roles or playbooks, and those that roles return.
 FURTHER = (
     "dataset_kms_key_id",
     "dataset_result",
@@ -57,7 +57,7 @@ FURTHER = (
 
 
 def warn_of_names(variables: Mapping[str, Any]) -> None:
-    """Show a warning for each variable with a former name, and for each that looks like one of the collection's and is none."""
+    """Show a warning for each variable with a former name, and for each variable with a misspelled name."""
     for name, meant in former(variables).items():
         message = f"Variable '{name}' is deprecated. Use '{meant}'."
         Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
@@ -66,7 +66,7 @@ def warn_of_names(variables: Mapping[str, Any]) -> None:
 
 
 def former(variables: Mapping[str, Any]) -> dict[str, str]:
-    """Return the former names among the variables, each with the new one. One that says the same as the new one does no harm."""
+    """Return the former names among the variables, each with the new name, unless the new variable has the same value."""
     missing = object()
     return {
         name: new for name, new in sorted(former_names().items()) if name in variables and variables[name] != variables.get(new, missing)
@@ -74,9 +74,9 @@ def former(variables: Mapping[str, Any]) -> dict[str, str]:
 
 
 def misspellings(names: Iterable[str]) -> dict[str, str]:
-    """Return the names that look like a variable of the collection and are none, each with the one that it is closest to.
+    """Return the names that are similar to variables of the collection, each with the name of the most similar variable.
 
-    What begins with a prefix of the collection and is close to nothing is somebody's own.
+    A name that has a prefix of the collection but is similar to none of its variables counts as the user's own.
     """
     old, found = former_names(), {}
     known = known_variables() | old.keys()
@@ -103,7 +103,7 @@ def known_variables() -> frozenset[str]:
 
 
 def former_names() -> dict[str, str]:
-    """Return the names that variables had before, each with the one that it has now."""
+    """Return the former names of variables, each with the present name."""
     return {
         **{f"{FORMER_PREFIX}{name}": f"{PREFIX}{name}" for name in ("region", "end_unasked_nodes")},
         **{name: option.variable for option in options_of() for name in option.former_names},
@@ -111,5 +111,5 @@ def former_names() -> dict[str, str]:
 
 
 def prefixes() -> list[str]:
-    """Return what the collection's variables begin with: the names of its roles, and a common one."""
+    """Return the prefixes of the collection's variables: a common one, and one for each role."""
     return [PREFIX, *sorted(f"{path.name}_" for path in COLLECTION.glob("roles/*") if path.is_dir())]

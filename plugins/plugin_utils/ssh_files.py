@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The controller's SSH files of a cluster: `known_hosts`, `config` and `revoked_keys`. Pure.
+"""The controller's SSH files for a cluster: `known_hosts`, `config` and `revoked_keys`. Pure functions.
 
-Whatever gets into them is matched in full first: a line break in a value would be a line of its own, for any host.
+Every value must match a pattern in full, because a value with a line break could add a line that applies to any host.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     revocation_list,
 )
 
-#: A host key as cloud-init prints it and as known_hosts has it, without a comment
+#: A host key without a comment, as cloud-init prints it and as in known_hosts.
 HOST_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/=]{1,2000}")
-#: A command that ssh gives to a shell: one line, and printable
+#: A command that ssh passes to a shell: one line of printable characters.
 COMMAND = re.compile(r"[\x20-\x7e]{1,2000}")
-#: A file in ssh's quotes, in which it expands % and ${...}
+#: A path that can be quoted for ssh, which expands % and ${...} even in quotes.
 FILE = re.compile(r'[^\x00-\x1f\x7f"\\$]{1,1000}')
-#: The same in a file of an earlier version, which has comments
+#: A host key in a file of an earlier version, which may have a comment.
 COMMENTED_KEY = re.compile(rf"({HOST_KEY.pattern})(?: [^\x00-\x1f\x7f]*)?")
 CERTIFICATE_AUTHORITY = "@cert-authority"
 
-#: Patterns that the parts of a node must match
+#: The patterns that the fields of a node must match.
 PATTERNS = {
     "name": HOST_NAME,
     "instance_id": HOST_NAME,
@@ -43,7 +43,7 @@ REQUIRED = ("instance_id", "address", "user")
 
 
 class Node(NamedTuple):
-    """How one node is reached."""
+    """How to reach one node with ssh."""
 
     name: str
     instance_id: str
@@ -56,7 +56,7 @@ class Node(NamedTuple):
 
 
 class KnownHosts(NamedTuple):
-    """What a `known_hosts` file of this collection says; the authority is empty where there is none."""
+    """The contents of a `known_hosts` file of this collection. The authority is empty if there is none."""
 
     authority: str
     revoked: tuple[str, ...]
@@ -67,18 +67,18 @@ NOTHING_KNOWN = KnownHosts("", (), {})
 
 
 def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
-    """Return the nodes of a table by inventory name. Raises ValueError that names host and value where one does not fit."""
+    """Return the nodes of a table by inventory name. Raises ValueError that names the host and the value if one is not valid."""
     return [_node(str(name), row) for name, row in table.items()]
 
 
 def _node(name: str, row: Mapping[str, Any]) -> Node:
     missing = [field for field in REQUIRED if not row.get(field)]
     if missing:
-        raise ValueError(f"{name!r}: the inventory does not give {', '.join(missing)} of this host. Use the nodes inventory, or set it.")
+        raise ValueError(f"{name!r}: the inventory does not set {', '.join(missing)} for this host. Use the nodes inventory, or set it.")
     values = {field: str(row[field]) for field in PATTERNS if row.get(field)} | {"name": name}
     for field, value in values.items():
         if not PATTERNS[field].fullmatch(value):
-            raise ValueError(f"{name!r}: {field} {value!r} is not allowed in SSH files. Use what matches {PATTERNS[field].pattern}")
+            raise ValueError(f"{name!r}: {field} {value!r} is not allowed in SSH files. Use a value that matches {PATTERNS[field].pattern}")
     return Node(**values, port=_port(name, row.get("port")), jump=bool(row.get("jump")))
 
 
@@ -91,7 +91,7 @@ def _port(name: str, value: Any) -> int | None:
 
 
 def parse_known_hosts(text: str) -> KnownHosts:
-    """Return what a file says in lines as this collection writes them. Other lines do not count."""
+    """Return the contents of a file from the lines in this collection's format. Other lines are ignored."""
     authority = ""
     revoked: tuple[str, ...] = ()
     keys: dict[str, tuple[str, ...]] = {}
@@ -114,13 +114,13 @@ def _authority(key: str) -> str:
 
 
 def answered_key(answer: str) -> tuple[str, ...]:
-    """Return the one key of a host's `ssh_host_ed25519_key.pub`, nothing for an answer that is anything else but that one line."""
+    """Return the key in a host's `ssh_host_ed25519_key.pub`; empty if the answer is anything but that one line."""
     key = _authority(answer)
     return (key,) if key else ()
 
 
 def given_keys(host_keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return keys by instance id, without comments. Raises ValueError where one is not a host key."""
+    """Return keys without comments by instance id. Raises ValueError if one is not a host key."""
     result = {}
     for entry in host_keys:
         instance_id = str(entry["instance_id"])
@@ -132,7 +132,7 @@ def given_keys(host_keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, .
 
 
 def known_hosts_file(known: KnownHosts, instance_ids: Collection[str]) -> str:
-    """Return the file's text: keys of these instances, and the authority for all but those that are revoked."""
+    """Return the file's text: the keys of these instances, and the authority for all hosts except revoked instances."""
     lines = []
     if known.authority:
         patterns = ",".join(["*", *(f"!{instance_id}" for instance_id in sorted(known.revoked))])
@@ -143,7 +143,7 @@ def known_hosts_file(known: KnownHosts, instance_ids: Collection[str]) -> str:
 
 
 def revoked_keys_file(known: KnownHosts, users: Collection[str]) -> bytes:
-    """Return the key revocation list that belongs to it."""
+    """Return the key revocation list that belongs to the `known_hosts` file."""
     if not known.authority:
         return revocation_list("", [])
     ids = [key_id for instance_id in known.revoked for user in users for key_id in key_ids(instance_id, user).values()]
@@ -151,9 +151,9 @@ def revoked_keys_file(known: KnownHosts, users: Collection[str]) -> bytes:
 
 
 def config_file(nodes: Sequence[Node], jump_host: str, known_hosts: str, revoked_keys: str) -> str:
-    """Return the text of a configuration for `ssh -F`. Raises ValueError where a path cannot be quoted."""
+    """Return the text of a configuration for `ssh -F`. Raises ValueError if a path cannot be quoted."""
     if not HOST_NAME.fullmatch(jump_host):
-        raise ValueError(f"jump_host: {jump_host!r} is not allowed in SSH files. Use what matches {HOST_NAME.pattern}")
+        raise ValueError(f"jump_host: {jump_host!r} is not allowed in SSH files. Use a value that matches {HOST_NAME.pattern}")
     parts = [
         "# Written by the role deeplearning.cluster.ssh_trust. Use it with `ssh -F`, or with an Include line at the top of ~/.ssh/config.\n"
     ]
@@ -179,7 +179,7 @@ def config_file(nodes: Sequence[Node], jump_host: str, known_hosts: str, revoked
 
 
 def quoted(path: str) -> str:
-    """Return a path in ssh's quotes. Raises ValueError for one that has no place there."""
+    """Return a path in quotes for ssh. Raises ValueError if it cannot be quoted."""
     if not FILE.fullmatch(path):
         raise ValueError(f'{path!r} cannot be quoted in SSH files. Use a path without ", \\, $ and control characters')
     return '"' + path.replace("%", "%%") + '"'

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Draws curves with matplotlib, where that is installed, as images that can stand in a page."""
+"""Draws curves with matplotlib, if it is installed, as images that can be embedded in a page."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 SIZE = (5.6, 2.6)
 COLOUR = "#1f77b4"
 
-# Text remains text, and the same curves give the same bytes.
+# Keep text as text in the image, and make the output reproducible.
 STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "report", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
 
-# A last value below this part of the maximum, as of losses, gets a logarithmic axis.
+# If the last value is below this fraction of the maximum, as with losses, the axis is logarithmic.
 LOGARITHMIC = 0.01
 
 UNITS = ((7200, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
@@ -26,7 +26,7 @@ UNITS = ((7200, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
 
 @lru_cache(maxsize=None)
 def can_draw() -> bool:
-    """Return whether there is matplotlib, which takes a second to import: it is imported where something is drawn, not with this file."""
+    """Return whether matplotlib is installed. It is imported only when needed, because the import takes a second."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
@@ -35,32 +35,32 @@ def can_draw() -> bool:
 
 
 def curve(found: Mapping[str, Any], axis: str) -> str | None:
-    """Return a chart of a curve over its `steps` or `times` as a data URL; nothing where there is no matplotlib."""
+    """Return a chart of a curve over its `steps` or `times` as a data URL, or None without matplotlib."""
     places, label = scaled(found["times"]) if axis == "times" else (found["steps"], "step")
     return _image(places, label, found["means"], found["lows"], found["highs"])
 
 
 def rates(found: Mapping[str, Any]) -> str | None:
-    """Return a chart of steps per second over time as a data URL; nothing where there is no matplotlib."""
+    """Return a chart of steps per second over time as a data URL, or None without matplotlib."""
     places, label = scaled(found["times"])
     return _image(places, label, found["rates"], found["rates"], found["rates"], from_zero=True)
 
 
 def scaled(times: Sequence[float]) -> tuple[list[float], str]:
-    """Return seconds in the unit that fits the last of them, and the unit's name."""
+    """Return the times in a unit that suits the last one, and the name of the unit."""
     last = times[-1] if times else 0.0
     size, name = next((size, name) for least, size, name in UNITS if last >= least or not least)
     return [time / size for time in times], name
 
 
 def pieces(places: Sequence[float]) -> list[slice]:
-    """Return the parts of a curve that go forward: a script that resumes from a checkpoint goes back some steps."""
+    """Return the parts of a curve in which steps increase. A script that resumes from a checkpoint goes back some steps."""
     turns = [index for index in range(1, len(places)) if places[index] < places[index - 1]]
     return [slice(start, end) for start, end in zip([0, *turns], [*turns, len(places)])]
 
 
 def parted(values: Sequence[float], parts: Sequence[slice]) -> list[float]:
-    """Return the values with a gap after each part: one line for all of them, as each of its own would take its time."""
+    """Return the values with a gap after each part, because one line with gaps is faster to draw than many lines."""
     return [value for part in parts for value in (*values[part], math.nan)]
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What happened to a job, in the order of time."""
+"""Lists the events of a job in chronological order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 
 
 class Event(NamedTuple):
-    """Something that happened at `time`, in seconds since 1970; `bad` when it was not meant to."""
+    """An event at `time` (seconds since 1970). `bad` marks a problem."""
 
     time: float
     text: str
@@ -21,7 +21,7 @@ class Event(NamedTuple):
 
 
 def events(report: Mapping[str, Any]) -> list[Event]:
-    """Return the events of a job, from what the module training_job_report has read."""
+    """Return the events of a job from the result of the module training_job_report."""
     return sorted([*_processes(report["job"]["processes"]), *_progress(report), *_job(report)], key=lambda event: event.time)
 
 

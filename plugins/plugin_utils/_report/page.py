@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The report of a job as one HTML file, without scripts and without anything from elsewhere."""
+"""The report of a job as a single HTML file without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report impor
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 from jinja2 import Environment, StrictUndefined, Template
 
-# More processes than this are folded away.
+# A longer list of processes is collapsed.
 MANY = 16
 
-# Values that count the script's position, like its steps: shown as numbers, without a curve.
+# Values that tell the script's position, like its steps. They are shown as numbers, without a curve.
 COUNTERS = {"epoch", "epochs"}
 
-# Points of one curve, or of the throughput. Where times go back, each point can have a rate of its own.
+# Maximum points of one curve, or of the throughput.
 POINTS = 2 * reported.POINTS
 
-# Background of a state. Others have that of .state.
+# Background colours of states. Other states have that of .state.
 COLOURS = {states.SUCCEEDED: "#d7f0dc", states.FAILED: "#fbdcd9", states.LOST: "#fbdcd9"}
 
 LISTINGS = ("code", "logs", "checkpoints")
@@ -168,14 +168,14 @@ again.</p>
 
 
 def short(number: float | None) -> str:
-    """Return a number with four digits, or all of it when it is whole."""
+    """Return a number with four significant digits, or with all digits if it is whole."""
     if number is None:
         return ""
     return f"{number:.0f}" if number == int(number) and abs(number) < 1e15 else f"{number:.4g}"
 
 
 def size(count: float) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes as text, such as `1.5 MB`."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -201,9 +201,9 @@ def _template() -> Template:
 
 
 def render(report: Mapping[str, Any], copy_command: str | None) -> str:
-    """Return the page for what the module training_job_report has read. All text in it is escaped.
+    """Return the page for the result of the module training_job_report. All text in it is escaped.
 
-    Raises ValueError where there is more than the module sends.
+    Raises ValueError if the result exceeds the module's own limits.
     """
     check(report)
     job, description = report["job"], report["description"]
@@ -226,7 +226,10 @@ def render(report: Mapping[str, Any], copy_command: str | None) -> str:
 
 
 def check(report: Mapping[str, Any]) -> None:
-    """Raise ValueError for more than the module sends, or a curve of more than numbers: drawing it could take too long."""
+    """Raise ValueError if a list exceeds the module's own limit or a curve contains anything but numbers.
+
+    Drawing such a result could take too long.
+    """
     progress = report["progress"]
     lists = [
         ("processes", report["job"]["processes"], records.RECORDS_LIMIT),
@@ -252,7 +255,7 @@ def _check_list(name: str, found: Any, limit: int) -> None:
 
 
 def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what people want to know first."""
+    """Return the rows of the overview at the top of the page."""
     job, progress = report["job"], report["progress"]
     hosts = list(dict.fromkeys(process["host"] for process in job["processes"]))
     rows = [
@@ -272,7 +275,7 @@ def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def setup(description: Description, job: JobStatus, code: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return how the job was started."""
+    """Return the rows that tell how the job was started."""
     command = description.get("command") or [description.get("python", "python"), os.path.basename(description.get("script") or "")]
     rows = [
         ("launcher", str(job["launcher"])),
@@ -286,12 +289,12 @@ def setup(description: Description, job: JobStatus, code: Mapping[str, Any]) -> 
 
 
 def curves(progress: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what is worth a chart."""
+    """Return the curves to draw: those with a value, except counters."""
     return [curve for curve in progress["curves"] if "last" in curve and curve["name"] not in COUNTERS]
 
 
 def drawn(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the charts, each with images and what they show in words."""
+    """Return the charts, each with its images and their descriptions."""
     if not charts.can_draw():
         return []
     result = []
