@@ -50,9 +50,7 @@ def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None
         except FileNotFoundError:
             return None
         except NotADirectoryError:  # Linux reports this error for a link, too
-            raise DirectoryError(
-                f"sync_directory {directory!r}: {part!r} in it is a link or a file. Use a path without links."
-            ) from None
+            raise DirectoryError(f"sync_directory {directory!r}: {part!r} in it is a link or a file. Use a path without links.") from None
         finally:
             os.close(outer)
     if made and user is not None and not os.listdir(descriptor):
