@@ -208,7 +208,7 @@ def test_mounted_at_takes_the_topmost():
         (" status 124", LUSTRE, "fs-2.fsx.us-east-1.amazonaws.com does not answer.*988"),
         ("mount.lustre: Can't parse NID 'fs-2'", LUSTRE, "has no address here"),
         ("mount.nfs4: access denied by server while mounting", PLAIN, "policy.*If it demands TLS, the host needs amazon-efs-utils"),
-        ("mount.nfs4: access denied by server while mounting 127.0.0.1:/", TLS, "fs-1 refuses this host: policy.*without an IAM"),
+        ("mount.nfs4: access denied by server while mounting 127.0.0.1:/", TLS, "fs-1 refuses this host: its policy.*without an IAM"),
         ("access denied by server", POINT, "come through access point fsap-1"),
         ("mount: unknown filesystem type 'nfs4'.", PLAIN, "nfs-common"),
         ("mount: unknown filesystem type 'efs'.", TLS, "install amazon-efs-utils|no amazon-efs-utils"),
