@@ -1,7 +1,7 @@
-"""Writes the IAM policies that operators need, one for each playbook, from what components and modules declare.
+"""Writes the IAM policies that operators need, one for each playbook, from the actions that components and modules declare.
 
 `python tools/iam_policies.py --cluster bert --output FOLDER` writes them for the cluster `bert`, `--cluster 'speech-*'` for all clusters
-whose names begin so. Without options it writes the examples in docs/policies, which are for clusters named `example-*`.
+whose names begin with `speech-`. Without options, it writes the examples in docs/policies, which are for clusters named `example-*`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "policies"
 EXAMPLE = "example-*"
-# What `aws ssm start-session` asks for, by which hosts are reached with connection_path: session_manager. Source: AWS Systems Manager User
+# Actions of `aws ssm start-session`, which connects to hosts with connection_path: session_manager. Source: AWS Systems Manager User
 # Guide, "Allow and control permissions for SSH connections through Session Manager"
 SESSIONS = ("ssm:StartSession", "ssm:TerminateSession", "ssmmessages:OpenDataChannel")
-# What `aws s3 sync` asks for, by which files go from the controller to S3
+# Actions of `aws s3 sync`, which copies files from the controller to S3
 UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 WITHOUT_REGION = ("iam:", "route53:", "sts:")
 WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
 LONGEST = 6144  # characters of a managed policy, white space not counted
 COMPONENT_ACTIONS = [component.iam_actions for component in ALL_COMPONENTS]
 
-# Actions for which AWS asks on the caller's behalf, by those of the calls that lead to them. Sources: the "dependent actions" of the
-# Service Authorization Reference; Amazon EC2 Auto Scaling User Guide, "Launch template support"; Amazon EFS API Reference, the permissions
-# that each operation requires; FSx for Lustre User Guide, "Linking your file system to an S3 bucket"; IAM User Guide, "Tagging IAM
-# resources".
+# Actions that AWS also checks for the caller, each with the actions of the calls that cause the check. Sources: the "dependent
+# actions" of the Service Authorization Reference; Amazon EC2 Auto Scaling User Guide, "Launch template support"; Amazon EFS API
+# Reference, the permissions that each operation requires; FSx for Lustre User Guide, "Linking your file system to an S3 bucket"; IAM
+# User Guide, "Tagging IAM resources".
 _GROUPS = ("autoscaling:CreateAutoScalingGroup", "autoscaling:UpdateAutoScalingGroup")
 _FILE_SYSTEMS = ("elasticfilesystem:CreateFileSystem", "fsx:CreateFileSystem")
 IMPLIED: dict[str, tuple[str, ...]] = {
@@ -75,16 +75,16 @@ IMPLIED: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Account:
-    """For which clusters of which partition policies are made."""
+    """The clusters and the partition that the policies are for."""
 
     cluster: str = EXAMPLE
     partition: str = "aws"
     permissions_boundary: str = ""
-    """ARN of the policy that bounds what nodes' roles can be given."""
+    """ARN of the permissions boundary of the nodes' roles."""
     adopted: tuple[str, ...] = ()
-    """ARNs of what the definitions name and the clusters do not own."""
+    """ARNs of the resources that the definitions name and the clusters do not own."""
     region: str = ""
-    """The only region, if any."""
+    """The only allowed region. Empty: all regions."""
 
     def own_or_adopted(self, service: str, *arns: str) -> tuple[str, ...]:
         return (*arns, *(arn for arn in self.adopted if arn.split(":")[2] == service))
@@ -94,12 +94,12 @@ class Account:
         return {"ArnEquals": {"iam:PermissionsBoundary": self.permissions_boundary}} if self.permissions_boundary else {}
 
     def arns(self, *names: str) -> tuple[str, ...]:
-        """ARNs of an account's resources, from C(service:resource); those of IAM have no region."""
+        """Return ARNs of an account's resources from `service:resource`. ARNs of IAM have no region."""
         parts = [name.split(":", 1) for name in names]
         return tuple(f"arn:{self.partition}:{service}:{'' if service == 'iam' else '*'}:*:{resource}" for service, resource in parts)
 
     def public(self, name: str) -> str:
-        """The ARN of resources that AWS, or whoever shares them, owns."""
+        """Return the ARN of resources that AWS, or the account that shares them, owns."""
         service, resource = name.split(":", 1)
         return f"arn:{self.partition}:{service}:*::{resource}"
 
@@ -114,14 +114,14 @@ class Account:
 
 @dataclass(frozen=True)
 class Scope:
-    """Where actions are allowed. One action may need several scopes: AWS asks for each resource of a call."""
+    """Resources and condition for which actions are allowed. An action may need several scopes: AWS checks each resource of a call."""
 
     name: str
     actions: tuple[str, ...]
     resources: tuple[str, ...] = ("*",)
     condition: dict[str, Any] = field(default_factory=dict)
     because: tuple[str, ...] = ()
-    """Only where one of these is allowed, too."""
+    """The scope applies only if one of these actions is allowed as well."""
 
     def statement(self, actions: Iterable[str]) -> dict[str, Any]:
         resources = self.resources[0] if len(self.resources) == 1 else list(self.resources)
@@ -193,14 +193,14 @@ MOUNT_TARGETS = (
     "elasticfilesystem:ModifyMountTargetSecurityGroups",
 )
 INTERFACES = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute")
-# What a launch template names, and what an auto scaling group adds and AWS makes
+# Resources that a launch template names, and resources that the auto scaling group adds or AWS creates
 NAMED = ("capacity-reservation", "key-pair", "placement-group", "security-group")
 MADE = ("instance", "network-interface", "spot-instances-request", "subnet", "volume")
 DOCUMENT_CHECK = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
 SERVICE_ROLES = ("autoscaling", "spot", "elasticfilesystem", "fsx", "s3.data-source.lustre.fsx")
 
 
-# Of the parameter. SSM describes parameters only all together
+# Actions on the authority's parameter, without ssm:DescribeParameters, which SSM cannot restrict to a single parameter
 AUTHORITY_ACTIONS = tuple(
     action
     for action in dict.fromkeys((*AUTHORITY_INFO.reads, *AUTHORITY.reads, *AUTHORITY.present, *AUTHORITY.absent))
@@ -209,7 +209,7 @@ AUTHORITY_ACTIONS = tuple(
 
 
 def scopes(account: Account) -> tuple[Scope, ...]:
-    """All that is narrower than every resource."""
+    """Return the scopes that are narrower than all resources."""
     run, own_template = "ec2:RunInstances", account.arns("ec2:launch-template/*")
     names, authority_alias = f"{account.cluster}-nodes-*", alias(account.cluster)
     groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
@@ -222,8 +222,8 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             (*CREATES, *_FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation"),
             condition=account.new,
         ),
-        # What a group launches is known by the group's name. Nobody is asked for rights when the newest or the default version of a
-        # template becomes another one
+        # The group's name identifies the instances that it launches. AWS checks no permissions when the newest or the default version
+        # of a template changes, so groups must use a numbered version
         Scope(
             "CreateGroups",
             ("autoscaling:CreateAutoScalingGroup",),
@@ -266,14 +266,14 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         Scope("MountTargets", MOUNT_TARGETS, account.arns("elasticfilesystem:file-system/*"), account.own),
         Scope("AdoptedFileSystems", MOUNT_TARGETS, account.own_or_adopted("elasticfilesystem")),
         Scope("AccessPoints", ("elasticfilesystem:CreateAccessPoint",), account.own_or_adopted("elasticfilesystem"), account.new),
-        # EFS and FSx change network interfaces in the caller's name; the caller alone cannot
+        # EFS and FSx change network interfaces in the caller's name. Callers cannot change them directly
         Scope(
             "InterfacesOfFileSystems",
             INTERFACES,
             account.arns("ec2:network-interface/*", "ec2:subnet/*", "ec2:security-group/*"),
             {"Bool": {"aws:ViaAWSService": "true"}},
         ),
-        # FSx has no call that changes the groups of a file system. It tags its interfaces, AmazonFSxServiceRolePolicy goes by that
+        # FSx has no call that changes the security groups of a file system. It tags its interfaces, as AmazonFSxServiceRolePolicy requires
         Scope(
             "InterfacesOfLustre",
             ("ec2:ModifyNetworkInterfaceAttribute",),
@@ -282,7 +282,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         ),
         Scope("GroupsOfLustre", ("ec2:ModifyNetworkInterfaceAttribute",), account.arns("ec2:security-group/*"), account.own),
         Scope("LaunchOwnTemplate", (run,), own_template, account.own),
-        # The subnets are the group's, not the template's. What the template names cannot be overridden
+        # The auto scaling group sets the subnets. The values in the template cannot be overridden
         Scope(
             "LaunchFromTemplate",
             (run,),
@@ -295,7 +295,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             (*account.arns(*(f"ec2:{kind}/*" for kind in NAMED)), account.public("ec2:image/*")),
             {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}, "Bool": {"ec2:IsLaunchTemplateResource": "true"}},
         ),
-        # IAM does not know the path of a role that does not exist. An instance profile that exists already may have any name
+        # IAM does not know the path of a role that does not exist. An existing instance profile may have any name
         Scope(
             "ReadNodesRole",
             tuple(action for action in roles - {"iam:GetInstanceProfile"} if action.startswith(("iam:Get", "iam:List"))),
@@ -311,7 +311,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.new,
         ),
         Scope("WriteNodesRole", ("iam:PutRolePolicy",), account.arns(f"iam:role{PATH}{names}"), account.own | account.bounded),
-        # Whoever may set any boundary has none
+        # Without a required boundary, nobody may set one: an identity that may set any boundary is not bounded
         Scope(
             "BoundNodesRole",
             ("iam:PutRolePermissionsBoundary",),
@@ -361,7 +361,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ),
             account.arns(f"ssm:parameter/deeplearning/{account.cluster}/ssh-authority"),
         ),
-        # S3 knows no conditions on the tags of buckets, unless each bucket was told to
+        # S3 evaluates conditions on the tags of a bucket only after this is enabled for that bucket
         Scope(
             "DataBuckets",
             ("s3:TagResource", *UPLOADS, *BUCKET.reads, *BUCKET.present),
@@ -374,10 +374,10 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             tuple(each for arn in account.own_or_adopted("s3") for each in (arn, f"{arn}/*")),
         ),
         Scope("PrivateNames", ("route53:AssociateVPCWithHostedZone",), (f"arn:{account.partition}:route53:::hostedzone/*",)),
-        # Without the check a caller who names no document gets a shell, whether or not that is allowed
+        # Without this condition, a caller who names no document gets a shell, even if that is not allowed
         Scope("ConnectToNodes", ("ssm:StartSession",), account.arns("ec2:instance/*"), account.own | DOCUMENT_CHECK),
         Scope("ConnectBySsh", ("ssm:StartSession",), account.arns("ssm:document/AWS-StartSSHSession"), DOCUMENT_CHECK),
-        # The ids of sessions of roles do not begin with the caller's id, but the sessions are tagged with it
+        # The session ids of roles do not begin with the caller's id, but a tag of the session contains it
         Scope(
             "EndOwnSessions",
             ("ssm:TerminateSession",),
@@ -389,8 +389,8 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ("ssmmessages:OpenDataChannel",),
             account.arns("ssm:session/${aws:userid}-*", "ssm:session/${aws:username}-*"),
         ),
-        # With create_kms_key. The key's policy lets its creator name it, so that nobody needs rights on keys that others have made; who
-        # destroys the cluster has them on the key with its alias
+        # For create_kms_key. The key's policy allows its creator to give it the alias, so that nobody needs permissions on keys of others.
+        # Operators who destroy the cluster have permissions on the key with this alias
         Scope(
             "CreateAuthorityKey",
             ("kms:CreateKey",),
@@ -409,7 +409,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             condition={"StringLike": {"kms:ViaService": via}},
             because=(*_FILE_SYSTEMS, "ssm:GetParameter"),
         ),
-        # With dataset_kms_key_id. A multipart upload is decrypted when it is completed
+        # For dataset_kms_key_id. S3 decrypts a multipart upload when it completes it
         Scope(
             "KeysOfBuckets",
             ("kms:Decrypt", "kms:GenerateDataKey"),
@@ -420,13 +420,13 @@ def scopes(account: Account) -> tuple[Scope, ...]:
 
 
 def with_implied(actions: Iterable[str]) -> set[str]:
-    """The actions of calls and those that AWS asks for because of them."""
+    """Return the actions of the calls, and the actions that AWS also checks because of them."""
     called = set(actions)
     return called | {action for action, causes in IMPLIED.items() if called & set(causes)}
 
 
 def playbooks() -> dict[str, set[str]]:
-    """The IAM actions by playbook; C(session_manager) is what all that connect need besides, where that is the way to the nodes."""
+    """Return the IAM actions by playbook. With `session_manager`, all playbooks that log in to nodes also need the actions of that name."""
     reads = {action for calls in COMPONENT_ACTIONS for action in calls.reads}
     validate = reads | {action for calls in (*COMPONENT_ACTIONS, VALIDATORS) for action in calls.definition}
     inventory = set(INVENTORY.reads)
@@ -454,13 +454,13 @@ def _all(declared: Iterable[IamActions]) -> set[str]:
 
 
 def statements(actions: set[str], account: Account) -> Iterator[dict[str, Any]]:
-    """What allows the actions, and no more than AWS can tell apart."""
+    """Return statements that allow the actions, as narrowly as AWS supports."""
     for statement in _everywhere(actions, account):
         yield from _in_region(statement, account.region) if account.region else (statement,)
 
 
 def _in_region(statement: dict[str, Any], region: str) -> Iterator[dict[str, Any]]:
-    """The statement for one region; services that have none are called where AWS keeps them."""
+    """Return the statement for one region, and a separate one without the region for services that have no regions."""
     regional = [action for action in statement["Action"] if not action.startswith(WITHOUT_REGION)]
     others = [action for action in statement["Action"] if action.startswith(WITHOUT_REGION)]
     if regional:
@@ -483,7 +483,7 @@ def _everywhere(actions: set[str], account: Account) -> Iterator[dict[str, Any]]
 
 
 def policies(account: Account) -> dict[str, dict[str, Any]]:
-    """Policies by the names of their files. What is too long for one is divided."""
+    """Return the policies by file name. A policy that is too long is divided."""
     result = {}
     for name, actions in playbooks().items():
         parts: list[list[dict[str, Any]]] = [[]]
@@ -516,15 +516,15 @@ def main() -> None:
         "--permissions-boundary", default="", metavar="ARN", help="policy that every role of nodes must have as its boundary"
     )
     parser.add_argument(
-        "--adopt", action="append", default=[], metavar="ARN", help="of a file system, role, bucket or parameter that definitions name"
+        "--adopt", action="append", default=[], metavar="ARN", help="ARN of a file system, role, bucket or parameter that definitions name"
     )
-    parser.add_argument("--region", default="", help="allow this region alone")
+    parser.add_argument("--region", default="", help="allow only this region")
     parser.add_argument("--output", type=Path, default=FOLDER, help="folder that gets the files (default: docs/policies)")
     arguments = parser.parse_args()
     if arguments.output == FOLDER and (arguments.cluster or arguments.permissions_boundary or arguments.adopt or arguments.region):
-        parser.error("docs/policies holds the examples. Give --output FOLDER.")
+        parser.error("docs/policies contains the examples. Specify --output FOLDER.")
     if arguments.output != FOLDER and not arguments.cluster:
-        parser.error("give --cluster NAME, for which the policies are.")
+        parser.error("Specify the cluster of the policies with --cluster NAME.")
     arguments.output.mkdir(parents=True, exist_ok=True)
     account = Account(
         arguments.cluster or EXAMPLE, arguments.partition, arguments.permissions_boundary, tuple(arguments.adopt), arguments.region

@@ -1,9 +1,9 @@
-"""Shows how many faults in the pure code its unit tests notice: mutmut makes them one by one, and runs the tests of the function.
+"""Shows how many faults in the pure code its unit tests detect. mutmut creates the faults one by one, and runs the function's tests.
 
-`python tools/mutation.py` tries all, `python tools/mutation.py records planning` the files of these names. pyproject.toml says which
-files count as pure, and which tests are run. tests/equivalent_mutants.yml lists the faults that are none, with the reason.
+`python tools/mutation.py` tests all files, `python tools/mutation.py records planning` the files of these names. pyproject.toml lists
+the pure files and the tests. tests/equivalent_mutants.yml lists the mutants that change no behaviour, each with the reason.
 
-mutmut finds a module by the path that it is imported by. The collection is imported as `ansible_collections.deeplearning.cluster`,
+mutmut finds a module by its import path. The collection is imported as `ansible_collections.deeplearning.cluster`,
 so mutmut works in a tree with a link of that name.
 """
 
@@ -23,14 +23,14 @@ ROOT = Path(__file__).resolve().parent.parent
 TREE = ROOT / ".cache" / "mutation"
 PLUGINS = Path("ansible_collections/deeplearning/cluster/plugins")
 EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yml"
-#: Percent of the faults in each file.
+#: Smallest percentage of faults that the tests must detect in each file.
 FLOOR = 90
-#: What mutmut calls a fault that a test has noticed. Without its tests a function has no faults that are noticed.
+#: mutmut's statuses of a detected fault. The faults of a function without tests have none of these.
 NOTICED = {"killed", "timeout", "segfault"}
 
 
 class Mutant(NamedTuple):
-    """A fault: the file below plugins/, the lines that it takes out, those that it puts in, and what became of it."""
+    """A fault: the file below plugins/, the removed lines, the inserted lines, and the status that mutmut reports."""
 
     file: str
     before: str
@@ -39,7 +39,7 @@ class Mutant(NamedTuple):
 
 
 def make_tree() -> None:
-    """Link what mutmut copies, under the names by which it is imported."""
+    """Create links to the files that mutmut copies, under their import paths."""
     shutil.rmtree(TREE, ignore_errors=True)
     links = {PLUGINS.parent: ROOT, **{Path(name): ROOT / name for name in ("docs", "pyproject.toml", "tests")}}
     for name, target in links.items():
@@ -48,7 +48,7 @@ def make_tree() -> None:
 
 
 def run_mutmut(names: Sequence[str]) -> None:
-    """Make and try the mutants of the files with these names, or all. What mutmut says is shown when it fails."""
+    """Create and test the mutants of the files with these names, or of all files. Show mutmut's output if it fails."""
     patterns = [f"*.{name}.*" for name in names]
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(os.cpu_count()), *patterns]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -58,7 +58,7 @@ def run_mutmut(names: Sequence[str]) -> None:
 
 
 def mutants() -> Iterator[Mutant]:
-    """Yield the mutants that mutmut has tried."""
+    """Yield the mutants that mutmut has tested."""
     os.chdir(TREE)
     from mutmut.mutation.data import SourceFileMutationData
     from mutmut.mutation.diff_apply import get_diff_for_mutant
@@ -77,7 +77,7 @@ def mutants() -> Iterator[Mutant]:
 
 
 def report(tried: Sequence[Mutant], equivalent: Sequence[Mutant]) -> list[str]:
-    """Return a line for each file with the percentage that is noticed, and for each mutant that is not."""
+    """Return one line for each file with the percentage of detected mutants, and two for each undetected mutant."""
     lines = []
     for file in dict.fromkeys(mutant.file for mutant in tried):
         own = [mutant for mutant in tried if mutant.file == file]
@@ -89,13 +89,13 @@ def report(tried: Sequence[Mutant], equivalent: Sequence[Mutant]) -> list[str]:
 
 
 def percent(own: Sequence[Mutant], missed: Sequence[Mutant]) -> int:
-    """Return how many of a file's mutants are noticed, of those that can be."""
+    """Return the percentage of a file's detectable mutants that the tests detect."""
     noticed = sum(mutant.status in NOTICED for mutant in own)
     return 100 * noticed // ((noticed + len(missed)) or 1)
 
 
 def read_equivalent() -> list[Mutant]:
-    """Return the mutants that change nothing that anybody could notice."""
+    """Return the mutants that change no observable behaviour."""
     return [Mutant(entry["file"], entry["before"], entry["after"], "") for entry in yaml.safe_load(EQUIVALENT.read_text())]
 
 
@@ -109,10 +109,10 @@ def main() -> None:
     survived = {mutant._replace(status="") for mutant in tried if mutant.status not in NOTICED}
     stale = [mutant for mutant in equivalent if mutant.file in files and mutant not in survived]
     for mutant in stale:
-        print(f"{EQUIVALENT.name} lists what is noticed, or no mutant any more: {mutant.file}: {mutant.after}")
+        print(f"{EQUIVALENT.name} lists a mutant that is detected or no longer exists: {mutant.file}: {mutant.after}")
     low = [line for line in lines if line.endswith(".py") and int(line.split()[0]) < FLOOR]
     if low or stale:
-        raise SystemExit(f"Unit tests must notice at least {FLOOR} % of the faults in each file.")
+        raise SystemExit(f"Unit tests must detect at least {FLOOR} % of the faults in each file.")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Writes what is said of the options of provisioning in other places than their declarations.
+"""Writes the documentation of the provisioning options from their declarations.
 
-`python tools/options.py` writes the documentation of the modules' options, the role `provision` and the table of docs/changes.md anew
-from what `plugins/module_utils/_aws/options/registry.py` lists, and names the files that it has changed.
+`python tools/options.py` writes the documentation of the modules' options, the role `provision` and the table of docs/changes.md
+from the list in `plugins/module_utils/_aws/options/registry.py`, and prints the names of the files that it has changed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 ROLE = ROOT / "roles" / "provision"
 CHANGES = ROOT / "docs" / "changes.md"
 TABLE_START, TABLE_END = "<!-- Written by tools/options.py -->\n", "<!-- End of what tools/options.py writes -->\n"
-GENERATED = "Written by tools/options.py from what plugins/module_utils/_aws/options/registry.py lists."
-WIDTH = 110  # after which a line ends with the next word
+GENERATED = "Written by tools/options.py from the list in plugins/module_utils/_aws/options/registry.py."
+WIDTH = 110  # a line ends with the first word after this column
 WIDTH_OF_TASKS = 140
 BY_NAME = {option.name: option for option in OPTIONS}
 
@@ -34,14 +34,14 @@ REGION = {
     "type": "str",
     "description": ["Region of the cluster. Required. The inventory sets it."],
 }
-VALIDATED = "V(validated) changes nothing; it only tells what is wrong with the definition, and what the account lacks for it."
+VALIDATED = "V(validated) only reports the problems of the definition and the account. It changes nothing."
 REQUIRED = "Required. The inventory sets it."
 
 FRAGMENT_HEAD = f'''\
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Documentation of the options that modules share when they provision.
+"""Documentation of the options of the modules that provision.
 
 {GENERATED}
 """
@@ -50,7 +50,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What all of these modules share, and the options of each, by its name."""
+    """Documentation that all of these modules share, and the options of each module under its name."""
 '''
 ATTRIBUTES = {
     "attributes": {
@@ -63,11 +63,11 @@ ATTRIBUTES = {
 
 
 class Flow(list[Any]):
-    """A list in one line."""
+    """A list that is written in one line."""
 
 
 class Dumper(yaml.SafeDumper):
-    """Writes YAML as the rest of the repository has it: lists are indented."""
+    """Writes YAML with indented lists, like the rest of the repository."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, indentless=False)
@@ -81,7 +81,7 @@ def to_yaml(content: Any) -> str:
 
 
 def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
-    """Ansible's markup with the names of options as they are where it is read: with a prefix, or said to be elsewhere if unknown."""
+    """Return Ansible's markup with the option names of its target: with a prefix, or marked with `ignore:` if the option is unknown."""
 
     def option(match: re.Match[str]) -> str:
         name, value = match.groups()
@@ -91,17 +91,17 @@ def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
 
 
 def markdown(text: str) -> str:
-    """Ansible's markup as Markdown."""
+    """Return Ansible's markup as Markdown."""
     return re.sub(r"\b[OVC]\(([^)]+)\)", r"`\1`", text)
 
 
 def documented(spec: dict[str, Any]) -> dict[str, Any]:
-    """The part of an argument spec that belongs into its documentation."""
+    """Return the part of an argument spec that belongs in its documentation."""
     return {key: Flow(value) if key == "choices" else value for key, value in spec.items() if key != "no_log"}
 
 
 def documentation(option: Option, *, prefix: str = "", known: Collection[str] = (), nested: str = "suboptions") -> dict[str, Any]:
-    """An option in the form of a module's documentation, or with other names in that of a role's argument specs."""
+    """Return an option in the format of a module's documentation, or with `prefix` and `nested` in that of a role's argument specs."""
     paragraphs = [*option.description, *filter(None, [option.update.sentences])]
     result = {"description": [marked(text, prefix, known) for text in paragraphs], **documented(dict(option.spec))}
     if option.suboptions:
@@ -113,7 +113,7 @@ def documentation(option: Option, *, prefix: str = "", known: Collection[str] = 
 
 
 def fragment() -> str:
-    """The doc fragment: what all modules share, then the further options of each."""
+    """Return the doc fragment: the options that all modules share, then the other options of each module."""
     shared = [option for option in OPTIONS if option.components == COMPONENTS]
     names = {option.name for option in shared}
     result = FRAGMENT_HEAD + section("DOCUMENTATION", shared, names, ATTRIBUTES)
@@ -130,7 +130,7 @@ def section(name: str, options: Iterable[Option], known: Collection[str], furthe
 
 
 def argument_specs() -> str:
-    """The role's variables."""
+    """Return the argument specs of the role."""
     options: dict[str, Any] = {}
     for option in options_of():
         entry = documentation(option, prefix=PREFIX, nested="options")
@@ -143,14 +143,14 @@ def argument_specs() -> str:
         if option.name == "cluster":
             options[f"{PREFIX}region"] = REGION
     main = {
-        "short_description": "Makes a cluster in AWS as it is described",
+        "short_description": "Creates and updates a cluster in AWS according to its definition",
         "version_added": "0.1.0",
         "author": ["The deeplearning.cluster contributors"],
         "description": [
-            "Creates or changes the network, the file systems, the instance role and the nodes, all as one plan; or deletes them.",
-            "Runs on the controller. Check mode shows every change and makes none.",
-            "Each option of the module M(deeplearning.cluster.cluster) is the variable C(deeplearning_<option>). Strings that are empty"
-            " count as left out.",
+            "Creates, changes or deletes the network, the file systems, the instance role and the nodes, all as one plan.",
+            "Runs on the controller. Check mode shows all changes without making them.",
+            "Each option of the module M(deeplearning.cluster.cluster) is the variable C(deeplearning_<option>). An empty string"
+            " has the same effect as an omitted variable.",
         ],
         "options": options,
     }
@@ -158,30 +158,30 @@ def argument_specs() -> str:
 
 
 def variables(option: Option) -> list[str]:
-    """The variables that an option is taken from, the first that there is.
+    """Return the variables of an option. The first one that is defined counts.
 
-    Before, `deeplearning_<option>` was the default of the role's own variable, which therefore goes before it.
+    In earlier versions, `deeplearning_<option>` was the default of the role's own variable, which therefore takes precedence.
     """
     of_the_role = [name for name in option.former_names if name.startswith(FORMER_PREFIX)]
     return [*of_the_role, option.variable, *(name for name in option.former_names if name not in of_the_role)]
 
 
 def expression(names: Iterable[str], default: str, *, of_string: bool) -> str:
-    """The first of the variables that there is. An empty string counts as none."""
+    """Return an expression for the first defined variable. An empty string counts as undefined."""
     first, *rest = names
     chain = "".join(f" | default({name})" for name in rest)
     return f"{first}{chain} | default({default}{', true' if of_string else ''})"
 
 
 def value(option: Option) -> str:
-    """The template of an option's argument."""
+    """Return the template of an option's argument."""
     own = expression(variables(option), "omit", of_string=option.spec["type"] in ("str", "path"))
     others = [f"({expression(variables(BY_NAME[name]), repr(''), of_string=True)})" for name in option.yields_to]
     return f"omit if {' or '.join(others)} else ({own})" if others else own
 
 
 def argument(name: str, template: str) -> str:
-    """One line of a task, or where it is too long for one, a folded block."""
+    """Return one line of a task, or a folded block if it is too long for one line."""
     line = f'    {name}: "{{{{ {template} }}}}"\n'
     if len(line) <= WIDTH_OF_TASKS:
         return line
@@ -189,7 +189,7 @@ def argument(name: str, template: str) -> str:
 
 
 def tasks() -> str:
-    """The role's tasks, which hand over each variable as the option of its name."""
+    """Return the role's tasks, which pass each variable as the option of its name."""
     state = expression(variables(BY_NAME["state"]), "'present'", of_string=True)
     region = expression((f"{FORMER_PREFIX}region", f"{PREFIX}region"), "omit", of_string=True)
     arguments = {option.name: value(option) for option in options_of() if option.name != "state"}
@@ -213,7 +213,7 @@ def tasks() -> str:
 
 
 def table() -> str:
-    """What changing each option does."""
+    """Return the table of the effects of changing each option."""
     rows = "".join(
         f"| `{option.name}` | {markdown(option.update.summary)} | {markdown(option.update.advice)}{' ' if option.update.advice else ''}|\n"
         for option in OPTIONS
@@ -227,7 +227,7 @@ def with_table(page: str) -> str:
 
 
 def files() -> dict[Path, str]:
-    """What each file should hold."""
+    """Return the contents of each generated file."""
     return {
         ROOT / "plugins" / "doc_fragments" / "provisioning.py": fragment(),
         ROLE / "meta" / "argument_specs.yml": argument_specs(),

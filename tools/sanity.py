@@ -1,6 +1,6 @@
-"""Runs `ansible-test sanity` on a copy of the collection, with nothing of the user's home and no server but the Python package index.
+"""Runs `ansible-test sanity` on a copy of the collection, without the user's home and with no server but the Python package index.
 
-ansible-test wants three things that a checkout does not give it: a path that ends in ansible_collections/NAMESPACE/NAME with the
+ansible-test needs three things that a checkout does not give it: a path that ends in ansible_collections/NAMESPACE/NAME with the
 collections it imports beside it, a pip bootstrap script that it would download from a server of its own, and pip's configuration in
 a file, because it drops environment variables.
 """
@@ -21,7 +21,7 @@ HOME = WORK / "home"
 TREE = WORK / "ansible_collections"
 COLLECTION = TREE / "deeplearning" / "cluster"
 DEPENDENCIES = ("amazon.aws",)
-# Python packages of their own, which the built collection does not contain; `make lint` checks them as such.
+# Separate Python packages, which the built collection does not contain. `make lint` checks them.
 NOT_IN_THE_COLLECTION = ("extensions/local_cloud/",)
 
 BOOTSTRAP = '''\
@@ -35,7 +35,7 @@ subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "pip=={versio
 
 
 def copy_collection() -> None:
-    """Copies what git tracks or would track; git, not a list here, knows what belongs to the collection."""
+    """Copies the files that git tracks or would track, because git determines which files belong to the collection."""
     shutil.rmtree(COLLECTION, ignore_errors=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
@@ -49,7 +49,7 @@ def copy_collection() -> None:
 
 
 def link_dependencies() -> None:
-    """Puts the installed collections that ours imports beside it."""
+    """Links the installed collections that this one imports beside it."""
     spec = find_spec("ansible_collections")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("Run this with the Python of the virtual environment.")
@@ -102,7 +102,7 @@ def main() -> int:
     link_dependencies()
     write_pip_bootstrap()
     write_pip_configuration()
-    # ansible-test tells files from build products by git, like everyone.
+    # ansible-test uses git to distinguish source files from build products.
     subprocess.run(["git", "init", "--quiet"], cwd=COLLECTION, check=True)
     arguments = sys.argv[1:] or ["--color", "no"]
     command = [Path(sys.executable).with_name("ansible-test"), "sanity", "--python", "default", *arguments]

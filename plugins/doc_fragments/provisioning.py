@@ -1,16 +1,16 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Documentation of the options that modules share when they provision.
+"""Documentation of the options of the modules that provision.
 
-Written by tools/options.py from what plugins/module_utils/_aws/options/registry.py lists.
+Written by tools/options.py from the list in plugins/module_utils/_aws/options/registry.py.
 """
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What all of these modules share, and the options of each, by its name."""
+    """Documentation that all of these modules share, and the options of each module under its name."""
 
     DOCUMENTATION = r"""
 options:
