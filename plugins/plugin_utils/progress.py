@@ -21,7 +21,7 @@ display = Display()
 
 PAUSE_SECONDS = 0.5
 # Seconds that an interrupted module has to finish its API calls and return its message.
-LAST_SECONDS = 10
+LAST_SECONDS = 30
 
 
 def keep_errors() -> int | None:

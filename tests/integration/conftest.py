@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.common import warnings
 from ansible.module_utils.testing import patch_module_args
-from botocore.loaders import JSONFileLoader
+from botocore.loaders import JSONFileLoader, Loader
 from local_cloud.testing import LocalCloud
 
 from .landlord import Landlord, make_landlord
@@ -62,6 +62,8 @@ def _models_are_read_once() -> Iterator[None]:
     kept = functools.cache(original)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONFileLoader, "load_file", lambda _self, path: (original if "/s3/" in path else kept)(LOADER, path))
+        found = functools.cache(Loader().list_available_services)
+        patch.setattr(Loader, "list_available_services", lambda _self, type_name: found(type_name))
         yield
 
 

@@ -234,7 +234,9 @@ class AwsClient:
     def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
         """Return all items from all pages of a describe or list call."""
         client = self.client(service)
-        if client.can_paginate(operation):
+        with self._lock:  # Threads that ask at the same time would each search the SDK's folders for paginators.
+            can_paginate = client.can_paginate(operation)
+        if can_paginate:
             return list(client.get_paginator(operation).paginate(**arguments).build_full_result().get(key, []))
         return list(getattr(client, operation)(**arguments).get(key, []))
 
