@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import warn_of_names
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import warn_of_names
 
 
 class ActionModule(NormalAction):

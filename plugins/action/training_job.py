@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
     write_archive,
 )
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import cluster_of, known_nodes
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import warn_of_names
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import warn_of_names
 
 
 class ActionModule(NodeAction, module="training_job"):

@@ -51,9 +51,9 @@ def test_a_job_that_cannot_be_is_refused_before_anything_is_launched(
 
 
 def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: Run) -> None:
-    checked = play("check_job", training_job_repository="git@example.com:train.git", training_job_source="", training_job_script="x.py")
+    checked = play("imports/check_job", training_job_repository="git@example.com:train.git", training_job_source="", training_job_script="x.py")
     assert checked.returncode == 0, checked.stdout
-    assert play("check_job", training_job_script="", training_job_launcher="torchrum").returncode == 0
+    assert play("imports/check_job", training_job_script="", training_job_launcher="torchrum").returncode == 0
 
 
 @pytest.mark.parametrize("name", ["status", "logs", "stop", "report", "tensorboard"])
@@ -67,7 +67,7 @@ def test_a_cluster_without_nodes_is_told(play: Run, name: str) -> None:
 def test_a_pattern_that_matches_no_host_is_told(play: Run, tmp_path: Path, meant: str, status: int) -> None:
     inventory = tmp_path / "hosts.json"
     inventory.write_text(json.dumps(NODES))
-    told = play("check_nodes", str(inventory), nodes_meant=meant)
+    told = play("imports/check_nodes", str(inventory), nodes_meant=meant)
     assert told.returncode == status, told.stdout
     assert ("bert-worker2 matches no host" in told.stdout) == bool(status)
 
@@ -80,7 +80,7 @@ def test_a_region_that_is_none_is_told(play: Run, tmp_path: Path) -> None:
 
 
 def test_check_mode_needs_no_nodes(play: Run) -> None:
-    assert play("check_nodes", "inventory/local", "--check").returncode == 0
+    assert play("imports/check_nodes", "inventory/local", "--check").returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     check_networks,
     renewal_reason,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.daemon import converge_daemon
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.files import (
     DIRECTORY,
     HOST_CERTIFICATE,
@@ -34,6 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     client_files,
     daemon_files,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.sshd import converge_daemon
 
 SPECIFICATION: dict[str, Any] = {
     "argument_spec": {

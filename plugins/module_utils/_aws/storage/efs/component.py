@@ -22,8 +22,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
     FILE_SYSTEM_TLS_TAG,
     tls_tag,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.mounting_nodes import (
+    mounting_nodes,
+    nodes_of_others,
+    refuse_in_use,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import others, refuse_in_use, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 
@@ -55,7 +59,8 @@ def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
         return True
     groups = [item.properties["tags"] for item in found if item.address.kind == "auto_scaling_group"]
     said = [tags.get(FILE_SYSTEM_TLS_TAG) for tags in groups if FILE_SYSTEM_TAG in tags]
-    said += [user.tags.get(FILE_SYSTEM_TLS_TAG) for user in users(request.cloud, FILE_SYSTEM_TAG, file_system.id)] if file_system else []
+    if file_system:
+        said += [node.tags.get(FILE_SYSTEM_TLS_TAG) for node in mounting_nodes(request.cloud, FILE_SYSTEM_TAG, file_system.id)]
     return set(said) <= {tls_tag(True)}
 
 
@@ -73,11 +78,11 @@ def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -
     deleted = [change.found for change in plan if change.action is Action.DELETE and change.found]
     for item in deleted:
         if item.address.kind == definition.FILE_SYSTEM.kind:
-            refuse_in_use(item.id, others(request.cloud, FILE_SYSTEM_TAG, item.id))
+            refuse_in_use(item.id, nodes_of_others(request.cloud, FILE_SYSTEM_TAG, item.id))
         elif item.address.kind == "mount_target":
             vpc_and_zone, file_system_id = (item.attributes["vpc"], item.attributes["zone"]), item.properties["file_system"]
-            users = others(request.cloud, FILE_SYSTEM_TAG, file_system_id)
-            refuse_in_use(file_system_id, [user for user in users if user.vpc != vpc_and_zone[0] or (user.vpc, user.zone) == vpc_and_zone])
+            nodes = nodes_of_others(request.cloud, FILE_SYSTEM_TAG, file_system_id)
+            refuse_in_use(file_system_id, [node for node in nodes if node.vpc != vpc_and_zone[0] or (node.vpc, node.zone) == vpc_and_zone])
 
 
 def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:

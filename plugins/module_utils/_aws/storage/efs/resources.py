@@ -42,8 +42,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
     stale_mount_target,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.tags import ACCESS_POINT_TAG, FILE_SYSTEM_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.mounting_nodes import mounting_nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import users
 
 NAME = "file_system"
 GONE = ("deleting", "deleted")
@@ -101,7 +101,8 @@ def _read_access_points(request: Request, file_system_id: str | None) -> list[Fo
         return []
     which = {"FileSystemId": file_system_id} if present else {}
     points = [item for item in cloud.retrieve("efs", "describe_access_points", "AccessPoints", **which) if FILE_SYSTEMS.is_own(cloud, item)]
-    used = {user.tags.get(ACCESS_POINT_TAG) for user in users(cloud, FILE_SYSTEM_TAG, str(file_system_id))} if present and points else set()
+    nodes = mounting_nodes(cloud, FILE_SYSTEM_TAG, str(file_system_id)) if present and points else []
+    used = {node.tags.get(ACCESS_POINT_TAG) for node in nodes}
     return [
         Found(
             access_point(item["RootDirectory"]["Path"], "" if item["FileSystemId"] == file_system_id else item["FileSystemId"]),

@@ -17,8 +17,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition, resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.iam_actions import IAM_ACTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.tags import LUSTRE_SOURCE_TAG, LUSTRE_TAG
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.mounting_nodes import nodes_of_others, refuse_in_use
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.users import others, refuse_in_use
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 
@@ -62,7 +62,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
         return
     for item in found:
         if item.address.kind == definition.LUSTRE.kind and not item.adopted:
-            refuse_in_use(item.id, others(request.cloud, LUSTRE_TAG, item.id))
+            refuse_in_use(item.id, nodes_of_others(request.cloud, LUSTRE_TAG, item.id))
 
 
 def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:

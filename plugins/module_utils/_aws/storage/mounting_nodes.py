@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 
 
 @dataclass(frozen=True)
-class User:
+class MountingNode:
     """A node that mounts a file system."""
 
     cluster: str
@@ -22,17 +22,17 @@ class User:
     tags: Mapping[str, str]
 
 
-def others(cloud: AwsClient, tag: str, file_system_id: str) -> list[User]:
+def nodes_of_others(cloud: AwsClient, tag: str, file_system_id: str) -> list[MountingNode]:
     """Return the live nodes of other clusters that mount a file system. `tag` is the key of the tag with its id."""
-    return [user for user in users(cloud, tag, file_system_id) if user.cluster != cloud.cluster]
+    return [node for node in mounting_nodes(cloud, tag, file_system_id) if node.cluster != cloud.cluster]
 
 
-def users(cloud: AwsClient, tag: str, file_system_id: str) -> list[User]:
+def mounting_nodes(cloud: AwsClient, tag: str, file_system_id: str) -> list[MountingNode]:
     """Return the live nodes of all clusters that mount a file system. `tag` is the key of the tag with its id."""
     filters = [{"Name": f"tag:{tag}", "Values": [file_system_id]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     return [
-        User(
+        MountingNode(
             tags.get(CLUSTER_TAG, ""),
             instance["VpcId"],
             instance["Placement"]["AvailabilityZone"],
@@ -44,8 +44,8 @@ def users(cloud: AwsClient, tag: str, file_system_id: str) -> list[User]:
     ]
 
 
-def refuse_in_use(file_system_id: str, found: Collection[User]) -> None:
-    """Raise ClusterError if the file system has users."""
-    clusters = sorted({user.cluster for user in found})
+def refuse_in_use(file_system_id: str, found: Collection[MountingNode]) -> None:
+    """Raise ClusterError if nodes mount the file system."""
+    clusters = sorted({node.cluster for node in found})
     if clusters:
         raise ClusterError(f"{file_system_id} is used by nodes of cluster {', '.join(clusters)}. Delete those nodes first.")

@@ -9,7 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import Inv
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.spelling import (
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import (
     COLLECTION,
     INVENTORY,
     former,
