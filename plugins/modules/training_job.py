@@ -194,6 +194,11 @@ options:
       - Seconds without a heartbeat after which a process counts as lost.
     type: int
     default: 60
+  metadata_directory:
+    description:
+      - Directory on the hosts that holds C(metadata.json), as in M(deeplearning.cluster.worker_metadata).
+    type: path
+    default: /opt/deeplearning
   generation:
     description:
       - The generation of the cluster's metadata that the hosts must have.

@@ -51,7 +51,8 @@ def test_a_job_that_cannot_be_is_refused_before_anything_is_launched(
 
 
 def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: Run) -> None:
-    checked = play("imports/check_job", training_job_repository="git@example.com:train.git", training_job_source="", training_job_script="x.py")
+    options = {"training_job_repository": "git@example.com:train.git", "training_job_source": "", "training_job_script": "x.py"}
+    checked = play("imports/check_job", **options)
     assert checked.returncode == 0, checked.stdout
     assert play("imports/check_job", training_job_script="", training_job_launcher="torchrum").returncode == 0
 

@@ -15,7 +15,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import parse_metadata
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host
 
-METADATA = "/opt/deeplearning/metadata.json"
 # linux/sockios.h
 SIOCGIFADDR = 0x8915
 
@@ -30,14 +29,15 @@ def check_python(params: dict[str, Any]) -> None:
         )
 
 
-def read_metadata(generation: str) -> dict[str, Any]:
+def read_metadata(directory: str, generation: str) -> dict[str, Any]:
     """Return the worker metadata of this host. Raises RefusalError when it is missing or of another generation."""
     hint = "Configure the cluster's hosts again (role worker_metadata)."
+    path = os.path.join(directory, "metadata.json")
     try:
-        with open(METADATA, encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             metadata = parse_metadata(file.read())
     except (OSError, ValueError) as error:
-        raise RefusalError(f"{METADATA}: {error}. {hint}") from error
+        raise RefusalError(f"{path}: {error}. {hint}") from error
     if generation and metadata["generation"] != generation:
         raise RefusalError(
             "the metadata on this host has generation {}, the inventory has {}: the cluster has changed since. {}".format(

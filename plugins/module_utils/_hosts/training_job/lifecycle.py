@@ -25,7 +25,7 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     params = module.params
     name = params["name"]
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
-    metadata = read_metadata(params["generation"])
+    metadata = read_metadata(params["metadata_directory"], params["generation"])
     specs = plan(params, paths, metadata["number"])
     with systemd.exclusive():
         active = systemd.active_units(module.run_command, name)

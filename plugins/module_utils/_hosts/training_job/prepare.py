@@ -40,7 +40,7 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> dict[str, Any]:
     """Return a description of this host as the job's user sees it. Raises RefusalError if the user cannot run the job on it."""
     params = module.params
-    metadata = read_metadata(params["generation"])
+    metadata = read_metadata(params["metadata_directory"], params["generation"])
     host = describe_host(metadata, params["gpus"], bool(params["efa"]))
     if host.efa:
         missing = missing_for_efa(module.run_command)

@@ -51,6 +51,7 @@ SPECIFICATION: dict[str, Any] = {
         "time_limit": {"type": "int", "default": 0},
         "stop_timeout": {"type": "int", "default": 30},
         "heartbeat_timeout": {"type": "int", "default": 60},
+        "metadata_directory": {"type": "path", "default": "/opt/deeplearning"},
         "generation": {"type": "str"},
         "efa": {"type": "bool"},
         "archive": {"type": "path"},

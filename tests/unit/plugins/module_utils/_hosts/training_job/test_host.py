@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import host
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import metadata_file
 
 
 def test_the_loopback_interface_has_the_loopback_address():
     assert host.interface_address("lo") == "127.0.0.1"
     assert host.interface_address("none0") == ""
+
+
+def test_the_metadata_is_read_where_the_role_has_written_it(tmp_path):
+    with pytest.raises(RefusalError, match=f"{tmp_path}/metadata.json: .*No such file"):
+        host.read_metadata(str(tmp_path), "")
+    worker = {"number": 2, "name": "deeplearning-worker2", "address": "10.0.0.2"}
+    (tmp_path / "metadata.json").write_text(metadata_file("demo", 2, [worker], 8))
+    assert host.read_metadata(str(tmp_path), "")["gpu_count"] == 8
+    with pytest.raises(RefusalError, match="the inventory has 123456789abc"):
+        host.read_metadata(str(tmp_path), "123456789abc")

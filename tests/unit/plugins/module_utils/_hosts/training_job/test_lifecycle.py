@@ -31,10 +31,12 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
     monkeypatch.setattr(systemd, "active_units", active_units)
     monkeypatch.setattr(systemd, "start", start)
     monkeypatch.setattr(systemd, "refuse_nfs", lambda run, user: "")
-    monkeypatch.setattr(lifecycle, "read_metadata", lambda generation: {"number": 3, "gpu_count": 0})
+    monkeypatch.setattr(lifecycle, "read_metadata", lambda directory, generation: {"number": 3, "gpu_count": 0})
     unpack.make_directories(paths)
     user = pwd.getpwuid(os.getuid()).pw_name
-    fake = SimpleNamespace(params=parameters(user=user, generation="", sandbox=True), check_mode=False, run_command=None)
+    fake = SimpleNamespace(
+        params=parameters(user=user, metadata_directory="/m", generation="", sandbox=True), check_mode=False, run_command=None
+    )
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda _: lifecycle.start(fake, paths), range(2)))
     assert started == [1]

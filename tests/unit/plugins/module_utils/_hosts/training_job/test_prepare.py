@@ -46,8 +46,9 @@ def test_a_job_that_has_ended_is_refused(paths, states, word):
 
 def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
     worker = {"number": 2, "name": "deeplearning-worker2", "address": "127.0.0.1"}
-    monkeypatch.setattr(prepare, "read_metadata", lambda generation: {"number": 2, "workers": [worker], "gpu_count": 8})
+    monkeypatch.setattr(prepare, "read_metadata", lambda directory, generation: {"number": 2, "workers": [worker], "gpu_count": 8})
     monkeypatch.setattr(prepare, "missing_for_efa", lambda run: "no driver")
-    module = SimpleNamespace(params={"generation": "", "efa": True, "gpus": None}, run_command=None)
+    params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": True, "gpus": None}
+    module = SimpleNamespace(params=params, run_command=None)
     with pytest.raises(specification.RefusalError, match="deeplearning-worker2 has EFA and cannot use it: no driver"):
         prepare.examine(module, records.Paths(str(tmp_path)), None)
