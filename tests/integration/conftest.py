@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.common import warnings
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from botocore.loaders import JSONFileLoader, Loader
 from local_cloud.testing import LocalCloud
 
@@ -65,6 +66,22 @@ def _models_are_read_once() -> Iterator[None]:
         found = functools.cache(Loader().list_available_services)
         patch.setattr(Loader, "list_available_services", lambda _self, type_name: found(type_name))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of a test share clients that connect in the same way. To make those takes longer than to ask the cloud."""
+    made: dict[str, Any] = {}
+    original = AwsClient._connect
+
+    def connect(self: AwsClient, service: str, config: Any) -> Any:
+        credentials = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        key = repr((service, self.region, self._endpoint, self._connection, config._user_provided_options, credentials))
+        if key not in made:
+            made[key] = original(self, service, config)
+        return made[key]
+
+    monkeypatch.setattr(AwsClient, "_connect", connect)
 
 
 @pytest.fixture(autouse=True)
