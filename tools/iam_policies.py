@@ -444,7 +444,7 @@ def playbooks() -> dict[str, set[str]]:
         "dataset": inventory | _all((BUCKET,)) | set(UPLOADS),
         "status": inventory,
         "stop": inventory,
-        "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_KEY.reads) | absent,
+        "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads) | absent,
     }
     return {name: with_implied(actions) - WITHOUT_PERMISSION for name, actions in result.items()}
 

@@ -92,8 +92,8 @@ resources:
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of the cluster's own file systems that were not deleted.
-  returned: when not in check mode
+  description: Ids of the cluster's own file systems that a deletion keeps, or in check mode, would keep.
+  returned: success
   type: list
   elements: str
 """

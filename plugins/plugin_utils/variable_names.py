@@ -46,6 +46,7 @@ FURTHER = (
     "dataset_kms_key_id",
     "dataset_result",
     "deeplearning_answer_timeout",
+    "deeplearning_confirm",
     "deeplearning_end_unasked_nodes",
     "deeplearning_ssh_authority_create_kms_key",
     "deeplearning_ssh_authority_kms_key_id",

@@ -40,7 +40,7 @@ def test_life_of_a_cluster(cloud, run, definition, name):
     assert numbers(cloud, name)
     result = run("cluster", cluster=name, state="absent")
     assert steps(result) == steps(gone)
-    assert result["kept"] == [applied["resources"]["file_system"]["main"]]
+    assert result["kept"] == gone["kept"] == [applied["resources"]["file_system"]["main"]]
     left = cloud.client("resourcegroupstaggingapi").get_resources(TagFilters=[{"Key": "deeplearning:cluster", "Values": [name]}])
     assert [
         item["ResourceARN"]

@@ -1,12 +1,18 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Which nodes the playbook ends when nobody can be asked whether a job runs on them: instances here have no hosts."""
+"""Which nodes the playbooks end: not those that run a job, nor those that cannot be asked for jobs, as instances here have no hosts."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
 import subprocess
+import sys
+import termios
+import time
 
 import pytest
 
@@ -15,45 +21,162 @@ from .conftest import REGION
 
 
 @pytest.fixture
-def shrink(cloud, definition, name, repository, tmp_path):
-    """Runs playbooks/provision.yml for one worker and returns its status and words."""
+def command(definition, name, tmp_path):
+    """Returns the command of a playbook for this cluster."""
+    inventory = tmp_path / "nodes.yml"
+    inventory.write_text(
+        json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "ssh_directory": str(tmp_path / "ssh")})
+    )
+    options = {f"deeplearning_{key}": value for key, value in definition.items() if key != "cluster"}
 
-    def run(**variables):
-        inventory = tmp_path / "nodes.yml"
-        inventory.write_text(
-            json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "ssh_directory": str(tmp_path / "ssh")})
+    def build(playbook, **variables):
+        given = {**options, "ansible_ssh_retries": 0, **variables}
+        return ["ansible-playbook", "-i", str(inventory), f"playbooks/{playbook}.yml", "-e", json.dumps(given)]
+
+    return build
+
+
+@pytest.fixture
+def play(cloud, command, repository):
+    """Runs a playbook without a terminal and returns its status and words."""
+
+    def run(playbook, **variables):
+        done = subprocess.run(
+            command(playbook, **variables),
+            env=cloud.environment,
+            cwd=repository,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        options = {f"deeplearning_{key}": value for key, value in definition.items() if key != "cluster"}
-        variables = {**options, "deeplearning_worker_count": 1, "ansible_ssh_retries": 0, **variables}
-        command = ["ansible-playbook", "-i", str(inventory), "playbooks/provision.yml", "-e", json.dumps(variables)]
-        done = subprocess.run(command, env=cloud.environment, cwd=repository, capture_output=True, text=True, check=False)
         return done.returncode, " ".join((done.stdout + done.stderr).split())
 
     return run
 
 
+@pytest.fixture
+def shrink(play):
+    """Runs playbooks/provision.yml for one worker."""
+    return lambda **variables: play("provision", deeplearning_worker_count=1, **variables)
+
+
+@pytest.fixture
+def asked_here(tmp_path):
+    """Lets this machine answer for the master, with a running job on the last worker."""
+    job = tmp_path / "jobs" / "long"
+    (job / "status").mkdir(parents=True)
+    now = time.time()
+    (job / "job.json").write_text(json.dumps({"launcher": "command", "command": ["sleep"], "created": now}))
+    record = {
+        "name": "rank0",
+        "rank": 0,
+        "ranks": [0],
+        "part": "worker",
+        "host": "deeplearning-worker3",
+        "processes": 1,
+        "state": "running",
+    }
+    (job / "status" / "rank0.json").write_text(json.dumps({**record, "started": now, "heartbeat": now}))
+    return {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "training_job_directory": str(job.parent),
+        "training_job_heartbeat_timeout": 600,
+    }
+
+
 REFUSED = "cannot be asked whether a job runs there"
 
 
-def test_a_cluster_that_was_never_configured(cloud, run, definition, name, shrink):
+def test_a_cluster_that_was_never_configured(cloud, run, definition, name, shrink, play):
     run("cluster", **definition)
     status, words = shrink()
     assert status == 0, words
     assert f"because cluster {name} has never been configured: it has no SSH authority" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2]
+    status, words = play("destroy")
+    assert status == 0, words
+    assert f"because cluster {name} has never been configured: it has no SSH authority" in words
+    assert numbers(cloud, name) == {}
 
 
-def test_a_cluster_that_another_controller_has_configured(cloud, run, definition, name, shrink):
+@pytest.mark.parametrize(("playbook", "left"), [("provision", [1, 2]), ("destroy", [])])
+def test_a_cluster_that_another_controller_has_configured(cloud, run, definition, name, play, playbook, left):
     run("cluster", **definition)
     run("ssh_authority", cluster=name)
-    status, words = shrink()
+    status, words = play(playbook, deeplearning_worker_count=1)
     assert (status, REFUSED in words) == (2, True), words
     assert "deeplearning-worker3: this run terminates them" in words
+    assert f"{REFUSED}: Data could not be sent to remote host" in words
+    assert "Connection refused. If the cluster has not been configured" in words, words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
-    status, words = shrink(deeplearning_end_unasked_nodes=True)
+    status, words = play(playbook, deeplearning_worker_count=1, deeplearning_end_unasked_nodes=True)
     assert status == 0, words
     assert "because deeplearning_end_unasked_nodes is true" in words
-    assert sorted(numbers(cloud, name).values()) == [1, 2]
+    assert sorted(numbers(cloud, name).values()) == left
+
+
+@pytest.mark.parametrize(("playbook", "variables"), [("destroy", {}), ("provision", {"deeplearning_state": "absent"})])
+def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here, playbook, variables):
+    run("cluster", **definition)
+    status, words = play(playbook, **asked_here, **variables)
+    assert status == 2, words
+    assert f"Cluster {name} cannot be destroyed while long runs on deeplearning-worker3. Wait until it ends, or stop it with" in words
+    assert "ansible-playbook deeplearning.cluster.stop -e training_job_name=long" in words
+    assert "add -e deeplearning_end_unasked_nodes=true" in words
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+    if playbook == "destroy":
+        assert play(playbook, **asked_here, deeplearning_end_unasked_nodes=True)[0] == 0
+        assert numbers(cloud, name) == {}
+
+
+def on_terminal(command, cloud, repository, answer):
+    """Run a command on a terminal of its own, type the answer to its question, and return its status and words."""
+    main, terminal = pty.openpty()
+    started = subprocess.Popen(
+        command,
+        env=cloud.environment,
+        cwd=repository,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(terminal)
+    shown = b""
+    with started:
+        while True:
+            try:
+                part = os.read(main, 1 << 16)
+            except OSError:  # all its processes have ended
+                break
+            shown += part
+            if b"yes and Enter" in shown and answer:
+                time.sleep(0.2)  # what is typed before Ansible reads is discarded
+                os.write(main, answer.encode() + b"\r")
+                answer = ""
+    os.close(main)
+    return started.returncode, " ".join(shown.decode(errors="replace").split())
+
+
+def test_destroy_asks_on_a_terminal(cloud, run, definition, name, command, repository):
+    made = run("cluster", **definition)
+    file_system = made["resources"]["file_system"]["main"]
+    status, words = on_terminal(command("destroy"), cloud, repository, "no")
+    assert status == 2, words
+    assert f"running nodes {name}-master, {name}-worker2, {name}-worker3" in words
+    assert "auto_scaling_group workers" in words
+    assert f"to keep {file_system}, with all data" in words
+    assert f"Delete cluster {name}? Type yes" in words
+    assert "Nothing was changed, because the answer was 'no'" in words
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+    status, words = on_terminal(command("destroy", deeplearning_delete_data=True), cloud, repository, "yes")
+    assert status == 0, words
+    assert f"Delete cluster {name}, with all its data? Type yes" in words
+    assert "file_system main" in words
+    assert numbers(cloud, name) == {}
 
 
 def test_a_cluster_that_this_controller_knows(cloud, run, definition, name, shrink, tmp_path):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -14,6 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.apply import converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS, DATA_KINDS
@@ -29,14 +30,19 @@ def delete(run: Run) -> NoReturn:
     found = run.before
     if run.module.check_mode:
         plan = plan_deletion(run, found)
-        report.succeed(run, plan, found=predict(plan, found))
+        after = predict(plan, found)
+        report.succeed(run, plan, found=after, kept=_kept(after))
     try:
         changes, after = converge(run, partial(plan_deletion, run), found)
     except ApplyError as error:
         report.fail_applying(run, error, error.applied, _foreign_resources(run, error))
-    kept = [item.id for item in after if item.address.kind in DATA_KINDS and not item.adopted]
     left = _leftovers(run, changes) if run.components == ALL_COMPONENTS else []
-    report.succeed(run, changes, found=after, kept=kept, left=left)
+    report.succeed(run, changes, found=after, kept=_kept(after), left=left)
+
+
+def _kept(found: Iterable[Found]) -> list[str]:
+    """Return the ids of the cluster's own file systems among the resources that remain."""
+    return [item.id for item in found if item.address.kind in DATA_KINDS and not item.adopted]
 
 
 def _foreign_resources(run: Run, error: ApplyError) -> str:

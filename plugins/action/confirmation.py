@@ -1,0 +1,51 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Shows what a play is about to do, and asks on a terminal whether to continue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+display = Display()
+
+ARGUMENTS = {
+    "msg": {"type": "str", "required": True},
+    "question": {"type": "str", "required": True},
+    "ask": {"type": "bool", "default": True},
+}
+
+
+class ActionModule(ActionBase):
+    """Runs on the controller only."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
+        if validation.error_messages:
+            raise AnsibleActionFail("; ".join(validation.error_messages))
+        given = validation.validated_parameters
+        display.display(given["msg"])
+        asked = given["ask"] and not self._task.check_mode
+        answer = ask(given["question"]) if asked else None
+        if answer is not None and answer != "yes":
+            raise AnsibleActionFail(f"Nothing was changed, because the answer was {answer!r} and not 'yes'.")
+        return {**result, "changed": False, "asked": answer is not None}
+
+
+def ask(question: str) -> str | None:
+    """Return the answer, or None without a terminal."""
+    try:
+        return str(display.prompt_until(f"{question} Type yes and Enter to continue:").decode("utf-8", "replace").strip().lower())
+    except AnsiblePromptInterrupt:
+        return "ctrl-c"
+    except AnsiblePromptNoninteractive:
+        return None

@@ -1,0 +1,49 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The question before something that cannot be undone."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pytest
+from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
+from ansible_collections.deeplearning.cluster.plugins.action import confirmation
+
+
+@pytest.fixture
+def confirm(monkeypatch):
+    """Runs the action with an answer, and returns its result and what was shown."""
+
+    def run(answer, check_mode=False, **arguments):
+        shown = []
+        monkeypatch.setattr(confirmation.display, "display", shown.append)
+        monkeypatch.setattr(confirmation.display, "prompt_until", MagicMock(side_effect=[answer]))
+        task = MagicMock(args={"msg": "all goes", "question": "Go on?", **arguments}, check_mode=check_mode, async_val=0)
+        return confirmation.ActionModule(task, *[MagicMock()] * 5).run(task_vars={}), shown
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("answer", "arguments", "asked"),
+    [
+        (b"yes", {}, True),
+        (b" YES ", {}, True),
+        (AnsiblePromptNoninteractive(), {}, False),
+        (b"no", {"ask": False}, False),
+        (b"no", {"check_mode": True}, False),
+    ],
+)
+def test_the_play_goes_on(confirm, answer, arguments, asked):
+    result, shown = confirm(answer, **arguments)
+    assert (result["asked"], result["changed"], shown) == (asked, False, ["all goes"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [(b"no", "'no'"), (b"", "''"), (b"y", "'y'"), (b"\xff", "'\ufffd'"), (AnsiblePromptInterrupt(), "'ctrl-c'")]
+)
+def test_anything_but_yes_ends_it(confirm, answer, words):
+    with pytest.raises(AnsibleActionFail, match=f"Nothing was changed, because the answer was {words} and not 'yes'"):
+        confirm(answer)
