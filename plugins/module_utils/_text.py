@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Makes text from hosts safe to show: removes what a terminal obeys, or what makes text read differently from what it is."""
+"""Makes text from hosts safe to show: removes what controls a terminal, and what makes text look different from what it is."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _SEQUENCE = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _LINE_BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
-# C0 without tab and newline, DEL, C1, and what changes the direction of text (Unicode Bidirectional Algorithm, UAX #9).
+# C0 without tab and newline, DEL, C1, and characters that change the direction of text (Unicode Bidirectional Algorithm, UAX #9).
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")
-# JSON can hold half a character, which no output can encode.
+# JSON can contain half of a surrogate pair, which no output can encode.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile("[\t\n]+")
 
 
 def clean(text: str) -> str:
-    """Return text of several lines without control characters, except tabs and line breaks, which become C(\\n)."""
+    """Return text of several lines without control characters. Tabs are kept, and all line breaks become C(\\n)."""
     text = _LINE_BREAK.sub("\n", _SEQUENCE.sub("", text))
     return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
 

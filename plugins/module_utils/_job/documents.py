@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 
 class Outcome(TypedDict, total=False):
-    """How a process ended: its exit status or the signal that ended it, and a reason if those do not explain it."""
+    """How a process ended: its exit status or the signal that killed it, and a reason if neither explains the end of the process."""
 
     exit_code: int
     signal: str
@@ -48,7 +48,7 @@ class Verdict(TypedDict):
 
 
 class Code(TypedDict, total=False):
-    """The origin of a job's code; empty if it does not come from git."""
+    """The origin of a job's code; empty if the code does not come from git."""
 
     commit: str
     changed: bool
@@ -83,9 +83,9 @@ class Endpoint(TypedDict):
 class JobSpec(TypedDict):
     """The part of the spec that the supervisors of all processes of a job have in common.
 
-    `directory` is the job's directory, `programs` the directory of its Python. `lead` is the name of the first process. `own_profile`
-    tells whether supervisors read the user's own profile. `stop_timeout` is the time between SIGTERM and SIGKILL. A `time_limit` of 0
-    means no limit.
+    `directory` is the job's directory, and `programs` is the directory of its Python. `lead` is the name of the first process. If
+    `own_profile` is true, supervisors read the user's own profile. `stop_timeout` is the time between SIGTERM and SIGKILL. A `time_limit`
+    of 0 means no limit.
     """
 
     job: str
@@ -129,7 +129,7 @@ class StartedProcess(TypedDict):
 
 
 class ProcessStatus(Record):
-    """The present status of a process: its record, the path of its log, and the tag with which a rank's lines begin there."""
+    """The present status of a process: its record, the path of its log, and the tag with which a rank's lines begin in the log."""
 
     log: str
     tag: str

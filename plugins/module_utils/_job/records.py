@@ -43,22 +43,22 @@ LOCK = "/run/deeplearning.lock"
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
-# Roles of processes: the job waits for workers, ends without services (parameter servers), and may lose spares (elastic jobs).
+# Roles of processes: a job waits for its workers, does not wait for its services (parameter servers), and may lose spares (elastic jobs).
 WORKER, SERVICE, SPARE = "worker", "service", "spare"
 
-# More records than any job has, but few enough to read them all.
+# The maximum number of records to read. No job has as many, and reading as many is still fast.
 RECORDS_LIMIT = 1 << 14
 
 # Maximum bytes of all records of one job. The records of 8192 processes need half of it.
 JOB_LIMIT = 1 << 23
 
-# Maximum ranks in one record. It contains all ranks of the job if mpirun starts them, or if elastic agents may get any of them.
+# Maximum ranks in one record. A record contains all ranks of the job if mpirun starts them, or if elastic agents may get any of them.
 RANKS_LIMIT = 1 << 13
 
 # The arguments of one command are limited to 2 MiB, and each path to 4 KiB.
 DELETED_AT_ONCE = 400
 
-# Seconds. The clocks of hosts differ by less. Otherwise a process with a heartbeat in the far future would seem alive for years.
+# Seconds. The clocks of hosts differ by less. Without this limit, a process with a heartbeat in the far future would seem alive for years.
 CLOCK_LIMIT = 300
 
 #: The record of a process.
@@ -102,14 +102,14 @@ DESCRIPTION: schema.Schema = {
     ),
 }
 
-#: The verdict, which tells the processes that the job is over.
+#: The verdict, from which the processes learn that the job is over.
 VERDICT: schema.Schema = {"state": schema.one_of(*FINAL), "failure": optional(schema.mapping())}
 
 
 def check_name(name: str) -> str:
     """Return the job's name. Raises ValueError if it is not valid."""
     if not JOB_NAME.fullmatch(name):
-        raise ValueError(f"name {name!r} is not a job name. Use 1 to 63 lower-case letters, digits and dashes, with no dash first or last.")
+        raise ValueError(f"name {name!r} is not a job name. Use 1 to 63 lower-case letters, digits and dashes, but no dash at either end.")
     return name
 
 
@@ -146,7 +146,8 @@ def shared_memory(job: str) -> str:
 def delete(paths: Sequence[str]) -> None:
     """Delete files, links and directories with their contents. Missing paths are ignored. Raises OSError.
 
-    Jobs can create directory trees of any depth. shutil.rmtree is limited by Python's stack and by the number of open files.
+    Runs `rm`, because jobs can create directory trees of any depth, and shutil.rmtree is limited by Python's stack and by the number of
+    open files.
     """
     for first in range(0, len(paths), DELETED_AT_ONCE):
         command = ["rm", "-rf", "--one-file-system", "--", *paths[first : first + DELETED_AT_ONCE]]
@@ -185,7 +186,7 @@ class Paths(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The file that tells the processes that the job is over. Its name does not end in `.json`, as it is not a record."""
+        """The file from which the processes learn that the job is over. Its name does not end in `.json`, because it is not a record."""
         return os.path.join(self.status, "over")
 
     @property
@@ -202,7 +203,7 @@ class Paths(NamedTuple):
 
     @property
     def progress_times(self) -> str:
-        """The file with the size of `progress` over time: lines with seconds since 1970 and bytes. It is not a record, either."""
+        """The file with the size of `progress` over time: lines with seconds since 1970 and bytes. This file is not a record, either."""
         return os.path.join(self.status, "progress")
 
     def log(self, process: str) -> str:
@@ -264,7 +265,7 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
                 if problems is not None:
                     problems.append(
                         f"job {os.path.basename(paths.directory)!r} has more than {budget.size} bytes of records in {paths.status!r}:"
-                        f" {name!r} and those after it are skipped"
+                        f" {name!r} and the records after it are skipped"
                     )
                 break
             found.append(_parse_record(path, content))
@@ -327,7 +328,7 @@ def _listing(directory: str) -> list[str]:
 
 
 def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
-    """Return the state of one process: the recorded one, or `lost` if it is running without a heartbeat for `heartbeat_timeout` seconds.
+    """Return the recorded state of a process, or `lost` if it is running but has sent no heartbeat for `heartbeat_timeout` seconds.
 
     A heartbeat in the future counts as none.
     """
@@ -336,7 +337,7 @@ def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
 
 
 def with_state(record: Record, now: float, heartbeat_timeout: float) -> Record:
-    """Return a record with the present state of its process, see process_state()."""
+    """Return a record with the present state of its process (see process_state())."""
     return {**record, "state": process_state(record, now, heartbeat_timeout)}
 
 
@@ -377,7 +378,7 @@ def last_moment(process: Record) -> float:
 
 
 def outcome(code: int) -> Outcome:
-    """Return the outcome that a return code of subprocess means. A negative code is the signal that ended the process."""
+    """Return the outcome for a return code of subprocess. A negative code is the signal that killed the process."""
     if code >= 0:
         return {"exit_code": code}
     try:

@@ -26,7 +26,7 @@ TIME_LIMIT = 1 << 32
 
 
 class SchemaError(ValueError):
-    """A file does not conform to its schema; the text says which part of it."""
+    """A file does not conform to its schema; the text says which part does not."""
 
 
 class Field(NamedTuple):
@@ -43,7 +43,7 @@ Schema = Mapping[str, Field]
 def open_regular(path: str) -> BinaryIO:
     """Open a regular file for reading. Raises OSError if it is anything else, or if the file or its directory is a link.
 
-    A link could lead to a file that its author may not read but this user may. Opening a FIFO would block.
+    A link could lead to a file that this user may read but the author of the link may not. Opening a FIFO would block.
     """
     folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -159,7 +159,7 @@ def list_of(element: Field, limit: int = LIST_LIMIT) -> Field:
     def accepts(value: Any) -> bool:
         return isinstance(value, list) and len(value) <= limit and all(map(element.accepts, value))
 
-    return Field(accepts, f"a list of up to {limit} elements, each of it {element.words}")
+    return Field(accepts, f"a list of up to {limit} elements, each of them {element.words}")
 
 
 def mapping(schema: Schema | None = None) -> Field:

@@ -10,9 +10,9 @@ PENDING = "pending"
 RUNNING = "running"
 SUCCEEDED = "succeeded"
 FAILED = "failed"
-# An operator stopped it, or it was stopped because another process failed.
+# Stopped by an operator, or because another process failed.
 STOPPED = "stopped"
-# It has not sent a heartbeat for too long.
+# No heartbeat has arrived for too long.
 LOST = "lost"
 
 # The final states of a job or of one of its processes.

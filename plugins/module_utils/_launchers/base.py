@@ -37,7 +37,7 @@ except BaseException as error:
 class Host(NamedTuple):
     """A host as a launcher sees it. Other hosts reach it by `name`. Its `interface` has the `address`.
 
-    `gpus` are the indices of the GPUs that the job may use. `efa` tells whether the host has Elastic Fabric Adapters.
+    `gpus` are the indices of the GPUs that the job may use. `efa` is true if the host has Elastic Fabric Adapters.
     """
 
     name: str
@@ -51,7 +51,8 @@ class Host(NamedTuple):
 class Program(NamedTuple):
     """The program of a job: a Python `script` or a `command`, with its `arguments`.
 
-    If `processes_per_host` is 0, each host gets one process per GPU, or one process if it has no GPUs. `options` are the launcher's.
+    If `processes_per_host` is 0, each host gets one process per GPU, or one process if it has no GPUs. `options` are the options of
+    the launcher.
     """
 
     job: str
@@ -69,9 +70,9 @@ class Program(NamedTuple):
 
     @property
     def abrupt_argv(self) -> list[str]:
-        """The command line for frameworks whose processes wait for each other at exit: the process ends at once if its script fails.
+        """The command line for frameworks whose processes wait for each other at exit: the process ends immediately if its script fails.
 
-        A command is not changed; it has to do this itself.
+        A command is not changed, so it has to end immediately by itself.
         """
         return self.argv if self.command else [self.python, "-c", RUN_SCRIPT, self.script, *self.arguments]
 
@@ -81,10 +82,10 @@ class Process(NamedTuple):
 
     `rank` is its index in the job. `name` is the name of its log, record and unit (lower-case letters, then digits), by default
     `rank<rank>`. `part` is its role: a job ends, and stops its services, when its last worker ends; it continues if spares are lost.
-    A process without `argv` runs the commands that other hosts of the job send, see `remote_shell`.
+    A process without `argv` runs the commands that other hosts of the job send (see `remote_shell`).
 
-    If the process starts other training processes, `ranks` are their ranks. `tagged` tells whether their lines in its log begin with
-    the launcher's `tag`, by which users can read the log of one rank.
+    If the process starts other training processes, `ranks` are their ranks. If `tagged` is true, their lines in its log begin with the
+    launcher's `tag`, so that users can read the log of a single rank.
     """
 
     host: str
@@ -98,7 +99,7 @@ class Process(NamedTuple):
 
 
 class Culprit(NamedTuple):
-    """The `rank` that failed first, its exit `status` (negative: the signal that ended it), and the index of the `line` that reports it."""
+    """The `rank` that failed first, its exit `status` (negative: the signal that killed it), and the index of the reporting `line`."""
 
     rank: str
     status: int
@@ -112,9 +113,9 @@ class LaunchError(ValueError):
 class Launcher(NamedTuple):
     """A launcher. `plan` returns the processes, the first of which is rank 0. `options` is the argument spec of its own options.
 
-    `tag` is the text with which lines begin in a log that ranks share; `{}` stands for the rank. `culprit` returns which rank failed
-    first, from the lines of such a log, or of one to which the launcher itself writes. In a log without tags, the launcher has written
-    that line and all lines after it.
+    `tag` is the text with which lines begin in a log that ranks share; `{}` stands for the rank. `culprit` finds the rank that failed
+    first in the lines of such a log, or of a log to which the launcher itself writes. In a log without tags, the launcher has written the
+    line that reports the failure, and all lines after that line.
     """
 
     plan: Callable[[Program, Sequence[Host]], list[Process]]
@@ -168,10 +169,10 @@ def hostfile_path(job: str, process: str) -> str:
 
 
 def remote_shell(job: str, process: str) -> str:
-    """Return the command that a process uses instead of ssh: it runs the given command on a host whose process has no argv."""
+    """Return the command that a process uses instead of ssh, to run commands on a host whose process has no argv."""
     return f"sh {runtime_directory(job, process)}/supervisor rsh"
 
 
 def port(job: str, purpose: str = "") -> int:
-    """Return a port for one purpose, derived from the job's name, because the processes of two jobs on one port would mix."""
+    """Return a port for one purpose, derived from the job's name, so that processes of different jobs do not connect to each other."""
     return FIRST_PORT + zlib.crc32((job + purpose).encode()) % PORT_COUNT

@@ -26,8 +26,8 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     for host in hosts:
         if any(len(gpus) > 1 for gpus in slots(program, host)):
             raise LaunchError(
-                f"{count} processes would leave GPUs of {host.name} idle, because each has one with deepspeed: "
-                "name the GPUs (gpus), or leave the number of processes per host at 0"
+                f"{count} processes would leave GPUs of {host.name} idle, because each of them uses one GPU with deepspeed. "
+                "Specify the GPUs (gpus), or set the number of processes per host to 0."
             )
     return [
         Process(

@@ -19,7 +19,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
         # MPI transfers only Horovod's small messages, for which TCP is fast enough. Gradients on GPUs go through NCCL.
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "^openib",
-        # The log then tells which network NCCL uses.
+        # With this setting, the log shows which network NCCL uses.
         "NCCL_DEBUG": "INFO",
     }
     return [process._replace(environment={**settings, **process.environment}) for process in mpi.plan(program, hosts)]

@@ -25,8 +25,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 LEAD = "mpirun"
 
-# mpirun reports which rank has failed, but not its host. Status 143 means that mpirun ended the rank because another one failed.
-# Signals also reach the shell, which must not end before a rank that saves its state on SIGTERM.
+# mpirun reports which rank has failed, but not its host. Status 143 means that mpirun stopped the rank because another one failed.
+# Signals also reach the shell, which must not exit before a rank that saves its state on SIGTERM.
 RANK = """trap : TERM
 "$@"
 status=$?
@@ -100,7 +100,7 @@ def _parameters(agent: str, network: str) -> dict[str, str]:
 def _network(hosts: Sequence[Host]) -> str:
     """Return the network for Open MPI: the interface, or the smallest network with all addresses if interface names differ.
 
-    Without this setting, Open MPI would also try bridges with the same address on every host (docker0), and wait for ever.
+    Without this setting, Open MPI would also try bridges with the same address on every host (docker0), and wait forever.
     """
     interfaces = {host.interface for host in hosts}
     if len(interfaces) == 1:
@@ -115,7 +115,7 @@ def _host_environment(host: Host, count: int) -> dict[str, str]:
     """Return the variables that differ by host, for its `count` ranks. mpirun passes on only its own variables."""
     return {
         "DEEPLEARNING_HOST": host.name,
-        # The same as torchrun: several ranks share the cores, and a single rank uses all of them.
+        # As with torchrun, several ranks share the cores, and a single rank uses all of them.
         **({"OMP_NUM_THREADS": "1"} if count > 1 else {}),
         "GLOO_SOCKET_IFNAME": host.interface,
         "NCCL_SOCKET_IFNAME": "=" + host.interface,

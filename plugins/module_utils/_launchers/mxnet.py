@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 )
 
 Place = Tuple[Host, Sequence[int]]
-"""A host with the GPUs of one worker there."""
+"""A host, and the GPUs of one worker on that host."""
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:

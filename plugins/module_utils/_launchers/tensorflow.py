@@ -29,7 +29,7 @@ Addresses = Dict[str, List[str]]
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the tasks of the strategy. Raises LaunchError if it cannot use the hosts or ports."""
+    """Return the tasks of the strategy. Raises LaunchError if the strategy cannot use the hosts or ports."""
     places = _places(program, hosts)
     addresses = _addresses(program, places)
     tasks = [(kind, index) for kind, same in places.items() for index in range(len(same))]
@@ -65,9 +65,9 @@ def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
     """Raise LaunchError if workers have different numbers of GPUs, because TensorFlow's strategies do not support that."""
     counts = {host.name: len(gpus) for host, gpus in workers}
     if len(set(counts.values())) > 1:
-        listing = ", ".join(f"those of {name} {count}" for name, count in counts.items())
+        listing = ", ".join(f"on {name}: {count}" for name, count in counts.items())
         raise LaunchError(
-            f"the workers would have different numbers of GPUs ({listing}). Run the job on equal hosts, or set processes per host or gpus."
+            f"the workers would have different numbers of GPUs ({listing}). Run the job on equal hosts, or set processes_per_host or gpus."
         )
 
 
@@ -111,7 +111,7 @@ def _environment(program: Program, addresses: Addresses, kind: str, index: int) 
 
 
 def _devices(kind: str, host: Host, gpus: Sequence[int]) -> dict[str, str]:
-    """Return the variables that make its GPUs visible to a worker, and hide GPUs from other tasks, which would occupy their memory."""
+    """Return the variables that make a worker's GPUs visible to it, and hide all GPUs from other tasks, which would occupy GPU memory."""
     if kind != "worker":
         return {"CUDA_VISIBLE_DEVICES": ""}
     return {"NCCL_SOCKET_IFNAME": "=" + host.interface, **gpu_environment(gpus)}

@@ -39,7 +39,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     dynamic = elastic or restarts > 0
     # Workers fail when a peer is lost, so each host that may be lost needs one more restart.
     restarts += len(hosts) - least
-    # If the log's name does not tell the rank, its lines do. Agents that coordinate may get any of the ranks.
+    # If the name of the log does not contain the rank, its lines do. Agents that coordinate may get any of the ranks.
     tagged = dynamic or workers > 1
     world = range(workers * len(hosts))
     return [
@@ -113,7 +113,7 @@ def _dynamic(job: str, hosts: Sequence[Host], index: int, least: int, restarts: 
 def _training(program: Program) -> list[str]:
     """Return the command line of a worker for torchrun. Dollar signs, which begin macros there, are escaped.
 
-    The first word of a command is not: torchrun expands no macros in it.
+    The first word of a command is not escaped, because torchrun expands no macros in it.
     """
     if program.command:
         first, *rest = program.argv

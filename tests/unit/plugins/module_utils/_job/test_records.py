@@ -327,7 +327,8 @@ def test_records_beyond_the_budget_are_left_out_and_named(job):
     size, problems = os.stat(job.record("rank0")).st_size, []
     found = records.read_records(job, problems, records.Budget(2 * size + 1))
     assert [item["rank"] for item in found] == [0, 1]
-    told = f"job 'digits' has more than {2 * size + 1} bytes of records in '{job.status}': 'rank2.json' and those after it are skipped"
+    listed = f"job 'digits' has more than {2 * size + 1} bytes of records in '{job.status}'"
+    told = f"{listed}: 'rank2.json' and the records after it are skipped"
     assert problems == [told]
     assert len(records.read_records(job, None, records.Budget(2 * size + 1))) == 2
     assert len(records.read_records(job, None, records.Budget(4 * size))) == 4

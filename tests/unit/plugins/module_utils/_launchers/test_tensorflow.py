@@ -151,7 +151,7 @@ def test_flags_take_hosts_as_they_are():
 @pytest.mark.parametrize("strategy", CONFIGURED)
 def test_workers_with_different_numbers_of_gpus_are_refused(strategy):
     hosts = [*make_hosts(1, 1), Host("deeplearning-worker2", "10.0.0.2", 2, (), "ens5")]
-    with pytest.raises(LaunchError, match=r"those of deeplearning-worker1 1, those of deeplearning-worker2 0"):
+    with pytest.raises(LaunchError, match=r"on deeplearning-worker1: 1, on deeplearning-worker2: 0"):
         plan(strategy, hosts)
 
 
