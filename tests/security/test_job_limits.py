@@ -104,7 +104,7 @@ def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
     ("work", "words"),
     [
         (lambda: os.kill(os.getpid(), signal.SIGSTOP), "timed out after 0 s waiting for this task's work as that user. Check"),
-        (lambda: "x" * (2 << 20), "this task's work as that user has answered more than 1048576 bytes"),
+        (lambda: "x" * (2 << 20), "this task's work as that user has returned more than 1048576 bytes"),
     ],
     ids=["stopped", "long"],
 )

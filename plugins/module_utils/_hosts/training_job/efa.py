@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Elastic Fabric Adapter: the environment that makes a job use it or fail, and a check that a host can use it."""
+"""Elastic Fabric Adapter (EFA): the environment that makes a job fail if it cannot use EFA, and a check whether a host can use EFA."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Callable, List, Sequence, Tuple
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError
 
 Run = Callable[[List[str]], Tuple[int, str, str]]
-"""Runs a command and returns its exit status, output and errors, such as AnsibleModule.run_command."""
+"""A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
 
 # Patterns of the names that old and new versions of rdma-core give to the adapters.
 DEVICES = ("efa_*", "rdmap*")
 SYSFS = "/sys/class/infiniband"
-# Where the EFA installer puts fi_info. Only login shells have it in PATH.
+# Where the EFA installer puts fi_info. Only login shells have this directory in PATH.
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
 
 
@@ -32,13 +32,13 @@ def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
     without = [host.name for host in hosts if not host.efa]
     if without:
         raise LaunchError(
-            "{} and not {} of the job's hosts have EFA, so that all would communicate over TCP. "
-            "Replace the nodes without it (replace_nodes), or leave them out.".format(", ".join(with_efa), ", ".join(without))
+            "EFA is available on {} but not on {}, so all of the job's hosts would communicate over TCP. "
+            "Replace the nodes without EFA (replace_nodes), or run the job without them.".format(", ".join(with_efa), ", ".join(without))
         )
     if len(hosts) == 1:
         return {}
-    # If a named provider or network cannot be used, the process ends; it falls back only if none is named. All versions of the
-    # aws-ofi-nccl plugin have this name. They set fork safety, topology and GPUDirect for the instance type themselves.
+    # If the specified provider or network cannot be used, the process fails. Without these variables, it would fall back to TCP. The
+    # name is that of all versions of the aws-ofi-nccl plugin, which configure fork safety, topology and GPUDirect for the instance type.
     return {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
 

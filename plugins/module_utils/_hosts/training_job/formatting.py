@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-# The maximum number of values shown of one progress entry, and of characters of its line.
+# The maximum number of values to show of one progress entry, and the maximum number of characters of its line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
 

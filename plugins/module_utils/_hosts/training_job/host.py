@@ -30,7 +30,7 @@ def check_python(params: dict[str, Any]) -> None:
 
 
 def read_metadata(directory: str, generation: str) -> dict[str, Any]:
-    """Return the worker metadata of this host. Raises RefusalError when it is missing or of another generation."""
+    """Return the worker metadata of this host. Raises RefusalError if it is missing or of another generation."""
     hint = "Configure the cluster's hosts again (role worker_metadata)."
     path = os.path.join(directory, "metadata.json")
     try:
@@ -40,7 +40,7 @@ def read_metadata(directory: str, generation: str) -> dict[str, Any]:
         raise RefusalError(f"{path}: {error}. {hint}") from error
     if generation and metadata["generation"] != generation:
         raise RefusalError(
-            "the metadata on this host has generation {}, the inventory has {}: the cluster has changed since. {}".format(
+            "the metadata on this host has generation {}, but the inventory has {}: the cluster has changed since. {}".format(
                 metadata["generation"], generation, hint
             )
         )

@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 
 
 def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
-    """Start this host's processes unless they run. Raises LaunchError, RefusalError, UnitError, UserError, FailedWorkError."""
+    """Start this host's processes unless they are running. Raises LaunchError, RefusalError, UnitError, UserError, FailedWorkError."""
     params = module.params
     name = params["name"]
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
@@ -38,8 +38,8 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             hindrance = systemd.refuse_nfs(module.run_command, user)
             if hindrance:
                 module.warn(
-                    f"Processes of user {user.pw_name!r} can use NFS directly, and so read and write all of an EFS file system:"
-                    f" {hindrance}. Install nftables on this host."
+                    f"Processes of user {user.pw_name!r} can use NFS directly, and so can read and write everything on an EFS file"
+                    f" system, because NFS could not be blocked: {hindrance}. Install nftables on this host."
                 )
             place = systemd.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
             systemd.start(module.run_command, name, place, specs)
@@ -57,7 +57,7 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def occupy(params: dict[str, Any], paths: records.Paths, specs: list[Spec], code: int | None) -> None:
-    """Claim the job's directories for its processes on this host, as the user who runs them. Raises RefusalError, DirectoryError."""
+    """Claim the job's directories for the processes on this host, as the user who runs them. Raises RefusalError, DirectoryError."""
     status = os.stat(paths.status)
     if status.st_uid != os.geteuid():
         raise RefusalError(
@@ -88,20 +88,20 @@ def check_place(name: str, specs: list[Spec]) -> None:
             shared = sorted(set(spec["gpus"]) & set(other["gpus"]))
             if shared:
                 raise RefusalError(
-                    "job {} uses GPU {} of {}. Wait until it ends, stop it, or give each job its own gpus.".format(
+                    "job {} uses GPU {} of {}. Wait until that job ends, stop it, or give each job its own gpus.".format(
                         other["job"], ", ".join(str(gpu) for gpu in shared), spec["host"]
                     )
                 )
             if local_code.overlap(spec["cwd"], other["cwd"]):
                 raise RefusalError(
-                    "job {} runs in {} on {}. Wait until it ends, stop it, or give each job its own sync_directory.".format(
+                    "job {} runs in {} on {}. Wait until that job ends, stop it, or give each job its own sync_directory.".format(
                         other["job"], other["cwd"], spec["host"]
                     )
                 )
 
 
 def stop(module: AnsibleModule) -> dict[str, Any]:
-    """End this host's processes. Raises UnitError if a process remains."""
+    """Stop this host's processes. Raises UnitError if a process remains."""
     name = module.params["name"]
     running = bool(systemd.active_units(module.run_command, name) or systemd.processes(name))
     if running and not module.check_mode:

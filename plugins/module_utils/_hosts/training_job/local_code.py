@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The copy of a job's code on a host's own disk, for jobs that do not run in the shared storage.
+"""The copy of a job's code on a host's own disk, for jobs whose working directory is not on shared storage.
 
 Root only opens or creates the directory. The job's user reads, deletes and writes its contents.
 """
@@ -22,7 +22,7 @@ OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class DirectoryError(Exception):
-    """The code must not be copied there; the text says why and what to do."""
+    """The code must not be copied to the directory; the text says why and what to do."""
 
 
 def check_directory(directory: str, job_directory: str) -> None:
@@ -32,7 +32,7 @@ def check_directory(directory: str, job_directory: str) -> None:
         raise DirectoryError(f"{name}: is not an absolute path. Specify the absolute path on the hosts.")
     mount = mount_point(directory)
     if mount != "/" and (mount == mount_point(job_directory) or is_shared(mount)):
-        raise DirectoryError(f"{name}: is on shared storage, where all hosts would write at once. Use a path on the hosts' own disks.")
+        raise DirectoryError(f"{name}: is on shared storage, where all hosts would write to it. Use a path on the hosts' own disks.")
 
 
 def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None:
@@ -81,7 +81,7 @@ def check_contents(directory: str, descriptor: int) -> None:
 
 
 def copy(code: str, descriptor: int) -> None:
-    """Replace the contents of an open directory by the code. Call this only as the user who owns the directory."""
+    """Replace the contents of an open directory with the code. Call this only as the user who owns the directory."""
     os.fchdir(descriptor)
     # Write the mark first, so that the next run can replace an incomplete copy.
     os.close(os.open(MARK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))

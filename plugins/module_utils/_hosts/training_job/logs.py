@@ -60,7 +60,7 @@ def log_lines(parts: Iterable[Log], processes: Sequence[Record]) -> list[str]:
     for log in parts:
         head = f"{title(clean_line(log['name'])):<{width}} | "
         if log["left_out"]:
-            shown.append(clean_line(f"{head}... {log['left_out']} bytes left out, the whole log is {log['path']}"))
+            shown.append(clean_line(f"{head}... {log['left_out']} bytes left out; the whole log is {log['path']}"))
         shown += [head + log_line(line) for line in log["lines"]]
     return shown
 

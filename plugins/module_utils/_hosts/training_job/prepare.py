@@ -45,7 +45,7 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
     if host.efa:
         missing = missing_for_efa(module.run_command)
         if missing:
-            raise RefusalError(f"{host.name} has EFA and cannot use it: {missing}")
+            raise RefusalError(f"{host.name} has EFA but cannot use it: {missing}")
     if not (params["sandbox"] and systemd.hidden(params["python"])):
         check_python(params)
     if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
@@ -56,7 +56,7 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
 
 
 def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
-    """Return a descriptor of the job's sync_directory, or None if it has none or the directory does not exist. Raises DirectoryError.
+    """Return a descriptor of the job's sync_directory, or None if the job has none or the directory does not exist. Raises DirectoryError.
 
     With a `user`, the directory is created if necessary.
     """
@@ -81,4 +81,4 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     if len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:
         return "running"
     state = records.job_state(processes)
-    raise RefusalError(f"job {name} has already run ({state}) and its results are in {paths.directory}. Choose another name.")
+    raise RefusalError(f"job {name} has already run ({state}), and its results are in {paths.directory}. Choose another name.")

@@ -27,7 +27,7 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
     own = [host.name for host in hosts if host.number == own_number]
     if not own:
-        raise RefusalError(f"hosts: this host is number {own_number}, which is not among them.")
+        raise RefusalError(f"hosts: this host is number {own_number}, which is not in this list.")
     code = params["sync_directory"] or paths.code
     launcher = find_launcher(params)
     program = make_program(params, code)
@@ -84,7 +84,7 @@ def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host])
 
 
 def complete(process: Process) -> Process:
-    """Return a launcher's process with default name and ranks, those of a process that is one rank, unless they are set."""
+    """Return a launcher's process with its name and ranks. By default, a process is one rank, and its name contains that rank."""
     ranks = [process.rank] if process.ranks is None else list(process.ranks)
     return process._replace(name=process.name or f"rank{process.rank}", ranks=ranks)
 

@@ -19,7 +19,7 @@ PROGRESS_LIMIT = 1 << 20
 def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
     """Return the complete progress lines from `offset` (bytes) on, and the offset to read from next.
 
-    Lines that are not JSON objects are the script's mistakes and are skipped. So is a file that is not a regular file.
+    Lines that are not JSON objects are the script's mistakes and are skipped. Nothing is read from a file that is not a regular file.
     """
     try:
         with open_regular(path) as file:

@@ -3,10 +3,10 @@
 
 """Runs commands on another host inside the job's unit there, for frameworks such as MPI that start their own daemons.
 
-A job's user has no SSH key. Besides, a process started by ssh belongs to a login session, so it is not subject to the job's limits and
+A job's user has no SSH key. Besides, a process that ssh starts belongs to a login session, so it is not subject to the job's limits and
 does not end with the job. Instead, a process of the job waits on the other host (``serve``), and a replacement for ssh (``rsh HOST
-COMMAND``) asks it to run the command. Each side proves that it has the job's key, which no other job has. Like all traffic of MPI,
-the output is not encrypted.
+COMMAND``) sends the command to that process. Each side proves that it has the job's key, which no other job has. Like all traffic of
+MPI, the output is not encrypted.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 
 # Seconds to wait for the other host's unit. All units are started at the same time.
 PATIENCE = 60.0
-# Seconds that either side has to prove that it has the key.
+# Seconds within which each side must prove that it has the key.
 HANDSHAKE = 10
-# Any program that can reach the port can open connections, and each uses a thread.
+# Any program that can reach the port can open connections, and each connection uses a thread.
 MOST_CONNECTIONS = 100
 MOST = 1 << 20
 NONCE = 32
 # TCP keep-alive settings (seconds, number of probes), which detect a host that is gone.
 KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 
-# The first byte of a server's message, which tells what it contains.
+# The first byte of a server's message, which indicates what the message contains.
 OUTPUT, ERRORS, STATUS = b"o", b"e", b"s"
 
 
@@ -48,7 +48,7 @@ def main(action: str, spec: Spec, words: list[str]) -> int:
 
 
 def serve(spec: Spec) -> int:
-    """Run the commands that rsh() sends. On SIGTERM, end all their processes, then this one."""
+    """Run the commands that rsh() sends. On SIGTERM, terminate all their processes, and then this process."""
     signal.signal(signal.SIGTERM, lambda *_: _end())
     own = spec["daemons"][spec["host"]]
     with socket.create_server((own["address"], own["port"])) as listener:
@@ -61,7 +61,7 @@ def serve(spec: Spec) -> int:
 
 
 def _end() -> None:
-    """End all processes in this unit except its supervisor, this one last. The supervisor kills those that take too long."""
+    """Terminate all processes in this unit except its supervisor, this process last. The supervisor kills those that take too long."""
     for process in _others():
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
@@ -72,7 +72,10 @@ def _end() -> None:
 
 
 def _others() -> list[int]:
-    """Return the ids of this unit's processes except the supervisor and this one. The cgroup lists daemons too, which have no parent."""
+    """Return the ids of this unit's processes except the supervisor and this process.
+
+    They are found by their cgroup, because daemons, whose parents have exited, belong to the unit too.
+    """
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         own = file.read()
     found = []
@@ -100,7 +103,7 @@ def _run(accepted: socket.socket, key: str) -> None:
 
 
 def _pass_on(child: subprocess.Popen[bytes], connection: Connection) -> None:
-    """Send the command's output and exit status. Does not wait for daemons that it leaves behind, which may keep its output open."""
+    """Send the command's output and exit status. Daemons that the command leaves behind may keep its output open; do not wait for them."""
     with selectors.DefaultSelector() as selector:
         for stream, kind in ((child.stdout, OUTPUT), (child.stderr, ERRORS)):
             if stream is not None:
@@ -136,7 +139,7 @@ def rsh(spec: Spec, words: list[str]) -> int:
         with _connection(connected, HANDSHAKE) as connection:
             return _ask(connection, spec["key"], os.fsencode(command))
     except (OSError, EOFError) as error:
-        # This happens, for example, when the unit has ended, and the command with it.
+        # For example, the unit on that host has ended, and the command with it.
         sys.stderr.write(f"{host} closed the connection: {error}\n")
         return 1
 
@@ -159,7 +162,7 @@ def _ask(connection: Connection, key: str, command: bytes) -> int:
     answer = connection.recv_bytes(2 * NONCE)
     theirs, proof = answer[:NONCE], answer[NONCE:]
     if not hmac.compare_digest(proof, _proof(key, b"serve", ours + theirs)):
-        sys.stderr.write("another program responds at the port of this job there\n")
+        sys.stderr.write("another program responds at the port of this job on that host\n")
         return 1
     connection.send_bytes(_proof(key, b"start", ours + theirs + command) + command)
     _limit(connection, 0)

@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
 LOG_LINES = 40
-# Bytes. If ranks share a log, the lines of the rank that failed first may be far from its end.
+# Bytes. If ranks share a log, the lines of the rank that failed first may be far from the end of the log.
 TAIL_SIZE = 1 << 18
 
 
@@ -72,7 +72,7 @@ def tag(record: Record, launcher: Launcher | None) -> str:
 def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
     """Return `how` a process ended and the last `lines` of its `log`, if possible those of the rank that failed first.
 
-    There are no lines for a process that was stopped, because they do not tell why the job failed.
+    There are no lines for a process that was stopped, because its log does not show why the job failed.
     """
     how, lines = records.describe_end(process), logs.tail(log, TAIL_SIZE)
     if process["state"] == states.STOPPED:

@@ -1,11 +1,11 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The supervisor, which runs in every unit of a job. It starts one process, writes its record and log, and ends it with the job.
+"""The supervisor, which runs in every unit of a job. It starts a process, writes the process's record and log, and stops it with the job.
 
-``run SPEC`` starts the process that the JSON file SPEC describes and returns its exit status. systemd calls ``finish SPEC`` after the
+``run SPEC`` starts the process that the JSON file SPEC describes and returns its exit status. systemd runs ``finish SPEC`` after the
 unit has ended, to complete the record if the supervisor was killed. remote.py implements the other actions. This file is copied to the
-hosts with the files that it imports, and needs only the standard library.
+hosts together with the files that it imports, and needs only the standard library.
 
 The job's processes watch each other through their records, without the controller. The first one, the lead, reads all records and
 writes the verdict when the job is over. The others poll the verdict and the lead's heartbeat.
@@ -42,15 +42,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 
-# Seconds. An NFS client may show names in a directory that are 30 seconds old, unless it has written there itself.
-# So each heartbeat of a host refreshes its view of the others.
+# Seconds. The names that an NFS client shows in a directory may be 30 seconds old, unless the client itself has written to the directory.
+# So each heartbeat of a host also refreshes what that host sees of the others.
 HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
 
-# Number of polls that must see a failure before the verdict: if several processes fail together, the first may not be seen first.
+# Number of polls that must see a failure before the verdict is written. If several processes fail together, the failure that is seen
+# first may not be the first one.
 POLLS_OF_FAILURE = 2
 
-# A file in a process's directory on its host, which tells that the unit is ending.
+# The name of a file in a process's directory on its host. The file exists if the unit is ending.
 ENDED = "ended"
 
 PROFILE = "/etc/profile"
@@ -69,7 +70,7 @@ FROM_OUTSIDE = End(STOPPED, "was stopped by an operator (for example with stop.y
 class Watch:
     """Writes this process's record, and detects when the job is over.
 
-    It runs in a thread, so that the supervisor can end its process even while shared storage hangs.
+    It runs in a thread, so that the supervisor can stop its process even while shared storage hangs.
     """
 
     def __init__(self, spec: Spec, record: Record) -> None:
@@ -223,7 +224,7 @@ class Supervisor:
             self.child.terminate()
 
     def wait(self, child: subprocess.Popen[bytes]) -> int:
-        """Return the process's return code (negative: the signal that ended it)."""
+        """Return the process's return code (negative: the signal that killed it)."""
         limit = self.spec["time_limit"]
         end = time.monotonic() + limit if limit else float("inf")
         while True:
@@ -235,7 +236,7 @@ class Supervisor:
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
             try:
-                # Use a short timeout, to notice soon when kill_at is set.
+                # Use a short timeout, so that a change of kill_at takes effect soon.
                 return child.wait(timeout=min(0.5, max(0.0, end - now) or 0.5))
             except subprocess.TimeoutExpired:
                 pass
@@ -263,7 +264,7 @@ class Supervisor:
         return how.get("exit_code") or 1
 
     def attend(self) -> None:
-        """Wait, as the lead, until the job is over. When an operator stops the lead, decide at once."""
+        """Wait, as the lead, until the job is over. If an operator stops the lead, decide without waiting."""
         looks = 0
         while not self.watch.verdict:
             stopped = self.ended is not None and self.ended.state == STOPPED
@@ -276,7 +277,7 @@ class Supervisor:
 
 
 def _touch(path: str) -> None:
-    """Update the file's time, which also counts as a heartbeat, if the record cannot be written because the storage is full."""
+    """Update the time of a record that cannot be written because the storage is full. This time also counts as a heartbeat."""
     try:
         os.utime(path)
     except OSError:
@@ -343,7 +344,7 @@ def finish(spec: Spec, result: str, status: str) -> None:
 
 
 def empty_shared_memory(spec: Spec, path: str) -> None:
-    """Empty the job's shared memory on this host, if this unit is the last of the job's units to end here."""
+    """Empty the job's shared memory on this host if this unit is the last of the job's units to end on the host."""
     with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
         pass
     if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):
@@ -364,7 +365,7 @@ def main(arguments: list[str]) -> int:
             try:
                 empty_shared_memory(spec, path)
             except OSError as error:
-                sys.stderr.write(f"cannot empty the job's shared memory (the next job on this host will): {error}\n")
+                sys.stderr.write(f"cannot empty the job's shared memory (the next job on this host empties it): {error}\n")
         return 0
     return remote.main(action, spec, rest)
 

@@ -46,9 +46,9 @@ PROPERTIES = (
     # EFA needs this, because RDMA pins the memory that it transfers.
     "LimitMEMLOCK=infinity",
     "LimitNOFILE=1048576",
-    # More than the number of data loaders and their threads. SLICE limits all units of a host together.
+    # More than data loaders and their threads need. SLICE limits all units of a host together.
     "TasksMax=65536",
-    # The training script has to handle a data loader killed for lack of memory. The unit ends only with its main process.
+    # The training script has to handle a data loader that is killed for lack of memory. The unit ends only with its main process.
     "OOMPolicy=continue",
     # SIGTERM goes to the supervisor, which passes it on once. Processes that remain get SIGKILL.
     "KillMode=mixed",
@@ -58,7 +58,7 @@ PROPERTIES = (
 )
 
 
-# Mount options for the shared memory of all jobs of a host. The limits on size and files leave memory for root. They reserve nothing.
+# Mount options for the shared memory of all jobs of a host. The limits on size and files leave memory for root. They reserve no memory.
 SHARED_MEMORY_OPTIONS = "mode=0755,size=90%,nr_inodes=1048576"
 
 
@@ -68,8 +68,8 @@ class UnitError(Exception):
 
 # None of these settings needs a system call filter, which slows processes down on older kernels (spec_store_bypass_disable=seccomp).
 # Jobs use the host's devices, shared memory and network, for GPUs and EFA. Namespaces and debuggers work.
-# The system bus is hidden because a user could ask logind there for a manager (enable-linger). It would run files from the job's
-# home directory without the job's limits.
+# The system bus is hidden because a job could request a user manager from logind there (enable-linger). Such a manager would run files
+# from the job's home directory without the job's limits.
 SANDBOX = (
     "NoNewPrivileges=yes",
     "ProtectSystem=full",
@@ -98,14 +98,14 @@ add rule inet deeplearning output meta skuid @job_users tcp dport {{ 2049, 20049
 HOMES = ("/home", "/root", "/run/user")
 
 STARTED = "/run/deeplearning/started"
-"""Where root describes the processes that it has started. Their other files belong to the job's user."""
+"""The directory in which root describes the processes that it has started. The processes' other files belong to the job's user."""
 
 # Seconds to wait while another run starts units.
 PATIENCE = 120.0
 
 
 class Visible(NamedTuple):
-    """Directories that processes can read or write although home directories are hidden."""
+    """Directories that processes can read or write even if these are home directories, which are hidden otherwise."""
 
     read: Sequence[str]
     write: Sequence[str]
@@ -121,9 +121,9 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Hold the lock with which a run checks for a job's units and starts them, because two controllers may start a job at once.
+    """Hold the lock under which a run checks for a job's units and starts them, because two controllers may start a job simultaneously.
 
-    Raises UnitError if another run holds it for too long.
+    Raises UnitError if another run holds the lock for too long.
     """
     end = time.monotonic() + PATIENCE
     with open(os.open(records.LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
@@ -176,7 +176,7 @@ def start(run: Run, job: str, place: Place, specs: Sequence[Spec]) -> None:
     status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
     if status:
         raise UnitError(f"systemctl set-property {SLICE} failed: {error.strip()}")
-    # Create all directories before the first start: a process that finds no others of its job here empties the job's shared memory.
+    # Create all directories before the first start: a unit that ends and finds no other directories of its job empties the shared memory.
     for spec in specs:
         _install(runtime_directory(job, spec["name"]), place, spec)
     try:
@@ -212,11 +212,11 @@ def _start_unit(run: Run, job: str, place: Place, spec: Spec, memory: str) -> No
 
 
 def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
-    """Create the job's /dev/shm on this host and return its path. Also delete those of jobs that are gone. Raises UnitError.
+    """Create the job's /dev/shm on this host and return its path. Also delete those of jobs that have ended. Raises UnitError.
 
     The host's own /dev/shm is not safe: when a user's last login ends, logind deletes that user's files there (RemoveIPC), even if data
-    loaders and NCCL use them. All processes of the job share one, because NCCL treats a process with another /dev/shm as one on another
-    machine, and communicates with it over the network.
+    loaders and NCCL use them. All processes of the job share one, because NCCL treats processes with different /dev/shm like processes on
+    different machines, which communicate over the network.
     """
     if not os.path.ismount(records.SHARED_MEMORY):
         os.makedirs(records.SHARED_MEMORY, mode=0o755, exist_ok=True)
@@ -277,7 +277,7 @@ def program() -> bytes:
 
 
 def other_jobs(job: str) -> list[StartedProcess]:
-    """Return `job`, `gpus` and `cwd` of the processes of other jobs on this host, and delete the notes of ended processes."""
+    """Return `job`, `gpus` and `cwd` of the processes of other jobs on this host, and delete the notes of processes that have ended."""
     found = []
     for path in glob.glob(os.path.join(STARTED, "*.json")):
         note = read_json(path)
@@ -303,8 +303,8 @@ def active_units(run: Run, job: str) -> list[str]:
 
 def running_jobs(run: Run) -> list[str]:
     """Return the jobs that have an active service on this host. Raises UnitError."""
-    # Check the services, because a slice stays active after its last service. Take the names of jobs from the slices, which contain
-    # nothing else.
+    # Check the services, because a slice stays active after its last service. Derive the names of jobs from the names of slices, which
+    # contain nothing else.
     status, output, error = run(["systemctl", "show", "--property=Slice,ActiveState", "deeplearning-*.service"])
     if status:
         raise UnitError(f"systemctl show failed: {error.strip()}")
@@ -318,18 +318,18 @@ def running_jobs(run: Run) -> list[str]:
 
 
 def stop(run: Run, job: str) -> None:
-    """End all processes of the job on this host and check that none remains. Raises UnitError."""
+    """Stop all processes of the job on this host and check that none remains. Raises UnitError."""
     status, _unused, error = run(["systemctl", "stop", slice_name(job)])
     left = processes(job)
     if left:
         listing = ", ".join(str(pid) for pid in left)
-        raise UnitError(f"processes of job {job} are still there: {listing} {error.strip()}".strip())
+        raise UnitError(f"processes of job {job} are still running: {listing} {error.strip()}".strip())
     if status:
         raise UnitError(f"systemctl stop {slice_name(job)} failed: {error.strip()}")
 
 
 def remove_shared_memory(job: str) -> None:
-    """Delete the job's shared memory on this host, which its processes only empty, and only if they are not killed."""
+    """Delete the job's shared memory on this host. The job's units only empty it, and do not even do that if they are killed."""
     if not records.runtime_directories(job):
         _delete(records.shared_memory(job))
 

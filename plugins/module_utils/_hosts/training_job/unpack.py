@@ -39,7 +39,7 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
     try:
         if os.fstat(job).st_uid != os.geteuid():
             raise RefusalError(f"directory {paths.directory!r} belongs to another user. Choose another name for the job.")
-        os.fchmod(job, 0o755)  # until all files exist that the job's user must not create first
+        os.fchmod(job, 0o755)  # until all files that the job's user must not create first exist
         records.delete([paths.code, paths.description])
         os.mkdir(paths.code)
         with tarfile.open(fileobj=source) as archive:

@@ -4,7 +4,7 @@
 """The user of a job's processes, and work that root does as another user.
 
 Root does not use paths that a job's user can change: a path that root has checked may be a link by the time root uses it. So a child
-process without root's privileges reads and writes there.
+process without root's privileges reads and writes such paths.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import traceback
 from typing import Any, Callable, List, NoReturn, Tuple
 
 Run = Callable[[List[str]], Tuple[int, str, str]]
-"""Runs a command and returns its exit status, output and errors, such as AnsibleModule.run_command."""
+"""A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
 
 NAME = "deeplearning"
 """The default user of jobs."""
@@ -33,7 +33,7 @@ ID = 61000
 HOME = "/var/lib/deeplearning-jobs"
 SHELL = "/bin/bash"
 
-# Maximum seconds of work, such as the copy of a large directory. Without a limit, another process of the user could block it for ever.
+# Maximum seconds of work, such as the copy of a large directory. Without a limit, another process of the user could block it forever.
 PATIENCE = 600.0
 # Maximum bytes of the result of the work.
 ANSWER_LIMIT = 1 << 20
@@ -57,13 +57,13 @@ def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
     except KeyError:
         if name != NAME:
             raise UserError(
-                f"user {name!r}: does not exist on this host. Name a user that all hosts have with the same id, or no user for {NAME!r}."
+                f"user {name!r}: does not exist on this host. Specify a user that has the same id on all hosts, or no user to use {NAME!r}."
             ) from None
         return create(run) if make else pwd.struct_passwd((NAME, "x", ID, ID, "", HOME, SHELL))
     if name == NAME and (account.pw_uid, account.pw_gid) != (ID, ID):
         raise UserError(
             f"user {name!r}: has uid {account.pw_uid} and gid {account.pw_gid} on this host, expected {ID} for both."
-            " Name another user for jobs."
+            " Specify another user for jobs."
         )
     return account
 
@@ -76,9 +76,9 @@ def create(run: Run) -> pwd.struct_passwd:
         except KeyError:
             continue
         if owner != NAME:
-            raise UserError(f"user {NAME!r}: {kind} {ID} belongs to {owner!r} on this host. Name another user for jobs.")
+            raise UserError(f"user {NAME!r}: {kind} {ID} belongs to {owner!r} on this host. Specify another user for jobs.")
     group = ["groupadd", "--gid", str(ID), NAME]
-    # PAM rejects an expired account, so sshd and cron do too. A job that writes authorized_keys gains no login.
+    # PAM rejects an expired account, so sshd and cron do too. Even a job that writes authorized_keys cannot be used to log in.
     user = ["useradd", "--uid", str(ID), "--gid", str(ID), "--home-dir", HOME, "--no-create-home", "--shell", SHELL]
     user += ["--expiredate", "1970-01-02", "--comment", "Training jobs", NAME]
     for command, exists in ((group, _has_group), (user, _has_user)):
@@ -116,7 +116,7 @@ def as_user(
     """Do the work as the user and return its result, which must be valid JSON. New files get the group `group`.
 
     Raises FailedWorkError with the text of an expected exception or OSError, and with the traceback of any other exception. Raises
-    UserError if the work takes too long, for example because another process of that user stops it.
+    UserError if the work takes too long, for example because another process of that user suspends it.
     """
     gid = account.pw_gid if group is None else group
     if os.geteuid() == account.pw_uid and os.getegid() == gid:
@@ -133,9 +133,9 @@ def as_user(
         text = _read_answer(reader, account.pw_name)
     finally:
         os.close(reader)
-        os.kill(child, signal.SIGKILL)  # even after its answer, because it may have been stopped before it could exit
+        os.kill(child, signal.SIGKILL)  # even after its answer, because it may have been suspended before it could exit
         os.waitpid(child, 0)
-    found: dict[str, Any] = json.loads(text or '{"error": "was ended"}')
+    found: dict[str, Any] = json.loads(text or '{"error": "was killed before it returned a result"}')
     if "error" in found:
         raise FailedWorkError(found["error"])
     return found["result"]
@@ -148,21 +148,21 @@ def _read_answer(reader: int, name: str) -> str:
         if not select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
             raise UserError(
                 f"user {name!r}: timed out after {PATIENCE:.0f} s waiting for this task's work as that user."
-                " Check whether storage hangs, or a job of that user stops it."
+                " Check whether storage hangs, or whether a job of that user has suspended the work."
             )
         part = os.read(reader, 1 << 16)
         if not part:
             return content.decode("utf-8")
         content += part
     raise UserError(
-        f"user {name!r}: this task's work as that user has answered more than {ANSWER_LIMIT} bytes. Stop the jobs of that user."
+        f"user {name!r}: this task's work as that user has returned more than {ANSWER_LIMIT} bytes. Stop the jobs of that user."
     )
 
 
 def _work_and_exit(
     account: pwd.struct_passwd, gid: int, work: Callable[[], Any], expected: tuple[type[Exception], ...], writer: int
 ) -> NoReturn:
-    """Give up all privileges, do the work, write its result to the pipe and end this process."""
+    """Give up all privileges, do the work, write its result to the pipe and exit."""
     try:
         try:
             os.initgroups(account.pw_name, gid)

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 File = Dict[str, Any]
 Listing = Dict[str, Any]
 
-# Maximum number of files of a directory to list, and to count.
+# The maximum number of files of a directory to list, and the maximum number to count.
 NAMED, COUNTED = 100, 100_000
 
 # Maximum bytes of code that the digest covers.

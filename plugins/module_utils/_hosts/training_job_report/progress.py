@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Turns the progress that a job's script has reported into curves. Their size is limited, regardless of the job's duration."""
+"""Turns the progress that a job's script has reported into curves, whose size is limited regardless of the job's duration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 
 Entry = Dict[str, Any]
 
-# A curve has at most twice as many points, which is more than a chart has pixels.
+# A curve has at most twice this number of points, which is more than the width of a chart in pixels.
 POINTS = 500
 
 # Limits of a report. Without them, a script that reports the norm of each layer would create hundreds of charts.
@@ -24,7 +24,7 @@ RESTARTS = 20
 RATES = 60
 LEFT_OUT = 100
 
-# Maximum bytes to read from the end of the progress file and of one of its lines, and maximum characters of a curve's name.
+# Maximum bytes to read from the end of the progress file, maximum bytes of one line, and maximum characters of a curve's name.
 FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
 
 # Keys that describe the position of an entry's other values, so they get no curves.
@@ -59,7 +59,7 @@ class Point(NamedTuple):
 
 
 class Curve:
-    """Values in the order in which they are added. As their number grows, each point combines more of them; its range covers all."""
+    """Values in the order in which they are added. As their number grows, each point combines more values; its range covers them all."""
 
     def __init__(self) -> None:
         self.points: list[Point] = []
@@ -116,7 +116,7 @@ class Clock:
         self._end = max(end, self._times[-1])
 
     def time(self, size: int) -> float:
-        """Return the time (seconds since 1970) at which the file had a size.
+        """Return the time (seconds since 1970) at which the file had the given size.
 
         The time is interpolated between two notes. After the last note, it is the end of the job.
         """
@@ -160,7 +160,7 @@ class Progress:
                 self._left_out[name] = None
 
     def _advance(self, step: float | None, time: float) -> float:
-        """Return the step of an entry. If it has none, return the last step, or the number of entries if no entry had a step."""
+        """Return the step of an entry. If the entry has none, return the last step, or the number of entries if no entry had a step."""
         if step is None or not math.isfinite(step):
             return float(self._count) if self._step is None else self._step
         if self._step is not None and step < self._step and len(self._restarts) < RESTARTS:
@@ -218,7 +218,7 @@ def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
 
 
 def entries(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield each complete line that is a JSON object, with the offset of its end. Other lines are the script's mistakes."""
+    """Yield each complete line that is a JSON object, with the offset of its end. Other lines are mistakes of the script."""
     for offset, line in _lines(path):
         entry = progress_entry(line)
         if entry is not None:

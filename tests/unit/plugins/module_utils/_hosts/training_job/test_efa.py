@@ -22,7 +22,7 @@ def test_the_environment_forbids_tcp_where_all_have_efa(efa, expected):
 
 
 def test_a_host_without_efa_among_others_is_refused():
-    with pytest.raises(LaunchError, match=r"worker1, worker3 and not worker2 of the job's hosts have EFA.*replace_nodes"):
+    with pytest.raises(LaunchError, match=r"EFA is available on worker1, worker3 but not on worker2, so .*replace_nodes"):
         fabric_environment(hosts(True, False, True))
 
 

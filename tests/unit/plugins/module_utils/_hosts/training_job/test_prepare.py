@@ -50,5 +50,5 @@ def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(prepare, "missing_for_efa", lambda run: "no driver")
     params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": True, "gpus": None}
     module = SimpleNamespace(params=params, run_command=None)
-    with pytest.raises(specification.RefusalError, match="deeplearning-worker2 has EFA and cannot use it: no driver"):
+    with pytest.raises(specification.RefusalError, match="deeplearning-worker2 has EFA but cannot use it: no driver"):
         prepare.examine(module, records.Paths(str(tmp_path)), None)
