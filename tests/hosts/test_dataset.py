@@ -162,7 +162,7 @@ def test_what_the_role_does_not_allow_says_what_to_do(cluster):
     cluster.cloud.client("s3").create_bucket(Bucket="not-for-nodes")
     cluster.cloud.client("s3").put_object(Bucket="not-for-nodes", Key="a", Body=b"")
     output = cluster.run(source="s3://not-for-nodes/a", status=2)
-    assert "Name the bucket in deeplearning_read_buckets" in " ".join(output.split())
+    assert "Add the bucket to deeplearning_read_buckets" in " ".join(output.split())
 
 
 def test_from_the_controller_to_the_hosts(cluster, tmp_path):

@@ -136,7 +136,7 @@ def test_a_policy_that_demands_tls_keeps_plain_nfs_out(hosts):
         hosts.runtime.export(FILE_SYSTEM, servers, OPEN | {"plain": []})
         refused = configure(hosts, "-e", "shared_storage_timeout=2", fails=True)
         assert "refuses this host: see the file system's policy" in refused
-        assert "If it demands TLS, the host needs amazon-efs-utils" in refused
+        assert "If that policy requires TLS, the host needs amazon-efs-utils" in refused
         first.ssh("mountpoint -q /efs")
         assert second.ssh("mountpoint -q /efs", check=False).returncode != 0
     finally:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Files that a host module manages: compares them with their definition, shows the difference, and writes them atomically."""
+"""Compares the files that a host module manages with their definition, shows the differences, and writes the files atomically."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HostFile(NamedTuple):
     content: str | None
     mode: int = 0o644
     owner: str = "root"
-    #: Write into the existing file if it cannot be replaced, because it is a bind mount.
+    #: If the file cannot be replaced because it is a bind mount, write into the existing one.
     in_place: bool = False
 
 
@@ -111,7 +111,7 @@ def difference(file: HostFile) -> dict[str, str] | None:
 
 
 def _shown(content: str) -> str:
-    """Return text unchanged, and a line with the size and the digest for binary content."""
+    """Return text unchanged. For binary content, return a line with its size and digest."""
     data = content.encode("utf-8", "surrogateescape")
     if b"\0" not in data:
         return content

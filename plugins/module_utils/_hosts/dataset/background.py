@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs work in the background that continues after the module, or the connection to the host, has ended."""
+"""Runs background work, which continues after the module exits or the connection to the host closes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def work(name: str) -> Background:
 
 
 class Background:
-    """One piece of work, identified by its folder. The folder's lock ensures that only one process does it at a time."""
+    """One piece of work, identified by its folder. The folder's lock ensures that only one process at a time does the work."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self.progress, self.log = os.path.join(folder, "progress.json"), os.path.join(folder, "log")
 
     def start(self, attempt: Mapping[str, Any], work: Callable[[], None]) -> None:
-        """Start the work in a separate process unless it is already running, and store `attempt`, which `attempt()` then returns."""
+        """Unless the work is already running, start it in a separate process and store `attempt`, which `attempt()` then returns."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with open(os.path.join(self._folder, "lock"), "w", encoding="utf-8") as lock:
             try:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Implements one call of the module `dataset` on a host: it examines the source, or starts the staging and waits for it."""
+"""Implements one run of the module `dataset` on a host: examines the source, or starts the staging and waits for the result."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ ARGUMENTS = {
     "wait": {"type": "int", "default": 5},
 }
 
-# Parameters of a single call, which do not describe the data set.
+# Parameters that apply to a single run of the module and do not describe the data set.
 OF_THE_CALL = {"state", "hosts", "attempt", "wait"}
 
 
 def refuse_own_disk(destination: str, directory: str) -> None:
-    """Raise DataError if the destination should be shared but is on the host's own disk, because shared storage is not mounted."""
+    """Raise DataError if the destination should be shared storage but is on the host's own disk because no such storage is mounted."""
     if destination not in (stager.SHARED, stager.DIRECT):
         return
     existing = os.path.abspath(directory)
@@ -54,12 +54,12 @@ def refuse_own_disk(destination: str, directory: str) -> None:
     if os.stat(existing).st_dev == os.stat("/").st_dev:
         raise DataError(
             f"{directory} is on the host's own disk, and dataset_destination is {destination}. Mount the shared storage with "
-            "deeplearning.cluster.configure, or choose local."
+            "deeplearning.cluster.configure, or set dataset_destination to local."
         )
 
 
 def examine(module: AnsibleModule, spec: stager.Spec) -> None:
-    """End the module with what is already staged and what a run would change."""
+    """Exit the module, and return what is already staged and what a run would change."""
     plan = stager.examine(spec)
     where, current = stager.places(spec, plan), plan.current and not stager.missing_shards(spec, plan)
     divided = plan.source.kind == S3 and not plan.single and module.params["hosts"] > 1
@@ -77,7 +77,7 @@ def examine(module: AnsibleModule, spec: stager.Spec) -> None:
 
 
 def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
-    """Start the staging if it is not running, wait up to `wait` seconds, and end the module with its progress or its result."""
+    """Start the staging if it is not running, wait up to `wait` seconds, and exit the module with the progress or result of the staging."""
     what = fingerprint(name_of(parse(spec["source"]), spec["name"]), spec["directory"], spec["destination"])
     work, attempt = background.work(what), {"attempt": module.params["attempt"], "spec": fingerprint(*sorted(spec.items()))}
     known = work.attempt() or {}
@@ -86,7 +86,7 @@ def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
             work.start(attempt, lambda: stager.run(spec, stager.Progress(work.progress)))
     elif known.get("spec") != attempt["spec"]:
         source = spec["source"].partition("?")[0]
-        raise DataError(f"{source} is being staged on this host with other options. Run again when that has ended.")
+        raise DataError(f"{source} is being staged on this host with other options. Run again after that has ended.")
     ended = work.wait(module.params["wait"])
     state = work.state()
     if not ended or work.attempt() != attempt:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Divides files among ranks, and S3 objects among hosts that fetch them together. Pure functions: every host gets the same result."""
+"""Divides files among ranks, and S3 objects among hosts that fetch them together. The functions are pure: all hosts get the same result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shards(files: Sequence[File], count: int) -> list[list[File]]:
 
 
 def patterns(files: Sequence[File], count: int) -> list[Patterns]:
-    """Return, for each of `count` hosts, the patterns of the objects that it fetches, in the form that `aws s3 sync --include` accepts.
+    """Return, for each of `count` hosts, the patterns of the objects to fetch, in the form that `aws s3 sync --include` accepts.
 
     Objects are grouped by the beginning of their paths, so that a few patterns can describe millions of objects.
     """
@@ -51,7 +51,7 @@ def patterns(files: Sequence[File], count: int) -> list[Patterns]:
 
 
 def _bytes(group: Group) -> int:
-    # Every object costs a request, even an empty one, so each counts for at least one byte.
+    # Even an empty object costs a request, so each object counts for at least one byte.
     return sum(size + 1 for _path, size in group[1])
 
 

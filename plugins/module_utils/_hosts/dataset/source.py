@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Sources of data sets: parses their locations, derives names, and identifies versions. Pure functions."""
+"""Parses the locations of data sets' sources, derives names, and identifies versions. All functions are pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ S3, URL, PATH = "s3", "url", "path"
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DESCRIBING = ".dataset."
-"""Prefix of the names of the files that describe a data set. They are in its top-level folder."""
+"""The prefix of the names of the files that describe a data set. These files are in the top-level folder of the data set."""
 ARCHIVE = re.compile(r"\.(tar|tgz|tbz2|txz|tzst|tar\.(gz|bz2|xz|zst)|zip)$", re.IGNORECASE)
 HASHES = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 
@@ -76,9 +76,7 @@ def name_of(source: Source, name: str | None) -> str:
     """Return the data set's name. The default is the last part of the source without the suffix of an archive. Raises DataError."""
     result = name or re.sub(r"[^A-Za-z0-9._-]+", "-", ARCHIVE.sub("", source.basename)).lstrip("._-")[:100]
     if not NAME.fullmatch(result):
-        raise DataError(
-            f"dataset_name is '{result}': use letters, digits, '.', '_' and '-', at most 100, and begin with a letter or digit."
-        )
+        raise DataError(f"dataset_name is '{result}': use at most 100 letters, digits, '.', '_' and '-', and begin with a letter or digit.")
     return result
 
 
@@ -99,8 +97,8 @@ def is_archive(path: str) -> bool:
 def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
     """Return (path, size, ETag) of each object of a source, sorted, and whether the source is a single object.
 
-    `lines` is the output of `aws s3api list-objects-v2` as text, with the query `Contents[].[Size,ETag,Key]`. If the source's key is
-    listed itself, the source is that object. Otherwise it is a folder, and other keys with the same prefix are not part of it.
+    `lines` is the output of `aws s3api list-objects-v2` as text, with the query `Contents[].[Size,ETag,Key]`. If the source's own key is
+    in the list, the source is that object. Otherwise the source is a folder. Other keys that begin with the same text do not belong to it.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
     found = []

@@ -3,8 +3,8 @@
 
 """Stages one data set on a host: examines the source, then fetches, checks, unpacks and publishes it.
 
-All steps work in a temporary folder beside the data set. Its name contains the version, so that the next run continues where an
-interrupted one stopped. The finished data set is moved into place with one rename. Its marker file describes it.
+All steps work in a temporary folder beside the data set. The name of this folder contains the version, so that the next run continues
+where an interrupted run stopped. The finished data set contains a marker file that describes it. One rename moves it into place.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Progress:
 
 
 def run(spec: Spec, progress: Progress) -> None:
-    """Fetch a share or stage the whole data set, depending on the spec, and write the outcome to the progress."""
+    """Fetch a share or stage the whole data set, depending on the spec, and write the outcome to the progress file."""
     try:
         progress.end(result=fetch_share(spec, progress) if spec["share"] else stage(spec, progress))
     except DataError as error:
@@ -146,17 +146,17 @@ def examine(spec: Spec) -> Plan:
         size, single = spec["upload"]["size"], spec["upload"]["single"]
         facts += [spec["upload"]["version"]]
     elif spec["checksum"]:
-        facts += [source.basename]  # the checksum identifies the contents, so the server is not asked
+        facts += [source.basename]  # the checksum identifies the contents, so no request to the server is necessary
     else:
         remote = tools.ask(source)
         size, facts = remote.size, [*facts, source.shown, remote]
     if spec["checksum"] and not single:
-        raise DataError(f"dataset_checksum: {source.shown} is a folder, and a checksum is for a single file. Leave it out.")
+        raise DataError(f"dataset_checksum: {source.shown} is a folder, and a checksum is for a single file. Remove the option.")
     version = fingerprint(*facts, spec["destination"] == DIRECT)
     marker = _marker(spec, name)
     plan = Plan(source, name, version, files, size, single, current=bool(marker) and marker["version"] == version)
     if not marker and not spec["destination"].startswith("s3://") and os.path.lexists(places(spec, plan).final):
-        raise DataError(f"{places(spec, plan).final} was not staged by this role. Choose another dataset_name, or move it away.")
+        raise DataError(f"{places(spec, plan).final} was not staged by this role. Choose another dataset_name, or move that data away.")
     return plan
 
 
@@ -168,7 +168,7 @@ def _refuse(spec: Spec, source: Source) -> None:
             example = f"{destination.rstrip('/')}/data"
             raise DataError(f"dataset_destination is '{destination}': add a prefix in the bucket, such as {example}.")
         if source.kind == PATH and spec["unpack"]:
-            raise DataError("dataset_unpack: the controller uploads to S3 without unpacking. Unpack it first, or stage it from S3.")
+            raise DataError("dataset_unpack: the controller uploads to S3 without unpacking. Unpack the data first, or stage it from S3.")
     if destination == DIRECT and (source.kind != S3 or spec["unpack"] or spec["checksum"]):
         raise DataError("dataset_destination direct requires a dataset_source on S3, without dataset_unpack and dataset_checksum.")
     if spec["checksum"]:
@@ -211,7 +211,7 @@ def _read(path: str) -> str | None:
 
 
 def fetch_share(spec: Spec, progress: Progress) -> dict[str, Any]:
-    """Fetch the objects of a source on S3 that match the share's patterns into a folder shared with other hosts. Raises DataError."""
+    """Fetch the S3 objects that match the share's patterns into a folder that other hosts share. Raises DataError."""
     source, share = parse(spec["source"]), spec["share"]
     partial = os.path.join(spec["directory"], f".{name_of(source, spec['name'])}.{share['version']}.partial")
     included = [option for pattern in share["patterns"] for option in ("--include", pattern)]
@@ -266,7 +266,7 @@ def _described(spec: Spec, plan: Plan) -> dict[str, Any]:
 
 
 def _folder(source: Source) -> str:
-    """Return an S3 prefix with a slash at its end."""
+    """Return the S3 prefix of the source, with a slash at the end."""
     return source.text.rstrip("/") + "/"
 
 
@@ -294,7 +294,7 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
         tools.copy_s3(_access(spec), source, target, progress.moved("fetching"), *options, tree=not plan.single)
         _compare(plan, where)
     elif _used(where.download) != plan.size:
-        raise DataError(f"dataset_source {plan.source.text} changed during the copy. Run again when it is complete.")
+        raise DataError(f"dataset_source {plan.source.text} changed during the copy. Run again after all changes are complete.")
     progress.stage("checking")
     try:
         _check(spec, plan, file)
@@ -332,7 +332,9 @@ def _compare(plan: Plan, where: Places) -> None:
         os.unlink(os.path.join(where.download, path))
     different = sorted(path for path, size in wanted.items() if found.get(path) != size)
     if different:
-        raise DataError(f"{plan.source.text} changed during the download, for example {different[0]}. Run again when it is complete.")
+        raise DataError(
+            f"{plan.source.text} changed during the download, for example {different[0]}. Run again after all changes are complete."
+        )
 
 
 def walk(folder: str) -> list[File]:
@@ -350,7 +352,7 @@ def walk(folder: str) -> list[File]:
 
 
 def local_files(path: str) -> list[File]:
-    """Return the files below a folder, or the single file that the path names."""
+    """Return the files below the path if it is a folder, otherwise the single file at the path."""
     return walk(path) if os.path.isdir(path) else [(os.path.basename(path), os.path.getsize(path))]
 
 

@@ -22,12 +22,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 Report = Callable[[int, int], None]
 """Called with the number of bytes moved so far and the total number of bytes."""
 
-# Where distributions and AWS's installer put the AWS CLI. PATH may lack them in shells that read no profile.
+# The directories in which distributions and AWS's installer put the AWS CLI. In shells that read no profile, PATH may lack them.
 PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
 ASK_SECONDS = 60
 POLL_SECONDS = 1.0
 RETRIES = 5
-# The AWS CLI's progress: Completed 1.5 MiB/~20.0 MiB (2.1 MiB/s) with ~12 file(s) remaining
+# A progress line of the AWS CLI: Completed 1.5 MiB/~20.0 MiB (2.1 MiB/s) with ~12 file(s) remaining
 COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|[KMGTP]iB)")
 UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50}
 CURL_CANNOT_RESUME = (33, 36)
@@ -42,7 +42,7 @@ class Access(NamedTuple):
 
 
 class Remote(NamedTuple):
-    """What a server reports about a file: its size (None if unknown), and a version that changes with its contents."""
+    """What a server reports about a file: its size (None if unknown), and a version that changes with the file's contents."""
 
     size: int | None
     version: str
@@ -53,7 +53,7 @@ def aws(access: Access, *arguments: str) -> list[str]:
     program = shutil.which("aws", path=os.pathsep.join((os.environ.get("PATH", ""), *PATHS)))
     if program is None:
         raise DataError(
-            "This host has no AWS CLI, which copies data to and from S3. Use an image that has it, such as AWS's deep learning images, or "
+            "This host has no AWS CLI, which copies data to and from S3. Use an image that contains it, such as a deep learning AMI, or "
             "install it: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
         )
     options = [*(["--region", access.region] if access.region else []), *(["--no-sign-request"] if access.anonymous else [])]
@@ -114,17 +114,17 @@ def explain_s3(source: Source, errors: str) -> str:
     said = lines[-1] if lines else "the AWS CLI failed without a message"
     if re.search(r"AccessDenied|Forbidden|\b403\b", errors):
         return (
-            f"{source.shown}: S3 denies access to this host: {said}. Name the bucket in deeplearning_read_buckets, or in "
+            f"{source.shown}: S3 denies access to this host: {said}. Add the bucket to deeplearning_read_buckets, or to "
             "deeplearning_write_buckets if data is written to it, and run deeplearning.cluster.provision."
         )
     if re.search("Unable to locate credentials|NoCredentials", errors):
-        return f"This host has no credentials for {source.shown}: nodes get them from their instance profile. {said}"
+        return f"This host has no credentials for {source.shown}. Nodes get credentials from their instance profile. {said}"
     return f"{source.shown}: {said}"
 
 
 def ask(source: Source) -> Remote:
     """Return what the server reports about the file at a URL. Raises DataError."""
-    # Some servers, and all signed URLs of S3, refuse HEAD requests. So request the first byte and do not read it.
+    # Some servers and all presigned URLs of S3 refuse HEAD requests. So request the first byte, and do not read it.
     asked = {"Range": "bytes=0-0", "Accept-Encoding": "identity"}
     try:
         with open_url(source.text, headers=asked, timeout=ASK_SECONDS) as answer:
@@ -148,9 +148,9 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
         elif not code or _size(path) <= before:  # if the connection broke after some progress, try again
             break
     if code:
-        raise DataError(f"dataset_source {source.shown}: download failed: {error}. The next run continues from what has been downloaded.")
+        raise DataError(f"dataset_source {source.shown}: download failed: {error}. The next run continues where this download stopped.")
     if size is not None and _size(path) != size:
-        raise DataError(f"dataset_source {source.shown} has {size} bytes, {_size(path)} were downloaded. Run again.")
+        raise DataError(f"dataset_source {source.shown} has {size} bytes, but {_size(path)} were downloaded. Run again.")
 
 
 def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[int, str, str]:
@@ -169,7 +169,7 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
-    # The URL is not on the command line, which every user of the host can see, because its query may contain a signature.
+    # Every user of the host can see command lines, and the query of the URL may contain a signature, so pass the URL through stdin.
     status, errors = process.communicate('url = "{}"\n'.format(source.text.replace("\\", "\\\\").replace('"', '\\"')))
     over.set()
     watching.join()
@@ -224,7 +224,7 @@ def drop_privileges(folder: str) -> None:
 
 
 def _start(command: list[str], **options: Any) -> subprocess.Popen[str]:
-    # The new process inherits the lock, so that no other process moves the same data while it runs.
+    # The new process inherits the lock, so that no other process moves the same data while the new one is running.
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", close_fds=False, **options
     )

@@ -43,11 +43,13 @@ CHECK = ["-m", "pip", "--isolated", "install", "--quiet", "--dry-run", "--report
 
 
 def from_image(name: str) -> dict[str, Any]:
-    """Return the result for an environment of the host's image. Raises RefusalError if the image has none of that name."""
+    """Return the result for an environment of the host's image. Raises RefusalError if the image has no environment of that name."""
     path = image_environment(name)
     if path is None:
         there = ", ".join(image_environments()) or "none"
-        raise RefusalError(f"the image of this host does not have it (it has {there}). Choose another, or specify requirements.")
+        raise RefusalError(
+            f"the image of this host does not contain it (the image contains {there}). Choose another environment, or specify requirements."
+        )
     return outcome(path, "image")
 
 
@@ -83,7 +85,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
 
 
 def check_owner(directory: str, place: Place) -> None:
-    """Raise RefusalError if other users can change the folders, because their files would run as this user and in others' jobs."""
+    """Raise RefusalError if other users can change the folders, because files in them run as this user and in other users' jobs."""
     for folder in (directory, os.path.dirname(place.folder), place.folder, place.path):
         for look in (os.lstat, os.stat):
             try:
@@ -117,7 +119,7 @@ def current_path(place: Place) -> str | None:
 
 
 def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
-    """Return a text that says which requirements an environment lacks; empty if it has them all."""
+    """Return which requirements an environment lacks, as text; empty if it has them all."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=module.tmpdir) as file:
         file.write(requirements)
         file.flush()
@@ -134,7 +136,7 @@ def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, speci
     with exclusive(place.record, module.params["timeout"]) as record:
         known = record.read()
         if record.waited and known:
-            # Another host has built the environment and made it the current one. Its outcome, or its error, applies here too.
+            # Another host has just built the environment and made it the current one, or failed. That outcome applies here, too.
             if "error" in known:
                 raise RefusalError(known["error"])
             return False

@@ -13,13 +13,13 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-#: Where deep learning AMIs have environments: current ones, those with conda, and the first ones (in the login user's home).
+#: Paths of environments in deep learning AMIs: current AMIs, AMIs with conda, and the first AMIs (in the login user's home directory).
 IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/miniconda3/envs/{0}")
 
 #: Lines of a requirements file that refer to other files of the machine on which it was written.
 ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
 
-#: Last lines of an installer's output to show. They usually contain the requirement that failed and the reason.
+#: How many lines from the end of an installer's output to show. They usually contain the requirement that failed and the reason.
 LAST_LINES = 12
 
 
@@ -64,7 +64,7 @@ class Step(NamedTuple):
 def check_name(name: str) -> None:
     """Raise ValueError if the text is not a valid name of an environment."""
     if not NAME.fullmatch(name):
-        raise ValueError("use letters, digits, '.', '_' and '-' only.")
+        raise ValueError("use only letters, digits, '.', '_' and '-'.")
 
 
 def executable(path: str) -> str:
@@ -95,14 +95,16 @@ def check_requirements(contents: str) -> None:
     for number, line in enumerate(contents.splitlines(), 1):
         if ELSEWHERE.match(line.strip()):
             raise ValueError(
-                f"line {number}, {line.strip()!r}, names another file, which is not copied to the hosts. Write its contents here."
+                f"line {number}, {line.strip()!r}, refers to another file, which is not copied to the hosts. Insert the contents of that"
+                " file here."
             )
 
 
 def specify(requirements: str, installer: str, interpreter: Interpreter) -> str:
     """Return the text that identifies a build: the requirements, the installer and the Python.
 
-    The addresses of package indexes are not part of it: they do not say which packages are installed, and those with tokens change daily.
+    The addresses of package indexes are not part of it, because they do not determine which packages are installed, and because addresses
+    with tokens change daily.
     """
     return f"# installed by {installer} for {interpreter.path}\n{requirements}"
 
@@ -126,16 +128,16 @@ def build_steps(installer: str, python: str, path: str, requirements: str, uv: s
         own = os.path.join(scratch, "uv")
         uv = os.path.join(own, "bin", "uv")
         steps.append(Step("make a virtual environment for uv", [python, "-m", "venv", own]))
-        steps.append(Step("install uv (use the installer pip to do without it)", [executable(own), "-m", "pip", "install", "uv"]))
+        steps.append(Step("install uv (which the installer pip does not need)", [executable(own), "-m", "pip", "install", "uv"]))
     steps.append(Step("make a virtual environment", [uv, "venv", "--python", python, path]))
-    # The users of an environment cannot write to it. Without this option, each of their imports would compile again.
+    # The users of an environment cannot write to it. Without this option, Python would compile modules again at each import.
     install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode", "--requirement", requirements]
     steps.append(Step("install the requirements", install))
     return steps
 
 
 def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dict[str, str]:
-    """Return the environment variables that tell pip and uv where to find packages. Other users cannot see them with `ps`."""
+    """Return the environment variables with the locations of packages for pip and uv. Other users cannot see them with `ps`."""
     variables = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
     if index_url:
         variables.update(PIP_INDEX_URL=index_url, UV_DEFAULT_INDEX=index_url)
@@ -145,13 +147,13 @@ def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dic
 
 
 def describe_failure(step: Step, output: str) -> str:
-    """Return a message with the step of a build that failed and its last lines of output."""
+    """Return a message with the failed step of a build and the last lines of its output."""
     lines = [line.rstrip() for line in output.splitlines() if line.strip()]
     return "\n".join([f"could not {step.purpose}:", *lines[-LAST_LINES:]])
 
 
 def missing(status: int, report: Mapping[str, Any], errors: str) -> str:
-    """Return a text that says which requirements are missing in an environment, from pip's report; empty if none is missing."""
+    """Return which requirements an environment lacks according to pip's report, as text; empty if it has them all."""
     if status != 0:
         return (errors.strip().splitlines() or ["pip does not work there"])[-1].replace("ERROR: ", "")
     names = [package["metadata"]["name"] for package in report.get("install", [])]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The record beside an environment, which describes the finished build and locks one in progress."""
+"""The record beside an environment, which describes a finished build and is the lock of a build in progress."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Record(NamedTuple):
     waited: bool
 
     def read(self) -> dict[str, Any]:
-        """Return the contents: an empty dictionary before the build is complete, `error` if it has failed."""
+        """Return the contents: an empty dictionary before the build is complete, or a dictionary with `error` if the build has failed."""
         self.file.seek(0)
         return parse(self.file.read())
 
@@ -59,8 +59,8 @@ def read(path: str) -> dict[str, Any]:
 def exclusive(path: str, timeout: float) -> Iterator[Record]:
     """Open and lock a record. Raises RefusalError if another host holds the lock for more than `timeout` seconds.
 
-    The record itself is the lock file, so that all hosts see its current contents: an NFS client asks the server when it opens or locks
-    a file, but answers most other requests from a cache that may be 30 seconds old. The lock of a host that fails is released.
+    The record itself is the lock file, so that all hosts see its current contents: an NFS client contacts the server when it opens or
+    locks a file, but answers most other requests from a cache that may be 30 seconds old. If a host fails, its lock is released.
     """
     end = time.monotonic() + timeout
     waited = False
@@ -72,7 +72,7 @@ def exclusive(path: str, timeout: float) -> Iterator[Record]:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise RefusalError(
-                        f"timed out after {timeout:.0f} s waiting for another host to build it. Wait, or set a longer timeout."
+                        f"timed out after {timeout:.0f} s waiting for another host to build it. Run again later, or set a longer timeout."
                     ) from None
                 waited = True
                 time.sleep(PAUSE)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Mounts shared storage when hosts boot: the cloud-config, which uses the same fstab entries as the role."""
+"""Returns the cloud-config that mounts shared storage when hosts boot, with the same fstab entries as the role."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import TYPES, Mount
 
-#: Seconds for which the boot service retries: DNS names of new mount targets take up to 90 s to appear.
+#: Seconds for which the boot service retries. DNS names of new mount targets take up to 90 s to appear.
 BOOT_TIMEOUT = 900
 
 SCRIPT_PATH = "/usr/local/sbin/deeplearning-shared-storage"
@@ -28,7 +28,7 @@ ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {TYPES["efs"].helper},
 def boot_script(storages: Sequence[Mount], user: str) -> str:
     """Return the shell script that mounts at boot. It retries with increasing pauses for BOOT_TIMEOUT seconds.
 
-    If a client is missing and the distribution does not have it, the script skips that storage at once.
+    If a client is missing and the distribution does not have it, the script skips that storage without retrying.
     """
     attempts = "\n".join(f"  {_attempt(storage)} || status=1" for storage in storages)
     entries = "\n".join(_addition(storage) for storage in storages)
@@ -95,7 +95,7 @@ def _attempt(storage: Mount) -> str:
 def boot_unit() -> str:
     """Return the systemd unit that runs the script at every boot without delaying the boot.
 
-    The script starts the tunnels of EFS mounts, which continue to run after it has ended.
+    The script starts the tunnels of EFS mounts, which continue to run after the script has exited.
     """
     return f"""[Unit]
 Description=Shared storage of the cluster

@@ -75,7 +75,7 @@ def described(params: dict[str, Any]) -> Mount:
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Configure the fstab entry, the mount and its owner, and end the module."""
+    """Configure the fstab entry, the mount and its owner, and exit the module."""
     params = module.params
     path = params["path"]
     THIS.account(params["owner"])
@@ -111,7 +111,7 @@ def has_client(module: AnsibleModule, storage: Mount) -> bool:
 
 
 def mountable_way(module: AnsibleModule, wanted: Mount) -> Mount:
-    """Return how this host mounts the storage: the best way for which it has the client, otherwise the simplest."""
+    """Return how this host mounts the storage: the best alternative whose client it has, otherwise the simplest alternative."""
     return next((way for way in wanted.ways if has_client(module, way)), wanted.ways[-1])
 
 
@@ -144,7 +144,7 @@ def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> 
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Remove the mount, its fstab entry and the boot service, and end the module."""
+    """Remove the mount, its fstab entry and the boot service, and exit the module."""
     path = module.params["path"]
     diff = []
     mount = current_mount(path)
@@ -177,14 +177,14 @@ def current_mount(path: str) -> MountTableEntry | None:
 
 
 def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
-    """Return how the storage is mounted. Raises ValueError if something else is mounted, which may be in use and so stays mounted."""
+    """Return how the storage is mounted. Raises ValueError if something else is mounted, and does not unmount it: it may be in use."""
     tunnels = os.listdir(TUNNELS) if os.path.isdir(TUNNELS) else []
     way = mounted_way(mount, wanted, THIS.read(FSTAB) or "", tunnels)
     if way is None:
         through = f" through {wanted.access_point}" if wanted.access_point else ""
         expected = " or ".join(f"{way.source} as {way.kind}" for way in wanted.ways) + through
         raise ValueError(
-            f"{mount.source} is mounted at {wanted.mount_point}, expected {expected}. Unmount it, or choose another mount point."
+            f"{mount.source} is mounted at {wanted.mount_point} instead of {expected}. Unmount it, or choose another mount point."
         )
     return way
 
@@ -196,7 +196,7 @@ def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
 
 
 def mount_in_time(module: AnsibleModule, storage: Mount) -> None:
-    """Mount the storage as in fstab, and retry with increasing pauses until the timeout. The boot service may mount it first."""
+    """Mount the storage as fstab specifies, and retry with increasing pauses until the timeout. The boot service may mount it first."""
     path = storage.mount_point
     os.makedirs(path, mode=0o755, exist_ok=True)
     if os.listdir(path) and current_mount(path) is None:
@@ -220,7 +220,7 @@ def make_safe(module: AnsibleModule, path: str) -> None:
     """Remount the storage with `nosuid` and `nodev`. Open files stay open.
 
     A bind remount changes only this mount. The mount helpers of NFS and EFS would refuse other options on an active connection.
-    All other options are kept. The command names the source because mount would otherwise use the options in fstab.
+    All other options are kept. The command contains the source because mount would otherwise use the options in fstab.
     """
     before = current_mount(path)
     if before is None:
@@ -229,9 +229,9 @@ def make_safe(module: AnsibleModule, path: str) -> None:
     _status, output, error = module.run_command(command)
     mount = current_mount(path)
     if mount is None or not mount.is_safe:
-        reason = (error or output).strip() or "mount says nothing"
+        reason = (error or output).strip() or "mount reports no error"
         raise ValueError(
-            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). When no job runs, unmount it and run again."
+            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). Unmount it while no job runs, and run again."
         )
 
 
@@ -243,7 +243,7 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
         whose = f"belongs to {root.st_uid}:{root.st_gid} with mode {root.st_mode & 0o7777:04o}"
         raise ValueError(
             f"{owner} cannot write to {path}, which {whose}, and adopted file systems are not changed. "
-            f"Let its owner give that folder to uid {uid}, or let that user write there."
+            f"Change the owner of that folder to uid {uid}, or allow that user to write there."
         )
 
 

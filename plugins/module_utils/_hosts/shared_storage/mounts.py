@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How hosts mount shared storage: fstab entries, and the interpretation of the mount table."""
+"""Returns how hosts mount shared storage, as entries of fstab, and interprets the mount table."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)*:(/[A-Za-z0-9._-]+)+")
 
 BUCKET_NAME = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-#: A bucket and optionally a prefix. Its characters have no special meaning in tags and in /etc/fstab.
+#: A bucket and optionally a prefix. None of the allowed characters has a special meaning in tags or in /etc/fstab.
 BUCKET_SOURCE = re.compile(rf"s3://({BUCKET_NAME})(?:/((?:[A-Za-z0-9._=+@-]+/)*[A-Za-z0-9._=+@-]*))?")
-#: The source that the mount table has for every mount of Mountpoint for Amazon S3.
+#: The source that the mount table contains for every mount of Mountpoint for Amazon S3.
 MOUNTPOINT = "mountpoint-s3"
 
-#: The source that the mount table has for an encrypted EFS mount: the local end of the mount helper's tunnel.
+#: The source that the mount table contains for an encrypted EFS mount: the local end of the mount helper's tunnel.
 TUNNEL = "127.0.0.1:/"
-#: Where the mount helper of EFS stores which file system each tunnel leads to.
+#: The directory in which the mount helper of EFS records the file system to which each tunnel leads.
 TUNNELS = "/var/run/efs"
 
 
 class FileSystemType(NamedTuple):
-    """What a host needs to mount one type of file system. `mounted_as` are its types in the mount table.
+    """What a host needs to mount one type of file system. `mounted_as` are the names of this type in the mount table.
 
     `packages` are the client packages in the repositories of distributions, by Ansible's names of distributions or families.
     """
@@ -97,8 +97,8 @@ TYPES = {
 class Mount(NamedTuple):
     """Shared storage in the terms of fstab: the source for mount(8), the file system type, the options and the mount point.
 
-    `adopted` storage is not managed by this collection, which changes neither the storage nor its owner. Nobody writes to `read_only`
-    storage. `preferred` is the alternative that hosts mount instead if they have its client.
+    `adopted` storage is not managed by this collection, which changes neither the storage nor its owner. `read_only` storage is never
+    written to. `preferred` is the alternative that hosts mount instead if they have its client.
     """
 
     source: str
@@ -111,7 +111,7 @@ class Mount(NamedTuple):
 
     @property
     def entry(self) -> str:
-        """The line of /etc/fstab, without its end."""
+        """The line of /etc/fstab, without a newline."""
         return f"{self.source} {self.mount_point} {self.kind} {self.options},{BOOT_OPTIONS} 0 0"
 
     @property
@@ -159,19 +159,19 @@ def check_mount_point(mount_point: str) -> None:
 
 
 def check_file_system_id(text: str) -> None:
-    """Raise ValueError when the text is not the id of a file system."""
+    """Raise ValueError if the text is not the id of a file system."""
     if not FILE_SYSTEM_ID.fullmatch(text):
         raise ValueError(f"{text!r} is not the id of a file system, such as fs-0123456789abcdef0")
 
 
 def check_access_point_id(text: str) -> None:
-    """Raise ValueError when the text is not the id of an access point."""
+    """Raise ValueError if the text is not the id of an access point."""
     if not ACCESS_POINT_ID.fullmatch(text):
         raise ValueError(f"{text!r} is not the id of an access point, such as fsap-0123456789abcdef0")
 
 
 def check_address(text: str) -> None:
-    """Raise ValueError when the text is not an IPv4 address."""
+    """Raise ValueError if the text is not an IPv4 address."""
     if not ADDRESS.fullmatch(text) or any(int(part) > 255 for part in text.split(".")):
         raise ValueError(f"{text!r} is not an IPv4 address")
 
@@ -193,12 +193,13 @@ def efs(
     adopted: bool = False,
     access_point: str | None = None,
 ) -> Mount:
-    """Return how hosts mount an EFS file system: over TLS if `encrypted`; if that is None, over TLS on hosts that have the client for it.
+    """Return how hosts mount an EFS file system.
 
+    If `encrypted` is true, all hosts use TLS. If it is None, hosts that have the client for TLS use TLS.
     An `access_point` restricts the mount to one directory, and requires TLS.
     The DNS name of the file system, which ends in the `dns_suffix` of the partition, resolves to the mount target in the host's zone.
-    Hosts that cannot resolve it mount an `address` instead.
-    Raises ValueError if the mount point, an id or the address is not valid, and for an access point without TLS.
+    Hosts that cannot resolve the name mount the `address` instead.
+    Raises ValueError if the mount point, an id or the address is not valid, or if there is an access point and `encrypted` is false.
     """
     check_mount_point(mount_point)
     check_file_system_id(file_system_id)
@@ -208,7 +209,7 @@ def efs(
     if access_point:
         check_access_point_id(access_point)
         if encrypted is False:
-            raise ValueError(f"access point {access_point}: EFS requires TLS for it, and encrypt_in_transit is false.")
+            raise ValueError(f"access point {access_point}: EFS requires TLS for access points, but encrypt_in_transit is false.")
         target = f"{target},accesspoint={access_point}"
     through_tls = Mount(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point, adopted)
     if encrypted or access_point:
@@ -278,7 +279,7 @@ SOURCE_OPTIONS = {"file_system_id": "efs", "lustre_source": "lustre"}
 
 
 def is_shared(type_: str) -> bool:
-    """Return whether a file system type in /etc/fstab or the mount table is one of shared storage and not of a local disk."""
+    """Return whether a file system type in /etc/fstab or the mount table is a type of shared storage and not of a local disk."""
     return type_ in TYPES or any(type_ in each.mounted_as for each in TYPES.values())
 
 
@@ -322,8 +323,8 @@ def _unescape(text: str) -> str:
 def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) -> bool:
     """Return whether the mount is the shared storage. `tunnels` are the names of the files in `TUNNELS`.
 
-    The source of a bind mount is the file system that contains the folder, which does not identify the storage. Bind mounts are made on
-    purpose, so they are accepted as the storage. Lustre's client replaces names by addresses, so only the rest of the source counts.
+    The source of a bind mount is the file system that contains the folder, so it does not identify the storage. Bind mounts are deliberate,
+    so they are accepted as the storage. Lustre's client replaces names with addresses, so only the rest of the source is compared.
     """
     if mount.kind == "lustre":
         return storage.kind == "lustre" and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
@@ -336,14 +337,14 @@ def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) 
 
 
 def _tunnel_file(storage: Mount) -> str:
-    """Return the pattern of the file in which the mount helper of EFS describes a tunnel to the storage, for any port."""
+    """Return the pattern of the name of the file in which the mount helper of EFS describes a tunnel to the storage, for any port."""
     return "{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
 
 
 def mounted_way(mount: MountTableEntry, storage: Mount, fstab: str, tunnels: Iterable[str]) -> Mount | None:
-    """Return which of the storage's alternatives is mounted, or None if something else is.
+    """Return which of the storage's alternatives is mounted, or None if something else is mounted.
 
-    If the mount table does not distinguish them, as with a bind mount or an access point, the entry in /etc/fstab decides.
+    If the mount table does not distinguish the alternatives, as with a bind mount or an access point, the entry in /etc/fstab decides.
     """
     entries = entries_at(fstab, storage.mount_point)
     ways = [way for way in storage.ways if is_mount_of(mount, way, tunnels) and _fits_entry(mount, way, entries.get(way.kind))]
@@ -373,25 +374,26 @@ def _fits_entry(mount: MountTableEntry, way: Mount, entry: FstabEntry | None) ->
 def explain(output: str, storage: Mount) -> str:
     """Return why a mount command failed with `output`, and what to do about it."""
     if storage.kind == "mount-s3" and not re.search(r"unknown filesystem type", output):
-        return "the role of the nodes must be allowed to list and read it, and a private subnet needs a route to S3. mount says: " + (
-            output.strip() or "nothing"
+        return (
+            "the role of the nodes must be allowed to list and read the bucket, and a private subnet needs a route to S3. mount reports: "
+            + (output.strip() or "nothing")
         )
     server = re.split("[:@]", storage.source)[0]
     if re.search(r"resolve|Name or service not known|Temporary failure in name|Can't parse NID", output):
         return (
-            f"{server} has no address here: an EFS file system has no mount target in this zone and VPC yet, its id or region is wrong, "
-            "or DNS support or DNS host names are disabled in the VPC"
+            f"this host cannot resolve {server}: an EFS file system has no mount target in this zone and VPC yet, its id or region is"
+            " wrong, or DNS support or DNS host names are disabled in the VPC"
         )
     if re.search(r"timed? ?out|status (124|137)|Input/output error", output, re.IGNORECASE):
-        return f"{server} does not answer: the storage's security group must let this host in on {storage.client.ports}"
+        return f"{server} does not answer: the storage's security group must allow connections from this host to {storage.client.ports}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
         if storage.kind == "efs":
             way = f"access point {storage.access_point}" if storage.access_point else "TLS"
-            return f"{server} refuses this host: its policy must allow clients without an IAM identity that come through {way}"
+            return f"{server} refuses this host: its policy must allow clients without an IAM identity that connect through {way}"
         return (
             f"{server} refuses this host: see the file system's policy (plain NFS is anonymous and not encrypted in transit). "
-            f"If it demands TLS, the host needs amazon-efs-utils, and encrypt_in_transit must not be false"
+            f"If that policy requires TLS, the host needs amazon-efs-utils, and encrypt_in_transit must not be false"
         )
     if re.search(r"No such device|unknown filesystem type|bad option; for several filesystems", output):
         return storage.client.advice
-    return "mount says: {0}".format(output.strip() or "nothing")
+    return "mount reports: {0}".format(output.strip() or "nothing")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""OpenSSH certificates: reads them, decides on their renewal, and returns the configuration files that make hosts trust them."""
+"""Reads OpenSSH certificates, decides whether to renew them, and returns the configuration files that make hosts trust them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ADDRESS_PATTERN = re.compile(r"[0-9A-Fa-f.:*?]{1,64}")
 
 
 class Certificate(NamedTuple):
-    """The contents of a certificate. Keys are OpenSSH lines without comments, times are in seconds since 1970."""
+    """The contents of a certificate. Keys are OpenSSH lines without comments, and times are in seconds since 1970."""
 
     kind: str
     public_key: str
@@ -73,7 +73,7 @@ def bare_key(line: str) -> str:
 
 
 def check_names(pattern: re.Pattern[str], option: str, values: Sequence[str]) -> None:
-    """Raise ValueError for a value that does not match the pattern in full, because it would be written to an SSH configuration file."""
+    """Raise ValueError for a value that does not match the pattern in full. All values are written to SSH configuration files."""
     for value in values:
         if not pattern.fullmatch(value):
             raise ValueError(f"{option}: {value!r} is not allowed here. Use a value that matches {pattern.pattern}")
@@ -89,7 +89,7 @@ def check_networks(option: str, values: Sequence[str]) -> None:
 
 
 def parse_certificate(line: str) -> Certificate:
-    """Return the contents of an OpenSSH ed25519 certificate. The signature is not verified; sshd and ssh do that.
+    """Return the contents of an OpenSSH ed25519 certificate. The signature is not verified, because sshd and ssh verify it.
 
     Raises ValueError if the line is anything else. OpenSSH's PROTOCOL.certkeys describes the format.
     """
@@ -157,7 +157,7 @@ def _line(name: bytes, blob: bytes) -> str:
 
 
 def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms, now: float) -> str | None:
-    """Return why a new certificate is needed, or None if the present one meets the terms for at least `renew_days` more days."""
+    """Return why a new certificate is needed, or None if the present certificate meets the terms for at least `renew_days` more days."""
     if certificate is None or public_key is None:
         return "there is none"
     try:
@@ -170,10 +170,10 @@ def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms
         (found.authority != bare_key(terms.authority), "another authority signed it"),
         (set(found.principals) != set(terms.principals), "the names have changed"),
         (found.critical_options != terms.critical_options, "it is restricted to other addresses"),
-        (set(found.extensions) != set(terms.extensions), "it permits other things"),
+        (set(found.extensions) != set(terms.extensions), "its permissions have changed"),
         (found.valid_after > now, "it is not valid yet"),
-        (found.valid_before < now + terms.renew_days * DAY, f"it ends in less than {terms.renew_days} days"),
-        # One more day, for a clock that is slow.
+        (found.valid_before < now + terms.renew_days * DAY, f"it expires in less than {terms.renew_days} days"),
+        # Allow one more day, because this host's clock may be slow.
         (found.valid_before > now + (terms.validity_days + 1) * DAY, f"it is valid for more than {terms.validity_days} days"),
     ]
     return next((reason for applies, reason in reasons if applies), None)
@@ -200,7 +200,7 @@ def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
 
 
 def daemon_configuration(user: str, authority_path: str, certificate_path: str, revoked_path: str) -> str:
-    """Return the drop-in file for sshd: its host certificate, and the authority that it trusts for the login user only."""
+    """Return the drop-in file for sshd: the path of the host certificate, and the authority that sshd trusts only for the login user."""
     return f"""# Written by deeplearning.cluster.ssh_trust
 HostCertificate {certificate_path}
 Match User {user}
@@ -232,7 +232,7 @@ Match originalhost {listed} localuser {user}
 
 
 def name_patterns(cluster: str) -> list[str]:
-    """Return the patterns of the names that hosts of the cluster have."""
+    """Return the patterns that the host names of the cluster match."""
     return ["deeplearning-*", cluster + "-*"]
 
 

@@ -69,12 +69,12 @@ def check(params: dict[str, Any]) -> None:
 
 
 def run(module: AnsibleModule) -> None:
-    """End the module with the certificates to sign. If there are none, converge the host first."""
+    """Exit the module with the certificates to sign. If there are none, converge the host first."""
     generated = ensure_user_key(module)
     unsigned = unsigned_certificates(module.params, THIS)
     daemon, client = daemon_files(module.params), client_files(module.params, THIS)
     if unsigned:
-        # Files are written only when all certificates are present. Until then, return the diff that is expected.
+        # No file is written until all certificates are present. Until then, return the expected diff.
         diff = generated + [change for change in map(difference, daemon + client) if change] + signatures(unsigned)
         module.exit_json(changed=True, diff=diff, unsigned=unsigned)
     diff = generated + converge_daemon(module, daemon) + converge(module, client)
@@ -115,7 +115,7 @@ def ensure_user_key(module: AnsibleModule) -> list[dict[str, str]]:
         module.run_command(keygen, check_rc=True)
         account = THIS.account(module.params["user"])
         os.chown(USER_KEY, account.uid, account.gid)
-    return [{"before_header": USER_KEY, "after_header": USER_KEY, "before": "", "after": "(a new key, made on the host)\n"}]
+    return [{"before_header": USER_KEY, "after_header": USER_KEY, "before": "", "after": "(a new key, generated on the host)\n"}]
 
 
 def unsigned_certificates(params: dict[str, Any], host: Host) -> dict[str, dict[str, Any]]:

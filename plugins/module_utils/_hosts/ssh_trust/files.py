@@ -30,7 +30,7 @@ REVOKED = DIRECTORY + "/revoked_keys"
 KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 DAEMON_DROP_IN = "/etc/ssh/sshd_config.d/40-deeplearning.conf"
 CLIENT_DROP_IN = "/etc/ssh/ssh_config.d/40-deeplearning.conf"
-#: All paths that is_right() inspects. The `=` means that the contents, here the private key, are not read.
+#: All paths that is_right() inspects. A `=` at the end of a path means that the file's contents, here the private key, are not read.
 PATHS = (
     *(HOST_KEY + ".pub", HOST_CERTIFICATE, AUTHORITY, REVOKED, DAEMON_DROP_IN, KNOWN_HOSTS, CLIENT_DROP_IN),
     *(USER_KEY + "=", USER_KEY + ".pub", USER_CERTIFICATE),

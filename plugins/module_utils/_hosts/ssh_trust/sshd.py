@@ -20,7 +20,7 @@ SERVICES = ("ssh.service", "sshd.service")
 
 
 def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
-    """Write sshd's files and reload it if any differed. If sshd would reject them, restore the old files and fail."""
+    """Write sshd's files, and reload sshd if any file differed. If sshd would reject the new files, restore the old files and fail."""
     before = [file._replace(content=THIS.read(file.path)) for file in files]
     diff = converge(module, files)
     if not diff or module.check_mode:
@@ -60,4 +60,4 @@ def reload_daemon(module: AnsibleModule) -> None:
         if status == 0:
             module.run_command(["systemctl", "reload", service], check_rc=True)
             return
-    module.warn("sshd does not run as {0}. It reads its new files at its next start.".format(" or ".join(SERVICES)))
+    module.warn("sshd is not running as {0}. It reads the new files when it starts again.".format(" or ".join(SERVICES)))

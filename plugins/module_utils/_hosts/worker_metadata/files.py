@@ -27,7 +27,7 @@ PROFILE = "/etc/profile.d/deeplearning.sh"
 CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
 CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
 #: In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot.
-CLOUD_INIT_CONTENT = "# /etc/hosts has a block of the cluster's: it must outlive a reboot.\nmanage_etc_hosts: false\n"
+CLOUD_INIT_CONTENT = "# Without this setting, the cluster's block in /etc/hosts would disappear at a reboot.\nmanage_etc_hosts: false\n"
 LIST_GPUS = ("nvidia-smi", "-L")
 WORKER = {
     "number": {"type": "int", "required": True},
@@ -51,7 +51,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Write the files that differ, and end the module."""
+    """Write the files that differ, and exit the module."""
     params = module.params
     THIS.account(params["user"])
     gpu_count = detect_gpus(module)
@@ -83,7 +83,7 @@ def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
 
 
 def own_paths(params: dict[str, Any]) -> list[str]:
-    """Return the paths of the files that only this module writes. Jobs refuse a host without the last one, metadata.json."""
+    """Return the paths of the files that only this module writes. Jobs do not start on a host without the last of them, metadata.json."""
     address_files = [params["worker_ip_file"]] if params["worker_ip_file"] else []
     return [workers_path(params), *address_files, CLOUD_INIT, PROFILE, metadata_path(params)]
 
@@ -99,7 +99,7 @@ def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Remove all files and the block in /etc/hosts, and end the module. metadata.json is first, so jobs refuse the host at once."""
+    """Remove all files and the block in /etc/hosts, and exit the module. metadata.json is first: jobs do not start on a host without it."""
     files: list[HostFile] = [HostFile(path, None) for path in reversed(own_paths(module.params))]
     hosts = THIS.read(HOSTS)
     if hosts is not None:
@@ -128,6 +128,6 @@ def detect_gpus(module: AnsibleModule) -> int:
         return 0
     status, output, error = module.run_command([command, *LIST_GPUS[1:]])
     if status != 0:
-        module.warn(f"nvidia-smi -L failed, so this host counts as one without GPUs: {(error or output).strip()}")
+        module.warn(f"nvidia-smi -L failed, so this host is treated as one without GPUs: {(error or output).strip()}")
         return 0
     return count_gpus(output)

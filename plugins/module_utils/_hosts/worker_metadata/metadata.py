@@ -45,12 +45,12 @@ def generation(cluster: str, workers: Iterable[Worker]) -> str:
 
 
 def workers_file(workers: Iterable[Worker]) -> str:
-    """Return the file that $DEEPLEARNING_WORKERS_PATH names: one host name per line."""
+    """Return the contents of the file at $DEEPLEARNING_WORKERS_PATH: one host name per line."""
     return "".join(worker["name"] + "\n" for worker in workers)
 
 
 def address_file(workers: Iterable[Worker]) -> str:
-    """Return the worker_ip_file of EMR-based clusters: one address per line, in numeric order."""
+    """Return the contents of the worker_ip_file of EMR-based clusters: one address per line, in numeric order."""
     addresses = sorted((worker["address"] for worker in workers), key=_address_key)
     return "".join(address + "\n" for address in addresses)
 
@@ -60,7 +60,7 @@ def _address_key(address: str) -> tuple[int, ...]:
 
 
 def metadata_file(cluster: str, number: int, workers: list[Worker], gpu_count: int) -> str:
-    """Return metadata.json for the host that is worker `number`."""
+    """Return the contents of metadata.json for the host that is worker `number`."""
     document = {
         "cluster": cluster,
         "generation": generation(cluster, workers),
@@ -101,7 +101,7 @@ def hosts_block(workers: list[Worker]) -> str:
 
 
 def replace_block(text: str, block: str) -> str:
-    """Return `text` with its marked block replaced by `block`, or with `block` appended. An empty block removes it."""
+    """Return `text` with its marked block replaced by `block`, or with `block` appended. An empty `block` removes the marked one."""
     pattern = re.compile(rf"^{re.escape(BLOCK_BEGIN)}\n.*?^{re.escape(BLOCK_END)}(\n|\Z)", re.DOTALL | re.MULTILINE)
     if pattern.search(text):
         first, rest = pattern.split(text, maxsplit=1)[::2]

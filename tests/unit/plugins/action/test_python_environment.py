@@ -10,7 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.action.python_environment 
 @pytest.mark.parametrize("line", ["-r base.txt", "--constraint=pins.txt", "-e .", "./wheels/a.whl", "-cpins.txt"])
 def test_requirements_that_need_other_files_are_refused(tmp_path, line):
     (tmp_path / "requirements.txt").write_text(f"torch==2.7\n{line}\n")
-    with pytest.raises(AnsibleActionFail, match=f"'requirements.txt': line 2, '{line}', names another file"):
+    with pytest.raises(AnsibleActionFail, match=f"'requirements.txt': line 2, '{line}', refers to another file"):
         read_requirements("requirements.txt", ["/nowhere", str(tmp_path)])
 
 

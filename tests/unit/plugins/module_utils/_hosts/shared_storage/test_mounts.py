@@ -190,7 +190,7 @@ def test_what_is_mounted_through_an_access_point_is_not_the_whole(mount, mounted
 
 
 def test_an_access_point_is_not_mounted_in_the_clear():
-    with pytest.raises(ValueError, match="EFS requires TLS for it"):
+    with pytest.raises(ValueError, match="EFS requires TLS for access points"):
         mounts.efs("fs-1", "us-east-1", "/efs", access_point="fsap-1", encrypted=False)
 
 
@@ -206,10 +206,10 @@ def test_mounted_at_takes_the_topmost():
         ("mount.nfs4: Connection timed out", PLAIN, "port 2049"),
         (" status 124", PLAIN, "port 2049"),
         (" status 124", LUSTRE, "fs-2.fsx.us-east-1.amazonaws.com does not answer.*988"),
-        ("mount.lustre: Can't parse NID 'fs-2'", LUSTRE, "has no address here"),
-        ("mount.nfs4: access denied by server while mounting", PLAIN, "policy.*If it demands TLS, the host needs amazon-efs-utils"),
+        ("mount.lustre: Can't parse NID 'fs-2'", LUSTRE, "cannot resolve"),
+        ("mount.nfs4: access denied by server while mounting", PLAIN, "policy.*If that policy requires TLS, the host needs amazon-efs"),
         ("mount.nfs4: access denied by server while mounting 127.0.0.1:/", TLS, "fs-1 refuses this host: its policy.*without an IAM"),
-        ("access denied by server", POINT, "come through access point fsap-1"),
+        ("access denied by server", POINT, "connect through access point fsap-1"),
         ("mount: unknown filesystem type 'nfs4'.", PLAIN, "nfs-common"),
         ("mount: unknown filesystem type 'efs'.", TLS, "install amazon-efs-utils|no amazon-efs-utils"),
         ("mount.lustre: mount failed: No such device", LUSTRE, "no Lustre client"),
