@@ -189,7 +189,7 @@ options:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         manages.
       - By default, the account's AWS managed key for the service.
-      - It cannot be changed. Copy the data to another file system and adopt that.
+      - It cannot be changed. Copy the data to another file system and adopt that one.
     type: str
   delete_data:
     description:
@@ -219,13 +219,13 @@ options:
   encrypted:
     description:
       - Whether a new EFS file system is encrypted at rest.
-      - It cannot be changed. Copy the data to another file system and adopt that.
+      - It cannot be changed. Copy the data to another file system and adopt that one.
     type: bool
     default: true
   performance_mode:
     description:
       - Performance mode of a new EFS file system.
-      - It cannot be changed. Copy the data to another file system and adopt that.
+      - It cannot be changed. Copy the data to another file system and adopt that one.
     type: str
     choices: [generalPurpose, maxIO]
     default: generalPurpose
@@ -294,7 +294,7 @@ options:
   lustre_deployment:
     description:
       - V(PERSISTENT_2) replicates the data. V(SCRATCH_2) keeps one copy, which is lost if its disk fails.
-      - It cannot be changed. Copy the data to another file system and adopt that.
+      - It cannot be changed. Copy the data to another file system and adopt that one.
     type: str
     choices: [SCRATCH_2, PERSISTENT_2]
     default: PERSISTENT_2
@@ -799,7 +799,7 @@ options:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         manages.
       - By default, the account's AWS managed key for the service.
-      - It cannot be changed. Copy the data to another file system and adopt that.
+      - It cannot be changed. Copy the data to another file system and adopt that one.
     type: str
   delete_data:
     description:
@@ -829,13 +829,13 @@ options:
   encrypted:
     description:
       - Whether a new EFS file system is encrypted at rest.
-      - It cannot be changed. Copy the data to another file system and adopt that.
+      - It cannot be changed. Copy the data to another file system and adopt that one.
     type: bool
     default: true
   performance_mode:
     description:
       - Performance mode of a new EFS file system.
-      - It cannot be changed. Copy the data to another file system and adopt that.
+      - It cannot be changed. Copy the data to another file system and adopt that one.
     type: str
     choices: [generalPurpose, maxIO]
     default: generalPurpose
@@ -935,7 +935,7 @@ options:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         manages.
       - By default, the account's AWS managed key for the service.
-      - It cannot be changed. Copy the data to another file system and adopt that.
+      - It cannot be changed. Copy the data to another file system and adopt that one.
     type: str
   delete_data:
     description:
@@ -970,7 +970,7 @@ options:
   lustre_deployment:
     description:
       - V(PERSISTENT_2) replicates the data. V(SCRATCH_2) keeps one copy, which is lost if its disk fails.
-      - It cannot be changed. Copy the data to another file system and adopt that.
+      - It cannot be changed. Copy the data to another file system and adopt that one.
     type: str
     choices: [SCRATCH_2, PERSISTENT_2]
     default: PERSISTENT_2

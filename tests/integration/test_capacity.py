@@ -65,7 +65,7 @@ def test_exact_or_nothing(cloud, run, definition, name):
     assert not groups(cloud, name)
     assert not instances(cloud, name)
     assert ("create", "vpc main") in steps(error.value.result), "what was done is told"
-    costs = "These stay and cost money: elastic IP address nat, EFS file system main, NAT gateway main. Run again"
+    costs = "These resources still exist and cost money: elastic IP address nat, EFS file system main, NAT gateway main. Run again"
     assert costs in str(error.value)
     with pytest.raises(ModuleFailed, match=costs):
         run("cluster", **definition)

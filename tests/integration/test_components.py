@@ -115,7 +115,7 @@ def test_without_waiting_nodes_are_numbered_by_the_next_run(cloud, run, definiti
 
 def test_a_role_of_somebody_else_is_not_taken_over(cloud, run, name):
     cloud.client("iam").create_role(RoleName=f"{name}-nodes-{REGION}", AssumeRolePolicyDocument="{}")
-    with pytest.raises(ModuleFailed, match=r"exists and is not tagged"):
+    with pytest.raises(ModuleFailed, match=r"exists but is not tagged"):
         run("instance_role", cluster=name)
 
 

@@ -23,7 +23,7 @@ def test_an_old_sdk_is_refused(cloud, run, name, monkeypatch, sdk, version, refu
     if not refused:
         return
     cloud.control.forget_calls()
-    message = rf"{sdk.__name__} {version} .*are too old, .* needs 1\.44\.0 or newer of both\. Upgrade them: .* 'boto3>=1\.44\.0'"
+    message = rf"{sdk.__name__} {version} .*are too old\. .* needs version 1\.44\.0 or newer of both\. Upgrade them: .* 'boto3>=1\.44\.0'"
     with pytest.raises(ModuleFailed, match=message):
         run("cluster_info", cluster=name)
     with pytest.raises(ModuleFailed, match=message):

@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, IMAGE_TAG, KEY_TAG
 
-# A new resource is not visible everywhere in AWS at once. API calls that name it may fail with these errors for a while.
+# A new resource is not immediately visible everywhere in AWS. For a while, API calls that refer to it may fail with these errors.
 NOT_YET_VISIBLE = (
     "InvalidAllocationID.NotFound",
     "InvalidGatewayID.NotFound",
@@ -50,7 +50,7 @@ NOT_YET_VISIBLE = (
     "NoSuchEntity",
     "SubnetNotFound",
 )
-# Error codes for the deletion of a resource while something that uses it is still being deleted.
+# Error codes for the deletion of a resource while another resource that uses it is still being deleted.
 IN_USE = (
     "DeleteConflict",
     "DependencyViolation",
@@ -60,12 +60,12 @@ IN_USE = (
     "ResourceInUse",
     "ScalingActivityInProgress",
 )
-# Error codes for invalid credentials, and for valid ones in a region that the account has not enabled.
+# Error codes for invalid credentials, and for valid credentials in a region that the account has not enabled.
 ACCESS_REFUSED = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "UnrecognizedClientException")
 
-# Error codes for too many API calls. AWS did nothing.
+# Error codes for too many API calls. AWS has ignored the calls that return them.
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
-# Error codes for an API call that was made before, possibly by this run when the answer was lost.
+# Error codes for an API call that was already made, possibly by this run if the response was lost.
 DONE_BEFORE = (
     "AccessPointAlreadyExists",
     "AlreadyExists",
@@ -81,21 +81,21 @@ DONE_BEFORE = (
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
-# Error codes for API calls that no policy allows. For a while, AWS also returns them for resources that IAM does not know yet.
+# Error codes for API calls that no policy allows. For a while, AWS also returns them for new resources that IAM cannot see yet.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 DENIED_TIMEOUT = 60  # seconds
 CREATE_ATTEMPTS = 10
 RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
 PROGRESS_INTERVAL = 30  # seconds
 
-# The first version that reports which interfaces each network card supports. Older ones also lack parameters of buckets and route tables
+# The first version that reports which interfaces each network card supports. Older versions also lack some parameters
 LEAST_SDK = "1.44.0"
 
 T = TypeVar("T")
 
 
 class ClusterError(Exception):
-    """An error that the user can correct. Its message tells how."""
+    """An error that the user can correct. The message explains how."""
 
 
 # The exceptions that an API call can raise.
@@ -107,12 +107,12 @@ class WaitTimeout(ClusterError):
 
 
 def sdk_problem() -> str | None:
-    """Return a message if the boto3 or botocore of this Python is too old, or None. Both have to be installed."""
+    """Return a message if this Python's boto3 or botocore is too old, and None otherwise. Both packages must be installed."""
     if boto3_at_least(LEAST_SDK) and botocore_at_least(LEAST_SDK):
         return None
     return (
-        f"boto3 {boto3.__version__} and botocore {botocore.__version__} of {sys.executable} are too old, deeplearning.cluster needs "
-        f"{LEAST_SDK} or newer of both. Upgrade them: {sys.executable} -m pip install --upgrade 'boto3>={LEAST_SDK}'"
+        f"boto3 {boto3.__version__} and botocore {botocore.__version__} of {sys.executable} are too old. deeplearning.cluster needs "
+        f"version {LEAST_SDK} or newer of both. Upgrade them: {sys.executable} -m pip install --upgrade 'boto3>={LEAST_SDK}'"
     )
 
 
@@ -127,7 +127,7 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
 
 
 class Interrupted(ClusterError):
-    """Ansible was asked to stop before the cluster matched its definition."""
+    """Ansible was interrupted before the cluster matched its definition."""
 
 
 class AwsClient:
@@ -147,7 +147,7 @@ class AwsClient:
         self._lock = threading.Lock()
         self._told_once: set[str] = set()
         self.interruption = threading.Event()
-        self.created: set[str] = set()  # ids of new resources, which IAM may not know yet
+        self.created: set[str] = set()  # ids of new resources, which IAM may not see yet
         self._progress_file, self._told, self._told_at = module.params.get("progress_file"), "", 0.0
         region, self._endpoint, self._connection = get_aws_connection_info(module)
         try:
@@ -198,7 +198,7 @@ class AwsClient:
     def ssm(self) -> Any:
         return self.client("ssm")
 
-    # Tags, which are the only state
+    # Tags, which hold the only stored state
 
     def tags(self, component: str, key: str, name: str) -> dict[str, str]:
         """Return the tags of a resource of this cluster, including the user's tags."""
@@ -215,7 +215,7 @@ class AwsClient:
         return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
 
     def progress(self, what: str, elapsed: float = 0.0, *, once: bool = False) -> None:
-        """Append the module's current activity to the progress file when it has changed, and every 30 seconds.
+        """Append the module's current activity to the progress file when the activity has changed, and every 30 seconds.
 
         With `once`, this run does not repeat the message.
         """
@@ -234,7 +234,7 @@ class AwsClient:
     def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
         """Return all items from all pages of a describe or list call."""
         client = self.client(service)
-        with self._lock:  # Threads that ask at the same time would each search the SDK's folders for paginators.
+        with self._lock:  # Without the lock, concurrent threads would each search the SDK's folders.
             can_paginate = client.can_paginate(operation)
         if can_paginate:
             return list(client.get_paginator(operation).paginate(**arguments).build_full_result().get(key, []))
@@ -243,7 +243,7 @@ class AwsClient:
     def retrieve_once(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
         """Return the same as `retrieve`, but make the API call only once per run.
 
-        Use it only for data that this run does not change, such as quotas and images. Threads that ask at the same time share the answer.
+        Use it only for data that this run does not change, such as quotas and images. Concurrent threads share the response.
         """
         name = f"{service} {operation} {sorted(arguments.items())}"
         with self._lock:
@@ -254,9 +254,9 @@ class AwsClient:
             return self._facts[name]
 
     def once_visible(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T:
-        """Make a call that names a new resource, and repeat it while AWS says that the resource does not exist.
+        """Make a call that refers to a new resource, and repeat the call while AWS reports that the resource does not exist.
 
-        Where permissions depend on tags, AWS may deny the call instead. If this run has created the resource, such a call is repeated too
+        If permissions depend on tags, AWS may deny the call instead. If this run has created the resource, a denied call is also repeated
         (see `once_allowed`).
         """
         retry = AWSRetry.jittered_backoff(retries=12, delay=1, max_delay=10, catch_extra_error_codes=[*NOT_YET_VISIBLE, *more_codes])
@@ -264,9 +264,9 @@ class AwsClient:
         return self.once_allowed(complete) if self.created & ids(arguments) else complete()
 
     def once_allowed(self, call: Callable[[], T]) -> T:
-        """Make a call that names a resource created by this run. Repeat it for up to a minute while AWS denies it.
+        """Make a call that refers to a resource created by this run. Repeat the call for up to a minute while AWS denies it.
 
-        IAM can take that long to apply new roles, policies and tags. Do not use it for other calls, because their denial is final.
+        IAM can take that long to apply new roles, policies and tags. Do not use this method for other calls, because their denial is final.
         """
         denials: list[Exception] = []
 
@@ -285,7 +285,7 @@ class AwsClient:
             raise denials[-1] from error
 
     def create(self, service: str, operation: str, *more_codes: str, **arguments: Any) -> dict[str, Any]:
-        """Make a create call for which AWS has no client token. Repeat it only if the error shows that AWS created nothing.
+        """Make a create call for which AWS offers no client token. Repeat the call only if the error shows that AWS created nothing.
 
         After any other error, a second call could create a second resource. Such an error is raised, so that the caller reads the state
         first (see `outcome_is_unknown`). `more_codes` has the same meaning as in `once_visible`.
@@ -303,14 +303,14 @@ class AwsClient:
         return self._remember(call(**arguments), arguments)
 
     def _remember(self, answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Remember the ids of the created resources, but not the ids that the request named."""
+        """Remember the ids of the created resources, but not the ids that the request contained."""
         self.created |= ids(answer) - ids(arguments)
         return dict(answer)
 
     def once_unused(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
-        """Make a delete call, and repeat it while the resource is in use. It is not an error if the resource is already deleted.
+        """Make a delete call, and repeat the call while the resource is in use. It is not an error if the resource is already deleted.
 
-        `more_codes` are further error codes that mean that this resource is in use.
+        `more_codes` are additional error codes that mean that the resource is in use.
         """
         retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=[*IN_USE, *more_codes])
         try:
@@ -323,8 +323,8 @@ class AwsClient:
     def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None, *, pause: float = 0.1) -> T:
         """Call `probe` at growing intervals until it returns a true value. Raise WaitTimeout after `timeout` seconds.
 
-        `what` completes the sentence "Timed out waiting for". `pause` is the first interval in seconds. Use a longer one for slow
-        resources, and for probes that make many requests.
+        `what` completes the sentence "Timed out waiting for". `pause` is the first interval in seconds. Use a longer interval for slow
+        resources and for probes that make many requests.
         """
         deadline = time.monotonic() + (self.wait_timeout if timeout is None else timeout)
         while True:
@@ -337,13 +337,13 @@ class AwsClient:
             pause = min(pause * 1.5, 10)
 
     def pause(self, seconds: float) -> None:
-        """Sleep. Raise Interrupted when Ansible is asked to stop."""
+        """Sleep. Raise Interrupted if Ansible is interrupted."""
         if self.interruption.wait(seconds):
             raise Interrupted("Interrupted.")
 
 
 def ids(value: Any) -> set[str]:
-    """Return the ids of resources, such as `subnet-0123456789abcdef0`, in a request to AWS or an answer."""
+    """Return the ids of resources, such as `subnet-0123456789abcdef0`, in a request to AWS or in a response."""
     if isinstance(value, str):
         return {value} if RESOURCE_ID.fullmatch(value) else set()
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
@@ -351,12 +351,12 @@ def ids(value: Any) -> set[str]:
 
 
 def error_code(error: BaseException) -> str:
-    """Return the error code from AWS, or an empty text."""
+    """Return the error code from AWS, or an empty string."""
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
 def outcome_is_unknown(error: BaseException) -> bool:
-    """Return whether the state in AWS may be unexpected: the server failed, the answer was lost, or the call was made before."""
+    """Return whether the call may have changed AWS: the server failed, the response was lost, or the call had already been made."""
     if isinstance(error, botocore.exceptions.HTTPClientError):
         return True
     status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -365,7 +365,7 @@ def outcome_is_unknown(error: BaseException) -> bool:
 
 
 def is_missing(error: BaseException) -> bool:
-    """Return whether AWS says that the resource does not exist."""
+    """Return whether AWS reports that the resource does not exist."""
     code = error_code(error)
     return (
         code in ("NoSuchEntity", "InvalidPlacementGroup.Unknown")
@@ -385,7 +385,7 @@ def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
-    """Call all functions concurrently and return all resources. Raise ClusterError if two of them have the same address."""
+    """Call all functions concurrently and return all resources. Raise ClusterError if two resources have the same address."""
     calls = list(functions)
     with ThreadPoolExecutor(max_workers=max(len(calls), 1)) as pool:
         found = [item for result in pool.map(lambda call: list(call()), calls) for item in result]
@@ -394,14 +394,14 @@ def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> lis
         if item.address in seen:
             raise ClusterError(
                 f"Both {seen[item.address].id} and {item.id} are tagged as {item.address} of this cluster. "
-                f"Delete the unused one, or remove its tag {KEY_TAG}."
+                f"Delete the unused resource, or remove its tag {KEY_TAG}."
             )
         seen[item.address] = item
     return found
 
 
 def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
-    """End the module with one message for the user."""
+    """Exit the module with one message for the user."""
     if isinstance(error, botocore.exceptions.NoCredentialsError):
         module.fail_json(
             msg="No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first.", **result
@@ -410,7 +410,7 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
         module.fail_json_aws(
             error,
             msg=f"AWS does not accept the credentials in {module.region}. "
-            "If other regions accept them, enable this one for the account first",
+            "If other regions accept them, enable this region for the account first",
             **result,
         )
     if isinstance(error, ClientError):

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 @dataclass(frozen=True)
 class Alternative:
-    """One candidate for the launch of all nodes. All nodes are the same, because a job runs at the speed of its slowest host."""
+    """One candidate for the launch of all nodes. All nodes use the same one, because a job runs at the speed of its slowest host."""
 
     instance_type: str
     zones: tuple[str, ...]
@@ -32,17 +32,17 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Request:
-    """The parameters of a module, and its connection to AWS.
+    """The parameters of a module and the module's connection to AWS.
 
-    `options` are the parameters of the module. A module of one component lacks the options of the others. `components` are the names of
-    the components that the module manages. It only reads the others.
+    `options` are the parameters of the module. A module of one component lacks the options of the other components. `components` are the
+    names of the components that the module manages. The module only reads the other components.
     """
 
     cloud: AwsClient
     options: Mapping[str, Any]
     components: frozenset[str] = frozenset()
     chosen: Alternative | None = None
-    """The candidate of this attempt; None when the module does not manage nodes."""
+    """The candidate of this attempt. It is None if the module does not manage nodes."""
     past_activities: frozenset[str] = frozenset()
     """Ids of the scaling activities of earlier attempts."""
     storage: tuple[Component, ...] = ()
@@ -54,7 +54,7 @@ class Request:
 
     @property
     def alternative(self) -> Alternative:
-        """Return the candidate of this attempt. Raises ValueError when the module does not manage nodes."""
+        """Return the candidate of this attempt. Raises ValueError if the module does not manage nodes."""
         if self.chosen is None:
             raise ValueError("no alternative was chosen")
         return self.chosen
@@ -74,7 +74,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Server:
-    """A server of a mount: a resource with the property `security_groups`, and the option by which the user adopts it."""
+    """A server of a mount: a resource with the property `security_groups`, and the option with which the user adopts the resource."""
 
     found: Found
     option: str
@@ -84,7 +84,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Mount:
-    """Storage that all nodes mount, as its component describes it. The nodes' component knows nothing else about storage."""
+    """Storage that all nodes mount, as the storage component describes it. The nodes' component has no other data about storage."""
 
     kind: str
     """A kind from `_hosts/shared_storage/mounts.py`, which defines the client and the ports."""
@@ -92,15 +92,15 @@ class Mount:
     option: str
     """The option that sets the mount point."""
     tags: Mapping[str, Any]
-    """The tags that describe it on nodes. Values may be references."""
+    """The tags on nodes that describe this storage. Their values may be references."""
     entry: Computed
-    """The `Mount` of that file for the hosts, computed once its ids are known."""
+    """The `Mount` for the hosts, as defined in that file. It is computed as soon as the ids of the storage are known."""
     holds_jobs: bool = True
-    """Whether it can hold the jobs, because all nodes can write to it."""
+    """Whether this storage can hold the jobs. If so, all nodes can write to it."""
     statements: tuple[Mapping[str, Any], ...] = ()
-    """The policy statements that the nodes' role needs for it."""
+    """The policy statements that the nodes' role needs for this mount."""
     servers: tuple[Server, ...] = ()
-    """Adopted servers, which have to allow traffic from the nodes."""
+    """Adopted servers, which must allow traffic from the nodes."""
 
 
 def _never(_request: Request, _found: Found) -> bool:
@@ -127,16 +127,16 @@ def _no_rules(_request: Request, _found: Sequence[Found], _subnet_cidrs: Mapping
 class Component:
     """A part of the cluster that a module manages as a whole, such as the network, a file system or the nodes.
 
-    `read(request, found)` returns its existing resources. `found` are the resources of the components in `reads_after`.
+    `read(request, found)` returns the existing resources of the component. `found` are the resources of the components in `reads_after`.
     `wanted(request, found)` returns the desired resources.
     `keeps(request, found)` returns whether a resource stays although it is not desired.
-    `refuse(request, plan, found)` raises ClusterError for a plan that would do harm.
+    `refuse(request, plan, found)` raises ClusterError for a harmful plan.
     `predict(request, plan, found)` returns `found` with the consequences of the plan, such as outdated nodes after a template change.
-    `mounts(request, found)` returns the mounts that it provides to nodes.
-    `server_rules(request, found, subnet_cidrs)` returns the traffic from its servers to their clients: protocol, first and last port,
-    address range.
-    `iam_actions` are the permissions that all of this needs. `data_kinds` are those of `kinds` that hold data, which stays by default.
-    `billed` maps the kinds that AWS bills even when they are not used to their names in messages.
+    `mounts(request, found)` returns the mounts that the component provides to nodes.
+    `server_rules(request, found, subnet_cidrs)` returns rules for the traffic from the component's servers to their clients: protocol,
+    first and last port, address range.
+    `iam_actions` are the permissions that these functions need. `data_kinds` are the members of `kinds` that hold data. By default, data
+    is kept. `billed` contains the kinds that AWS bills even if they are not used, with their names in messages.
     """
 
     name: str

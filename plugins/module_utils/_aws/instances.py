@@ -26,6 +26,6 @@ def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def group_of(cluster: str, instance: Mapping[str, Any]) -> str | None:
-    """Return `master` or `workers`, or None if the instance is not a node of the cluster. Other tags do not matter."""
+    """Return `master` or `workers`, or None if the instance is not a node of the cluster. Only the tag `GROUP_TAG` matters."""
     name = tags_of(instance).get(GROUP_TAG)
     return next((group for group in NODE_TYPES if name == group_name(cluster, group)), None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-# Modules of one component each. The packages of storage declare their own. `cluster` and `cluster_validation` have the options of all.
+# Modules of one component each. The storage packages declare theirs. `cluster` and `cluster_validation` have the options of all modules.
 NETWORK = "network"
 INSTANCE_ROLE = "instance_role"
 NODE_GROUP = "node_group"
@@ -18,14 +18,14 @@ NODE_GROUP = "node_group"
 #: How long modules wait for one resource, in seconds.
 DEFAULT_WAIT_TIMEOUT = 900
 
-#: The name of an option's variable is this prefix and the option's name.
+#: The name of an option's variable consists of this prefix and the option's name.
 PREFIX = "deeplearning_"
-#: The former prefix of variables of the role `provision`.
+#: The former prefix of the variables of the role `provision`.
 FORMER_PREFIX = "provision_"
 
 # Advice for options that cannot be changed.
 DELETE_AND_CREATE = "Delete the cluster, which keeps the data, and create it again"
-COPY_DATA = "Copy the data to another file system and adopt that"
+COPY_DATA = "Copy the data to another file system and adopt that one"
 
 
 class Policy(Enum):
@@ -40,7 +40,7 @@ class Policy(Enum):
 
 @dataclass(frozen=True)
 class Update:
-    """The update policy of an option. `details` tell when or how it changes. `advice` tells what else the user can do."""
+    """The update policy of an option. `details` describe when or how the option changes. `advice` describes what else the user can do."""
 
     policy: Policy
     details: str = ""
@@ -92,10 +92,10 @@ class Suboption:
 class Option:
     """An option of the modules that provision, and a variable of the role `provision`.
 
-    `spec` is its part of the argument spec, without `suboptions`. Each string of `description` is a paragraph, in which `O(x)` names
-    another option. The update policy is appended. If `whole` is false, only modules of one component have the option. The role omits it
-    if one of `yields_to` is set. `former_variables` are former names of its variable. `provision_<name>` is another former name, unless
-    one of `former_variables` has the prefix `provision_`.
+    `spec` is the option's part of the argument spec, without `suboptions`. Each string of `description` is a paragraph, in which `O(x)`
+    refers to another option. The update policy is appended. If `whole` is false, only modules of one component have the option. The role
+    omits the option if one of `yields_to` is set. `former_variables` are former names of the option's variable. `provision_<name>` is
+    another former name, unless one of `former_variables` has the prefix `provision_`.
     """
 
     name: str

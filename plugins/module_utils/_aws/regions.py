@@ -29,12 +29,12 @@ class Partition:
 @functools.lru_cache(maxsize=None)
 def _partitions() -> tuple[dict[str, Any], ...]:
     if Loader is None:
-        raise ValueError("The Python that runs Ansible lacks botocore, which lists the regions. Install boto3 there.")
+        raise ValueError("The Python that runs Ansible lacks botocore, which contains the list of regions. Install boto3 for that Python.")
     return tuple(Loader().load_data("partitions")["partitions"])
 
 
 def _regions() -> dict[str, Partition]:
-    """Return the partitions by region. Pseudo-regions such as `aws-global`, which stand for global services, are left out."""
+    """Return the partitions by region. Pseudo-regions such as `aws-global`, which represent global services, are omitted."""
     return {
         region: Partition(partition["id"], partition["outputs"]["dnsSuffix"])
         for partition in _partitions()
@@ -52,7 +52,7 @@ def valid_region(region: str | None) -> str:
     """Return the region if it is valid. Raises ValueError with similar names if it is not."""
     known = _regions()
     if not region:
-        raise ValueError("No region given. Set 'region', or AWS_REGION in the environment, for example us-east-1.")
+        raise ValueError("No region is set. Set 'region', or AWS_REGION in the environment, for example to us-east-1.")
     if region not in known:
         raise ValueError(f"region: '{region}' is not an AWS region. Did you mean one of {', '.join(_similar(region, set(known)))}?")
     return region

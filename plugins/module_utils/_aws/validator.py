@@ -24,7 +24,7 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem of a definition, and how to correct it."""
+    """One problem of a definition, and advice on how to correct it."""
 
     validator: str
     level: Level
@@ -37,9 +37,9 @@ class Finding:
 class Validator:
     """One check of a definition and its account.
 
-    `check` yields one message for each problem. It only reads. It yields nothing for a problem that another validator reports, such as an
-    option that does not parse or an id that does not exist. It raises ClusterError if it cannot complete the check. That error ends the
-    run only if no other validator finds an error. A validator runs when the module manages one of `components`.
+    `check` yields one message for each problem, and changes nothing. It yields nothing for a problem that another validator reports, such
+    as an option that cannot be parsed or an id that does not exist. It raises ClusterError if it cannot complete the check. This error
+    stops the run only if no other validator finds an error. A validator runs if the module manages one of `components`.
     """
 
     name = ""

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads, creates and changes the bucket of data sets. It is private and encrypted, requires TLS, and is never deleted."""
+"""Reads, creates and changes the bucket of data sets. The bucket is private and encrypted, requires TLS, and is never deleted."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ BUCKET = Address("bucket", "data")
 BLOCKED = dict.fromkeys(("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"), True)
 TLS_ONLY = "DenyInsecureTransport"
 NO_LISTS = "BucketOwnerEnforced"
-# The default region of a bucket. The request that creates it must not contain this region
+# The default region of buckets. The request that creates a bucket there must not contain the region
 DEFAULT_REGION = "us-east-1"
-# The error codes of S3 while a bucket is not visible everywhere, or another change of it is in progress
+# The error codes of S3 while a bucket is not visible everywhere, or while another change of the bucket is in progress
 NOT_YET = ("NoSuchBucket", "OperationAborted")
 Properties = Mapping[str, Any]
 
@@ -58,7 +58,7 @@ def read(cloud: AwsClient, name: str) -> list[Found]:
         if error_code(error) == "404":
             return []
         if error_code(error) == "403":
-            raise ClusterError(f"bucket: {name} exists, and AWS denies access to it. Choose another name.") from error
+            raise ClusterError(f"bucket: '{name}' exists, but AWS denies access to it. Choose another name.") from error
         raise
     questions: list[Callable[[], Any]] = [
         lambda: _answer(cloud.s3.get_bucket_tagging, "TagSet", Bucket=name) or [],
@@ -83,7 +83,7 @@ def read(cloud: AwsClient, name: str) -> list[Found]:
 
 
 def _answer(call: Callable[..., Mapping[str, Any]], key: str, **arguments: Any) -> Any:
-    """Return a part of the bucket's configuration, or None if it has none."""
+    """Return a part of the bucket's configuration, or None if the bucket lacks that part."""
     try:
         return call(**arguments)[key]
     except ClientError as error:
@@ -136,7 +136,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
         rules = [{"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}]
         cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
     if "tls_only" in changed:
-        # Keep the other statements of the policy
+        # The other statements of the policy are kept
         statements = [*_others(_statements(cloud, name)), _tls_only(name, cloud.region)]
         policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
         cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, Bucket=name, Policy=policy)

@@ -14,10 +14,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions 
 ROLE = Address("role", "nodes")
 INSTANCE_PROFILE = Address("instance_profile", "nodes")
 
-# The policies of operators contain it, so that they apply only to the collection's roles
+# Operators' policies contain this path, so that they apply only to the collection's roles
 PATH = "/deeplearning/"
 
-# The least permissions for Session Manager, as AWS documents them for a custom role
+# The minimum permissions for Session Manager, as AWS documents them for a custom role
 SESSION_MANAGER_ACTIONS = [
     "ssm:UpdateInstanceInformation",
     "ssmmessages:CreateControlChannel",
@@ -27,7 +27,7 @@ SESSION_MANAGER_ACTIONS = [
 ]
 
 
-# With read access to the parameter, one can sign certificates for every node. With write access, one can replace the authority.
+# Anyone with read access to the parameter can sign certificates for every node. Anyone with write access can replace the authority.
 # AWS managed policies for Systems Manager allow reading all parameters, and users or services may attach them to the nodes' roles.
 AUTHORITY_ACTIONS = [
     "ssm:DeleteParameter",
@@ -41,7 +41,7 @@ AUTHORITY_ACTIONS = [
 
 
 def trust_policy(region: str) -> dict[str, Any]:
-    """Return the trust policy, by which EC2 instances can assume the role. China has its own service name and also the general one."""
+    """Return the trust policy, which allows EC2 instances to assume the role. China has its own service name besides the general one."""
     partition = partition_of(region)
     names = [f"ec2.{partition.dns_suffix}"]
     services: str | list[str] = ["ec2.amazonaws.com", *names] if partition.name == "aws-cn" else names[0]
@@ -64,10 +64,10 @@ def policy(
     *,
     session_manager: bool = False,
 ) -> dict[str, Any]:
-    """Return the least permissions for nodes: for their own groups and instances, for the user's buckets, and for Session Manager.
+    """Return the minimum permissions for nodes: for their own groups and instances, for the user's buckets, and for Session Manager.
 
-    `of_mounts` are the statements for mounts that use the credentials of the role. The denial in this policy takes precedence over all
-    other policies of the role.
+    `of_mounts` are the statements for mounts that use the credentials of the role. The denial in this policy overrides all other
+    policies of the role.
     """
     partition = partition_of(region)
     statements: list[dict[str, Any]] = [
@@ -81,7 +81,7 @@ def policy(
     ]
     readable = sorted({*read_buckets, *write_buckets})
     if readable:
-        # Tags, because the AWS CLI copies them with large objects
+        # Tagging is included because the AWS CLI copies the tags of large objects
         statements += [
             _statement("ListBuckets", ["s3:ListBucket", "s3:GetBucketLocation"], [partition.arn("s3", bucket) for bucket in readable]),
             _statement("ReadObjects", ["s3:GetObject", "s3:GetObjectTagging"], [partition.arn("s3", f"{each}/*") for each in readable]),
@@ -97,7 +97,7 @@ def policy(
 def _no_authority(partition: Partition) -> list[dict[str, Any]]:
     """Return the statement that denies access to the SSH authorities of all clusters.
 
-    For a call by path, IAM evaluates only that path, and access to a path includes all parameters below it.
+    For a call by path, IAM evaluates only that path, and access to a path includes all parameters under it.
     """
     authorities = [partition.arn("ssm", "parameter/deeplearning/*/ssh-authority*", "*", "*")]
     paths = [partition.arn("ssm", f"parameter/{path}", "*", "*") for path in ("", "deeplearning", "deeplearning/*")]
@@ -118,7 +118,7 @@ def wanted(
     tags: Callable[[Address], dict[str, str]],
     permissions_boundary: str | None = None,
 ) -> list[Wanted]:
-    """Return the role and its instance profile. Without `permissions_boundary`, an existing role keeps its boundary."""
+    """Return the role and the instance profile. Without `permissions_boundary`, an existing role keeps its boundary."""
     role_name = name(cluster, region)
     properties = {
         "name": role_name,

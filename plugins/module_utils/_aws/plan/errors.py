@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Errors of making and applying a plan. Pure."""
+"""Errors that occur when a plan is made or applied. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ForbiddenChange(Exception):
-    """The plan has changes that are only possible by replacing a resource."""
+    """The plan contains changes that are possible only by replacing a resource."""
 
 
 class NotReady(Exception):

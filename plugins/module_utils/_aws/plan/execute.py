@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Applies a plan. Each change starts as soon as its prerequisites are done, in parallel with others."""
+"""Applies a plan. Each change starts as soon as its prerequisites are done, in parallel with other changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def apply_plan(
     """Apply the changes and return the resources after them.
 
     The run waits for a resource if another change needs it, or if `wait_for_all` is true. If `before_each` raises an exception, the
-    change is not made. After a failure, no further changes start. ApplyError is raised when the running ones have ended.
+    change is not made. After a failure, no further changes start. ApplyError is raised when the running changes have finished.
     """
     execution = _Execution(plan, found)
     needed = {address for change in plan for address in change.prerequisites}
@@ -64,7 +64,7 @@ class _Execution:
 
     @property
     def goes_on(self) -> bool:
-        """Return whether changes are running, or more of them can start."""
+        """Return whether changes are running or more changes can start."""
         return bool(self.running or (self._sorter.is_active() and not self.failure))
 
     def start(self) -> list[Change]:
@@ -107,4 +107,4 @@ def _apply(
     try:
         return kind.settle(cloud, result)
     except Exception as error:
-        raise NotReady(f"it exists, and is not ready: {error}") from error
+        raise NotReady(f"it exists, but is not ready: {error}") from error

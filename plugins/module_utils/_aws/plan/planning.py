@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Compares the wanted resources with the found ones, and plans the changes between them. Pure."""
+"""Compares the wanted resources with the found resources, and plans the necessary changes. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 try:
     from graphlib import CycleError, TopologicalSorter
 except ImportError:
-    pass  # Python 3.8, which ansible-test only uses to import the file
+    pass  # Python 3.8, which ansible-test uses only to import the file
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ForbiddenChange
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import (
@@ -48,8 +48,8 @@ def _cannot_update(_cloud: Any, found: Found, *_: Any) -> Found | None:
 class Kind:
     """The functions and rules for changes to resources of one kind.
 
-    `create(cloud, address, properties)` returns the new resource. `update(cloud, found, properties, changed)` may return the changed one.
-    `delete(cloud, found)` returns nothing. `properties` are the wanted properties and `Wanted.parameters`.
+    `create(cloud, address, properties)` returns the new resource. `update(cloud, found, properties, changed)` may return the changed
+    resource. `delete(cloud, found)` returns nothing. `properties` are the wanted properties and `Wanted.parameters`.
     `settle(cloud, found)` waits until other resources can use this one, and returns it.
     """
 
@@ -61,11 +61,11 @@ class Kind:
     updatable: frozenset[str] = frozenset()
     """Properties that can change in place."""
     replacing: frozenset[str] = frozenset()
-    """Properties whose change replaces nodes. A change of a property in neither set is forbidden."""
+    """Properties whose change replaces nodes. A change to a property that is in neither set is forbidden."""
     deleted_after: tuple[str, ...] = ()
-    """Kinds whose resources use resources of this kind, and have to be deleted first."""
+    """Kinds whose resources use resources of this kind and must be deleted first."""
     deleted_before: tuple[str, ...] = ()
-    """Kinds whose resources are used by resources of this kind, and have to be deleted later."""
+    """Kinds whose resources are used by resources of this kind and must be deleted later."""
     advice: str = "Restore the former value, or delete the cluster, which keeps the data, and create it again."
 
     def policy(self, name: str) -> Policy:
@@ -75,13 +75,13 @@ class Kind:
 
 
 def users_of(kind: str, kinds: Mapping[str, Kind]) -> set[str]:
-    """Return the kinds whose resources use resources of `kind`, and have to be deleted first."""
+    """Return the kinds whose resources use resources of `kind` and must be deleted first."""
     return {*kinds[kind].deleted_after, *(name for name, other in kinds.items() if kind in other.deleted_before)}
 
 
 @dataclass(frozen=True)
 class Change:
-    """One step from the found to the wanted state. `before` and `after` have only the properties that differ."""
+    """One step from the found to the wanted state. `before` and `after` contain only the properties that differ."""
 
     address: Address
     action: Action
@@ -91,7 +91,7 @@ class Change:
     found: Found | None = None
     prerequisites: frozenset[Address] = frozenset()
     policy: Policy = Policy.IN_PLACE
-    """Whether an update takes effect in place or only on new nodes."""
+    """Whether an update takes effect in place or on new nodes only."""
 
     def describe(self) -> dict[str, Any]:
         """Return the change in the form that modules return."""
@@ -116,7 +116,7 @@ def make_plan(
 ) -> list[Change]:
     """Return the changes from `found` to `wanted`, in an order in which they can be applied.
 
-    A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange with all forbidden changes.
+    A found resource is deleted unless it is wanted, adopted or kept. Raises ForbiddenChange, which lists all forbidden changes.
     """
     known = {item.address: item for item in found}
     changes = {}
@@ -132,7 +132,7 @@ def make_plan(
 
 
 def split_replacing(plan: Iterable[Change], kinds: Mapping[str, Kind]) -> tuple[list[Change], list[Change]]:
-    """Return two lists: the plan without the changes that replace nodes, and these changes."""
+    """Return two lists: the changes that replace no nodes, and the changes that replace nodes."""
     now, later = [], []
     for change in plan:
         if change.policy is not Policy.REPLACE:
@@ -224,5 +224,5 @@ def sorter_of(changes: Sequence[Change]) -> TopologicalSorter[Address]:
         sorter.prepare()
     except CycleError as error:
         circle = [str(change.address) for change in changes if change.address in error.args[1]]
-        raise ValueError(f"The changes wait for each other: {', '.join(circle)}") from error
+        raise ValueError(f"The changes depend on each other: {', '.join(circle)}") from error
     return sorter

@@ -32,7 +32,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Computed:
-    """A value that `function` computes from references when all of them are known."""
+    """A value that `function` computes from references as soon as all of them are known."""
 
     function: Callable[..., Any]
     refs: tuple[Ref, ...]
@@ -56,7 +56,7 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True)
 class Wanted:
-    """A resource as the definition describes it. Properties that it does not name are not changed."""
+    """A resource as the definition describes it. Properties that the definition does not set are not changed."""
 
     address: Address
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -70,8 +70,8 @@ class Wanted:
 class Found:
     """A resource as it exists in AWS.
 
-    `properties` can be compared with those of `Wanted`. `attributes` are for references. An adopted resource does not belong to the
-    cluster: other resources may refer to it, but the plan never changes or deletes it.
+    `properties` can be compared with those of `Wanted`. References use `attributes`. An adopted resource does not belong to the cluster:
+    other resources may refer to it, but the plan never changes or deletes it.
     """
 
     address: Address
@@ -100,7 +100,7 @@ def references(value: Any) -> Iterator[Address]:
 
 
 def resolve(value: Any, known: Mapping[Address, Found]) -> Any:
-    """Return the value with every reference replaced by what it refers to, or by `UNKNOWN`."""
+    """Return the value with every reference replaced by the referenced attribute, or by `UNKNOWN`."""
     if isinstance(value, Ref):
         return known[value.address].attribute(value.attribute) if value.address in known else UNKNOWN
     if isinstance(value, Computed):
@@ -114,7 +114,7 @@ def resolve(value: Any, known: Mapping[Address, Found]) -> Any:
 
 
 def printable(value: Any) -> Any:
-    """Return the value in a form for JSON, with unknown values as text and sets as sorted lists."""
+    """Return the value in a form that JSON supports, with unknown values as strings and sets as sorted lists."""
     if isinstance(value, Unknown):
         return KNOWN_AFTER_APPLY
     if isinstance(value, Mapping):

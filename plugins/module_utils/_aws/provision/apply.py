@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Fourth stage: apply the plan. If the state in AWS is not as expected, read it again and make a new plan."""
+"""Fourth stage: apply the plan. If the state in AWS is not as expected, the run reads it again and makes a new plan."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 
-MAX_PLANS = 3  # The limit for one run, if the state in AWS is not as expected
-REPLAN_AFTER = 3  # seconds, within which new resources become visible in AWS
+MAX_PLANS = 3  # the maximum number of plans in one run
+REPLAN_AFTER = 3  # seconds in which new resources become visible in AWS
 
 
 def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: Sequence[Found]) -> tuple[list[Change], list[Found]]:
-    """Apply the plan that `make` makes, and return the changes and the resources after them. Raises ApplyError.
+    """Apply the plan that `make` returns, and return the changes and the resources after them. Raises ApplyError.
 
-    If the state in AWS is not as expected, read it again and make a new plan. So a lost answer does not create a resource twice, because
-    the new resource is found by its tags.
+    If the state in AWS is not as expected, read it again and make a new plan. The new plan finds new resources by their tags, so that no
+    resource is created twice after a lost response.
     """
     applied = list[Change]()
     for plans_left in reversed(range(MAX_PLANS)):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The stages plan and apply for `state: present`. There is one attempt for each alternative, until AWS has enough nodes."""
+"""Planning and applying for `state: present`. The run tries one alternative after another until AWS has enough capacity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 
 
 def provision(run: Run) -> NoReturn:
-    """Converge the cluster with the first alternative for which AWS has enough nodes, and end the module."""
+    """Converge the cluster with the first alternative for which AWS has enough capacity, and exit the module."""
     alternatives = capacity.choices(run.request, run.before) if run.manages_nodes else [None]
     request, shortages, applied = run.request, list[str](), list[Change]()
     found: Sequence[Found] = run.before
@@ -54,7 +54,7 @@ def provision(run: Run) -> NoReturn:
 
 
 def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[Request, Sequence[Found], list[Change], list[Change]]:
-    """Return the request, the resources and the plan of an attempt. Terminate nodes that an unfinished run has left first."""
+    """Return the request, the resources and the plan of an attempt. Before that, terminate nodes that an unfinished run has left."""
     plan, deferred = plan_changes(run, request, found)
     if run.request.options["wait"] and capacity.would_mix_nodes(plan, found):
         request, found = _without_nodes(run, request, found)
@@ -72,9 +72,9 @@ def _announce(request: Request, plan: Sequence[Change]) -> None:
 
 
 def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages: Sequence[str] = ()) -> tuple[Request, list[Found]]:
-    """Terminate the nodes of a cluster that has accepted none of them. Return the request and the resources after that.
+    """Terminate the nodes of an unfinished run, none of which were accepted. Return the request and the resources after that.
 
-    The next attempt may need their capacity, quota and placement group, so this waits until they are terminated.
+    The next attempt may need their capacity, quota and placement group, so this function waits until the nodes are terminated.
     """
     if run.module.check_mode:
         return request, predict(plan_end_of_nodes(found), found)
@@ -95,7 +95,7 @@ def _restore_groups(run: Run, shortages: Sequence[str]) -> None:
     for address in properties:
         template = launch_template(address.key)
         if address.kind == "auto_scaling_group" and template in properties:
-            # A new version of the template gets its former content
+            # A new version of the template gets the former content
             properties[address] = {**properties[address], "template_version": Ref(template, "version")}
     wanted = [Wanted(address, each) for address, each in properties.items()]
     make = partial(make_plan, wanted, kinds=KINDS, keep=lambda item: item.address.kind not in kinds)

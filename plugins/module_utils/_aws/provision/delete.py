@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The stages plan and apply for `state: absent`, and a check for resources that are left."""
+"""Planning and applying for `state: absent`, and a check for resources that are left."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.plan import plan_deletion, predict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 
-SWEEP_TIMEOUT = 30  # seconds for which AWS may still show deleted resources
+SWEEP_TIMEOUT = 30  # seconds during which AWS may still list deleted resources
 
 
 def delete(run: Run) -> NoReturn:
-    """Delete the resources of the cluster that the module manages, and end the module."""
+    """Delete the resources of the cluster that the module manages, and exit the module."""
     found = run.before
     if run.module.check_mode:
         plan = plan_deletion(run, found)
@@ -46,17 +46,17 @@ def _kept(found: Iterable[Found]) -> list[str]:
 
 
 def _foreign_resources(run: Run, error: ApplyError) -> str:
-    """Return a sentence about other resources in the VPC if they prevent its deletion."""
+    """Return a sentence about other resources in the VPC if they prevent the deletion of the VPC."""
     vpc = next((item for item in run.before if item.address == VPC), None)
     if vpc is None or error_code(error.cause) != "DependencyViolation":
         return ""
     ours = {item.id for item in run.before}
     foreign = [text for text in leftovers.in_vpc(run.request.cloud, vpc.id) if not any(id_ in text.split("(")[-1] for id_ in ours)]
-    return f" Other resources in {vpc.id}, or not deleted yet: {'; '.join(foreign)}." if foreign else ""
+    return f" {vpc.id} still contains other resources, or resources that are not deleted yet: {'; '.join(foreign)}." if foreign else ""
 
 
 def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
-    """Return the names of the cluster's resources that AWS still shows after the deletion."""
+    """Return the names of the cluster's resources that AWS still lists after the deletion."""
     deleted = {change.address: change.found.id for change in plan if change.found}
     left: list[str] = []
 

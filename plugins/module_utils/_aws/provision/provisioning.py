@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The pipeline of all modules that provision: read, validate, plan, apply, report. Each stage is a file beside this one."""
+"""The pipeline of all modules that provision: read, validate, plan, apply, report. Each stage has its own file in this folder."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ IMAGES = ("image_id", "image_parameter", "image_framework")
 
 
 def run(argument_spec: Mapping[str, Any], components: Sequence[Component], *, only_validate: bool = False) -> None:
-    """Run a module that provisions `components`. If it has the option `group`, it provisions only that group of nodes.
+    """Run a module that provisions `components`. If the module has the option `group`, it provisions only that group of nodes.
 
-    With `only_validate`, it runs the validators and does nothing else.
+    With `only_validate`, the module runs the validators and does nothing else.
     """
     exclusive = [IMAGES] if set(IMAGES) <= argument_spec.keys() else []
     module = AnsibleAWSModule(argument_spec=dict(argument_spec), supports_check_mode=True, mutually_exclusive=exclusive)
@@ -58,7 +58,7 @@ def _converge(this: Run) -> NoReturn:
 
 
 def _validate_only(this: Run) -> NoReturn:
-    """End the module with the validators' findings. There are none for a cluster that is to be deleted."""
+    """Exit the module with the validators' findings. There are none for a cluster that is to be deleted."""
     findings = validate(this, read_all(this.request)) if this.request.present else []
     this.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings])
     raise AssertionError("exit_json returned")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Last stage: end the module with its result, such as applied changes, deferred changes and costs."""
+"""Last stage: exit the module with its result, such as applied changes, deferred changes and costs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def succeed(
     kept: Sequence[str] = (),
     left: Sequence[str] = (),
 ) -> NoReturn:
-    """End the module with its result. `found` are the resources after the changes. `deferred` changes wait until nodes may be replaced."""
+    """Exit the module with its result. `found` are the resources after the changes. Nodes must be replaced for the `deferred` changes."""
     found = list(found)
     if deferred:
         run.module.warn(_describe_deferred(deferred))
@@ -40,7 +40,7 @@ def succeed(
     if degraded:
         run.module.warn(
             f"The cluster has {degraded['workers']} of {degraded['wanted']} workers, which worker_minimum allows. "
-            f"{degraded['reason'] or ''} Set grow: true to try for the rest."
+            f"{degraded['reason'] or ''} To try to launch the missing workers, set grow: true."
         )
     run.module.exit_json(
         changed=bool(changes),
@@ -57,7 +57,7 @@ def succeed(
 
 
 def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: str = "") -> NoReturn:
-    """End the module with the change that failed, the sentences in `more`, and the applied changes."""
+    """Exit the module with the change that failed, the sentences in `more`, and the applied changes."""
     if run.request.cloud.interruption.is_set():
         raise Interrupted from error
     message = ClusterError(f"{str(error).rstrip('.')}.{more} {_describe_applied(applied)}")
@@ -65,16 +65,16 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
 
 
 def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[Change]) -> NoReturn:
-    """End the module after the last alternative has failed and the groups were restored."""
+    """Exit the module after the last alternative has failed and the groups have been restored."""
     message = f"AWS has no capacity for the nodes. {' '.join(shortages)} The auto scaling groups were restored."
     bill = _bill(run.before, applied)
     if bill:
-        message += f"{bill} Run again later, or delete them with {DESTROY}"
+        message += f"{bill} Run again later, or delete these resources with {DESTROY}"
     fail(run.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
 
 def fail_interrupted(run: Run) -> NoReturn:
-    """End the module with the applied changes, the nodes that AWS still launches, and the costs."""
+    """Exit the module with the applied changes, the nodes that AWS is still launching, and the costs."""
     cloud, applied = run.request.cloud, run.applied
     message = f"Interrupted. {_describe_applied(applied)}"
     costs = _launching(cloud.cluster, run.before, applied) + _bill(run.before, applied)
@@ -85,7 +85,7 @@ def fail_interrupted(run: Run) -> NoReturn:
 
 
 def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
-    """Return the number of workers of a cluster that was accepted with fewer, and the reason. Return None for a complete one."""
+    """Return the number of workers of a cluster that was accepted with too few, and the reason. Return None for a complete cluster."""
     known = {item.address: item for item in found if item.id != KNOWN_AFTER_APPLY}
     workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), run.request.options.get("worker_count")
     if not run.request.present or workers is None or group is None or not wanted:
@@ -105,11 +105,11 @@ def _ids(found: Iterable[Found]) -> dict[str, dict[str, str]]:
 
 def _describe_applied(applied: Iterable[Change]) -> str:
     done = ", ".join(f"{change.action.value} {change.address}" for change in applied) or "nothing"
-    return f"Applied so far: {done}. The next run carries on from there."
+    return f"Applied so far: {done}. The next run continues from there."
 
 
 def _describe_deferred(deferred: Iterable[Change]) -> str:
-    """Return sentences about the nodes that wait to be replaced, and the reasons."""
+    """Return sentences about the nodes that need to be replaced, and the reasons."""
     templates = sorted({name for change in deferred if change.address.kind == "launch_template" for name in change.after})
     outdated, unhealthy = _numbers(deferred, "outdated"), _numbers(deferred, "unhealthy")
     parts = []
@@ -117,8 +117,8 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
         what = f"The launch template changes ({', '.join(templates)})" if templates else "The launch template has changed"
         parts.append(f"{what}, which replaces nodes {', '.join(outdated)}." if outdated else f"{what}.")
     if unhealthy:
-        parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, which this replaces.")
-    return f"{' '.join(parts)} This waits until you run with replace_nodes: true, at a time when no job runs."
+        parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, which need to be replaced.")
+    return f"{' '.join(parts)} These changes are deferred. To apply them, run with replace_nodes: true while no job is running."
 
 
 def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
@@ -128,16 +128,16 @@ def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
 
 
 def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about groups that still launch nodes after the run has ended, or an empty text."""
+    """Return a sentence about groups that launch nodes even after the run has ended, or an empty string."""
     there = {item.address for item in before} | {change.address for change in applied if change.action is Action.CREATE}
     names = [group_name(cluster, address.key) for address in sorted(there) if address.kind == "auto_scaling_group"]
-    return f" AWS goes on launching the nodes of {' and '.join(names)}, which cost money." if names else ""
+    return f" AWS continues to launch the nodes of {' and '.join(names)}, which cost money." if names else ""
 
 
 def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about resources that stay and cost money although no nodes use them, or an empty text."""
+    """Return a sentence about resources that are kept and cost money although no nodes use them, or an empty string."""
     made = {change.address for change in applied if change.action is Action.CREATE}
     if not any(item.address.kind == "auto_scaling_group" for item in before):
         made |= {item.address for item in before if not item.adopted}
     billed = [f"{BILLED[address.kind]} {address.key}" for address in sorted(made - {S3_ENDPOINT}) if address.kind in BILLED]
-    return f" These stay and cost money: {', '.join(billed)}." if billed else ""
+    return f" These resources still exist and cost money: {', '.join(billed)}." if billed else ""

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 
 def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
-    """Show warnings and return all findings. If there are errors, end the module with one message about all of them."""
+    """Show warnings and return all findings. If there are errors, exit the module with one message that contains all of them."""
     findings = find_all(VALIDATORS, run.request, found, suppressed=run.request.options["suppress_validators"])
     for finding in findings:
         if finding.level is Level.WARNING:

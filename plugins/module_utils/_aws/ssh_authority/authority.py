@@ -31,7 +31,7 @@ except ImportError:
 
 
 class Stored(NamedTuple):
-    """The private key of the parameter, and the version of the parameter."""
+    """The private key that the parameter contains, and the version of the parameter."""
 
     private_key: str
     version: int
@@ -62,7 +62,7 @@ def read(cloud: AwsClient, version: int | None = None) -> Stored | None:
 
 
 def create(cloud: AwsClient, kms_key: str | None) -> str:
-    """Store a new private key and return it. If another run has just stored one, return that key instead."""
+    """Store a new private key and return it. If another run has just stored a key, return that key instead."""
     private_key = generate()
     try:
         _put(
@@ -85,14 +85,14 @@ def create(cloud: AwsClient, kms_key: str | None) -> str:
 
 
 def replace(cloud: AwsClient, kms_key: str | None, tier: str) -> str:
-    """Replace the stored private key by a new one and return it. The parameter's tags do not change."""
+    """Replace the stored private key with a new one and return the new key. The parameter's tags do not change."""
     private_key = generate()
     overwrite(cloud, private_key, kms_key, tier)
     return private_key
 
 
 def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> str:
-    """Encrypt the stored private key with another KMS key and return it. If another run replaces it meanwhile, keep that run's key."""
+    """Encrypt the stored private key with another KMS key and return it. If another run replaces it meanwhile, keep the newer key."""
     while True:
         version = overwrite(cloud, stored.private_key, kms_key, tier)
         other = None if version == stored.version + 1 else read(cloud, version - 1)
@@ -123,7 +123,7 @@ def describe(cloud: AwsClient) -> dict[str, str]:
 
 
 def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
-    """Return the ARN of the KMS key that the options select, or the alias of the account's own key. None if they select none.
+    """Return the ARN of the KMS key that the options select, the alias of the account's own key, or None if no key is selected.
 
     In check mode, the ARN of a key to be created is unknown.
     """
@@ -137,7 +137,7 @@ def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
 
 
 def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
-    """Make sure that the private key is stored. Rotate it or encrypt it again if the options require it. End the module."""
+    """Make sure that the private key is stored. Rotate it or encrypt it again if the options require it. Exit the module."""
     stored, key = read(cloud), wanted_key(module, cloud)
     described = describe(cloud) if stored else {}
     before, tier = described.get("KeyId", ""), described.get("Tier", "Standard")
@@ -157,7 +157,7 @@ def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, *, rotates: bool, encrypts: bool) -> str:
-    """Create, rotate or encrypt the private key again, if necessary, and return it."""
+    """If necessary, create the private key, rotate it or encrypt it again. Return it."""
     if stored is None:
         return create(cloud, key)
     if rotates:
@@ -175,7 +175,7 @@ def _warn_of_kept_key(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> N
 def _warn_of_history(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
     module.warn(
         f"The SSH authority of {cloud.cluster} was encrypted with {key}, and earlier versions in its history still are. "
-        "If unauthorized people could read it, run deeplearning.cluster.rotate_authority."
+        "If unauthorized people could have read one of them, run deeplearning.cluster.rotate_authority."
     )
 
 
@@ -189,7 +189,7 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def delete(cloud: AwsClient) -> bool:
-    """Delete the parameter and return whether it existed. This needs no permission to decrypt it."""
+    """Delete the parameter and return whether it existed. The deletion needs no permission to decrypt the parameter."""
     try:
         cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
     except ClientError as error:

@@ -10,7 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_auth
 
 
 def exists(cloud: AwsClient) -> bool:
-    """Return whether the parameter exists. This reads only its tags, which needs no permission to read the private key."""
+    """Return whether the parameter exists. Only its tags are read, so permission to read the private key is not needed."""
     try:
         cloud.ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=parameter_name(cloud.cluster))
     except ClientError as error:

@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 
-#: Days in which the deletion of a key can be canceled: the minimum of KMS, because the encrypted parameter is already deleted.
+#: Days in which the deletion of a key can be canceled. This is the minimum of KMS, because the encrypted parameter is already deleted.
 WAITING_PERIOD = 7
 #: Alias of the account's own key for SSM.
 SERVICE_KEY = "alias/aws/ssm"
@@ -52,15 +52,15 @@ def alias(cluster: str) -> str:
 
 
 def description(cluster: str) -> str:
-    """Return the description of the key. It shows that the key behind the alias is the collection's own."""
+    """Return the description of the key. A key with this description was created by the collection."""
     return f"SSH certificate authority of the training cluster {cluster}"
 
 
 def principals(caller: str) -> list[str]:
     """Return patterns that match `aws:PrincipalArn` for all sessions of a caller. Pure.
 
-    `caller` is the ARN from STS. The ARN of a session lacks the path of its role, so there is a pattern with any path. The name of a role
-    is unique in the account.
+    `caller` is the ARN from STS. The ARN of a session lacks the path of the session's role, so one pattern matches any path. The
+    name of a role is unique in the account.
     """
     head, _separator, resource = caller.rpartition(":")
     kind, _separator, rest = resource.partition("/")
@@ -74,8 +74,8 @@ def principals(caller: str) -> list[str]:
 def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
     """Return the policy of a key that the caller creates. Pure.
 
-    The creator can administer the key without an IAM policy, so its IAM policies do not have to allow changes to other keys. The account's
-    IAM policies decide who else can administer the key and who can use it. It can encrypt and decrypt only this parameter.
+    The creator can administer the key without an IAM policy, so the creator's IAM policies need not allow changes to other keys. The
+    account's IAM policies decide who else can administer the key and who can use it. The key can encrypt and decrypt only this parameter.
     """
     partition, account = partition_of(region), caller.split(":")[4]
     everybody = {"AWS": partition.arn("iam", "root", account=account)}
@@ -109,7 +109,7 @@ def usable(cloud: AwsClient, key_id: str) -> str:
     """Return the ARN of the key with this id, ARN or alias. Raises ClusterError if the key cannot encrypt the parameter."""
     key = _describe(cloud, key_id)
     if key is None:
-        raise ClusterError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of one.")
+        raise ClusterError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of a key.")
     if key["KeyState"] != "Enabled" or key.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":
         state = key["KeyState"] if key["KeyState"] != "Enabled" else f"of kind {key['KeySpec']}"
         raise ClusterError(f"kms_key_id: {key['Arn']} is {state}. Specify a symmetric key that is enabled.")
@@ -138,11 +138,11 @@ def find(cloud: AwsClient) -> str | None:
     if not _is_own(cloud, key):
         wanted = description(cloud.cluster)
         raise ClusterError(
-            f"create_kms_key: {name} is the alias of {key['Arn']}, whose description is not '{wanted}'. Give that key another alias."
+            f"create_kms_key: {name} is the alias of {key['Arn']}, whose description is not '{wanted}'. Change the alias of that key."
         )
     if key["KeyState"] != "Enabled":
         raise ClusterError(
-            f"create_kms_key: {key['Arn']}, the key of {name}, is {key['KeyState']}. "
+            f"create_kms_key: {key['Arn']}, the key with the alias {name}, is {key['KeyState']}. "
             "Enable it, or delete the alias to have another one created."
         )
     return str(key["Arn"])
@@ -179,14 +179,14 @@ def create(cloud: AwsClient) -> str:
         ) from error
     arn, name = str(key["Arn"]), alias(cloud.cluster)
     try:
-        # A new key and its policy are not visible everywhere in AWS at once
+        # A new key and its policy are not immediately visible everywhere in AWS
         create_alias = partial(cloud.client("kms").create_alias, AliasName=name, TargetKeyId=key["KeyId"])
         cloud.once_allowed(partial(cloud.once_visible, create_alias, "NotFoundException"))
     except (BotoCoreError, ClientError) as error:
-        # botocore repeats the call if the first answer is lost
+        # botocore repeats the call if the first response is lost
         if error_code(error) == "AlreadyExistsException" and find(cloud) == arn:
             return arn
-        raise ClusterError(f"create_kms_key: {arn} was created and could not be named {name}: {error}. {_discard(cloud, arn)}") from error
+        raise ClusterError(f"create_kms_key: {arn} was created, but not its alias {name}: {error}. {_discard(cloud, arn)}") from error
     cloud.created.add(arn)
     return arn
 
@@ -196,15 +196,15 @@ def _discard(cloud: AwsClient, arn: str) -> str:
     try:
         _schedule_deletion(cloud, arn)
     except (BotoCoreError, ClientError) as error:
-        return f"Delete the key, because it costs money. Its deletion failed, too: {error}"
-    return f"The key is deleted in {WAITING_PERIOD} days. Correct the cause, and run again."
+        return f"Delete the key, because it costs money. The module could not delete it: {error}"
+    return f"The key will be deleted in {WAITING_PERIOD} days. Correct the cause, and run again."
 
 
 def delete(cloud: AwsClient, arn: str) -> None:
-    """Schedule the deletion of the key, and delete its alias, so that a new cluster of the same name can use it.
+    """Schedule the deletion of the key, and delete its alias, so that a new cluster of the same name can use the alias.
 
-    The alias is deleted last, because the IAM policies allow the deletion of the key by its alias, and after an interruption the next run
-    finds the key by its alias.
+    The alias is deleted last, because the IAM policies allow the deletion only of a key with this alias, and because the next run after an
+    interruption finds the key by its alias.
     """
     try:
         _schedule_deletion(cloud, arn)

@@ -78,7 +78,7 @@ def test_deletes_come_last():
 
 
 def test_a_circle_is_an_error_and_not_a_hang():
-    with pytest.raises(ValueError, match=r"^The changes wait for each other: box main, lid main$"):
+    with pytest.raises(ValueError, match=r"^The changes depend on each other: box main, lid main$"):
         make_plan([Wanted(BOX, {"x": Ref(LID)}), Wanted(LID, {"x": Ref(BOX)}), Wanted(LABEL)], [], KINDS)
 
 

@@ -23,12 +23,12 @@ def updated(address, before, after):
     ("before", "applied", "bill"),
     [
         ([], [], ""),
-        ([], [created(NAT)], " These stay and cost money: NAT gateway main."),
-        ([Found(NAT, "nat-1")], [], " These stay and cost money: NAT gateway main."),
+        ([], [created(NAT)], " These resources still exist and cost money: NAT gateway main."),
+        ([Found(NAT, "nat-1")], [], " These resources still exist and cost money: NAT gateway main."),
         ([Found(NAT, "nat-1"), Found(GROUP, "workers")], [], ""),
         ([Found(NAT, "nat-1", adopted=True)], [], ""),
         ([], [created(Address("vpc_endpoint", "s3"))], ""),
-        ([], [created(Address("file_system", "main"))], " These stay and cost money: EFS file system main."),
+        ([], [created(Address("file_system", "main"))], " These resources still exist and cost money: EFS file system main."),
     ],
 )
 def test_what_costs_money_without_nodes(before, applied, bill):
@@ -38,15 +38,18 @@ def test_what_costs_money_without_nodes(before, applied, bill):
 @pytest.mark.parametrize(
     ("deferred", "expected"),
     [
-        ([updated(TEMPLATE, {}, {"image_id": "ami-2"})], "The launch template changes (image_id). This waits"),
+        ([updated(TEMPLATE, {}, {"image_id": "ami-2"})], "The launch template changes (image_id). These changes are deferred"),
         (
             [updated(TEMPLATE, {}, {"image_id": "ami-2"}), updated(NODES, {"outdated": (3, 2)}, {"outdated": ()})],
-            "The launch template changes (image_id), which replaces nodes 2, 3. This waits",
+            "The launch template changes (image_id), which replaces nodes 2, 3. These changes are deferred",
         ),
-        ([updated(NODES, {"outdated": (2,)}, {"outdated": ()})], "The launch template has changed, which replaces nodes 2. This waits"),
+        (
+            [updated(NODES, {"outdated": (2,)}, {"outdated": ()})],
+            "The launch template has changed, which replaces nodes 2. These changes are deferred",
+        ),
         (
             [updated(NODES, {"unhealthy": (4,)}, {"unhealthy": ()})],
-            "EC2 status checks have failed on nodes 4, which this replaces. This waits until you run with replace_nodes: true",
+            "EC2 status checks have failed on nodes 4, which need to be replaced. These changes are deferred. To apply them, run",
         ),
     ],
 )
