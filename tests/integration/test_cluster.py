@@ -198,7 +198,7 @@ def test_the_nat_gateway_stays_where_it_is(run, definition):
 def test_a_zone_with_nodes_is_not_taken_away(cloud, run, definition):
     run("cluster", **definition, zones=["us-east-1a", "us-east-1b"])
     cloud.control.forget_calls()
-    with pytest.raises(ModuleFailed, match=r"zones: nodes run in private-us-east-1b.*Keep their zones"):
+    with pytest.raises(ModuleFailed, match=r"zones: nodes are running in private-us-east-1b.*Keep the zones of these subnets"):
         run("cluster", **definition, zones=["us-east-1a"])
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 

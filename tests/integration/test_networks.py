@@ -113,7 +113,7 @@ def test_a_zone_of_somebody_else_with_nodes_is_not_taken_away(cloud, run, defini
     run("cluster", **{**definition, **owner.options()})
     cloud.control.forget_calls()
     fewer = owner.options(private_subnet_ids=owner.private[:1])
-    with pytest.raises(ModuleFailed, match=r"private_subnet_ids: nodes run in us-east-1b. Keep a subnet there"):
+    with pytest.raises(ModuleFailed, match=r"private_subnet_ids: nodes are running in us-east-1b. Keep a subnet there"):
         run("cluster", **{**definition, **fewer})
     assert not _writes(cloud)
 
@@ -218,7 +218,9 @@ def test_a_private_cluster_has_no_public_address(cloud, run, definition, name, t
 def test_the_public_side_stays_while_the_master_is_there(cloud, run, definition):
     run("cluster", **definition)
     cloud.control.forget_calls()
-    with pytest.raises(ModuleFailed, match=r"master_public_address: nodes run in public-us-east-1a. Keep it true, or keep a NAT"):
+    with pytest.raises(
+        ModuleFailed, match=r"master_public_address: nodes are running in public-us-east-1a. Keep this option true, or keep a NAT"
+    ):
         run("cluster", **definition, master_public_address=False, nat="none")
     assert not _writes(cloud)
 

@@ -26,7 +26,7 @@ def network(cidr: str) -> ipaddress.IPv4Network:
         raise AddressPlanError(f"cidr: '{cidr}' is not an IPv4 range ({error}). Specify one such as 10.0.0.0/16.") from error
     if not LARGEST_NETWORK <= parsed.prefixlen < SMALLEST_SUBNET:
         raise AddressPlanError(
-            f"cidr: '{cidr}' must have a mask from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}, to hold subnets of /{SMALLEST_SUBNET}."
+            f"cidr: '{cidr}' must have a mask from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1} to contain subnets of /{SMALLEST_SUBNET}."
         )
     return parsed
 
@@ -37,7 +37,7 @@ def normal_cidr(cidr: str) -> str:
 
 
 def room(mask: int, zones: int) -> int:
-    """Return the number of host addresses of one side's subnets in all zones, for a network with this mask."""
+    """Return the number of host addresses in all public (or all private) subnets of a network with this mask."""
     return int(zones * (2 ** (32 - _subnet_mask(mask)) - RESERVED))
 
 
@@ -48,8 +48,8 @@ def _subnet_mask(mask: int) -> int:
 def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dict[str, str]:
     """Return the CIDRs of subnets by their keys (`public-ZONE`, `private-ZONE`).
 
-    The range is divided into up to eight equal blocks. Private subnets start at its beginning, public ones at its middle. A subnet in
-    `existing` (key to CIDR) keeps its block, so that zones can be added and removed. Raises AddressPlanError.
+    The range is divided into up to eight equal blocks. Private subnets begin at the start of the range, and public subnets in the middle.
+    A subnet in `existing` (key to CIDR) keeps its block, so that zones can be added and removed. Raises AddressPlanError.
     """
     parsed = network(cidr)
     blocks = [str(block) for block in parsed.subnets(new_prefix=_subnet_mask(parsed.prefixlen))]
@@ -62,7 +62,7 @@ def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dic
             key = f"{side}-{zone}"
             if key not in existing and not free:
                 raise AddressPlanError(
-                    f"cidr: '{cidr}' has room for {half} zones, and the cluster has {len(zones)}. Specify a larger range or fewer zones."
+                    f"cidr: '{cidr}' has room for {half} zones, but the cluster has {len(zones)}. Specify a larger range or fewer zones."
                 )
             result[key] = existing[key] if key in existing else free.pop(0)
     return result

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads an adopted network: the VPC, subnets and security groups that the definition names, and its routes and endpoints."""
+"""Reads an adopted network: the VPC, subnets and security groups in the definition, and the routes and endpoints of the VPC."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ WAYS_TO_OTHER_NETWORKS = ("VpcPeeringConnectionId", *WAYS_ON)
 def read(request: Request, own: Sequence[Found]) -> list[Found]:
     """Return the adopted resources, with the addresses that the cluster's own resources would have.
 
-    Resources that do not exist are left out, and so are further subnets of a zone. Validators report both. If the definition does not name
-    the VPC, for example when a run only deletes the cluster, the cluster's own security groups show which one it is.
+    Resources that do not exist are omitted, as are additional subnets of a zone. Validators report both. If the definition does not
+    specify the VPC, for example when a run only deletes the cluster, the VPC is that of the cluster's own security groups.
     """
     cloud = request.cloud
     own_groups = (item for item in own if item.address.kind == "security_group")
@@ -53,7 +53,7 @@ def read(request: Request, own: Sequence[Found]) -> list[Found]:
 
 
 def subnet_ids(request: Request, side: str) -> list[str]:
-    """Return the subnet ids in the definition for a side, `public` or `private`."""
+    """Return the subnet ids in the definition for `side`, which is `public` or `private`."""
     return request.options.get(f"{side}_subnet_ids") or []
 
 
@@ -63,7 +63,7 @@ def group_ids(request: Request) -> dict[str, str]:
     return {name: named[name] for name in GROUPS if named.get(name)}
 
 
-# Descriptions from AWS. They are read with filters, because filters accept ids that do not exist.
+# Descriptions from AWS. These functions use filters, because filters accept ids that do not exist.
 
 
 def vpcs(cloud: AwsClient, vpc_id: str | None) -> list[dict[str, Any]]:
@@ -79,16 +79,16 @@ def groups(cloud: AwsClient, ids: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def endpoints(cloud: AwsClient, vpc_id: str) -> list[dict[str, Any]]:
-    """Return the endpoints of a VPC that work in at least one subnet, or will soon."""
+    """Return the endpoints of a VPC that work, or will soon work, in at least one subnet."""
     found = _described(cloud, "describe_vpc_endpoints", "VpcEndpoints", "vpc-id", [vpc_id])
     return [item for item in found if not endpoint_is_gone(item)]
 
 
 def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]:
-    """Return the route table of a subnet, which is its own or the main table of the VPC.
+    """Return the route table of a subnet: the table that is associated with the subnet, or else the main table of the VPC.
 
-    Every table has at least the local route. A returned table without routes stands for one that this account cannot read, for example
-    because another account shares the VPC.
+    Every table has at least the local route. A returned table without routes represents a table that this account cannot read, for
+    example because another account shares the VPC.
     """
     tables = _described(cloud, "describe_route_tables", "RouteTables", "vpc-id", [vpc_id])
     tied = [table for table in tables if any(item.get("SubnetId") == subnet_id for item in table["Associations"])]
@@ -105,17 +105,17 @@ def _described(cloud: AwsClient, operation: str, key: str, name: str, values: It
 
 
 def leads_out(table: Mapping[str, Any]) -> bool:
-    """Return whether hosts without a public address reach the internet through this table."""
+    """Return whether hosts without a public address reach the internet through this route table."""
     return _has(table, lambda route: _is_wide(route) and _goes_by(route, WAYS_OUT))
 
 
 def leads_to_the_internet(table: Mapping[str, Any]) -> bool:
-    """Return whether hosts with a public address are reachable from the internet through this table."""
+    """Return whether hosts with a public address are reachable from the internet through this route table."""
     return _has(table, lambda route: _is_wide(route) and _goes_to(route, "igw-", "vpce-"))
 
 
 def leads_to(table: Mapping[str, Any], address: str) -> bool:
-    """Return whether hosts reach an address in another network through this table."""
+    """Return whether hosts reach an address in another network through this route table."""
     return _has(table, lambda route: _holds(route, address) and _goes_by(route, WAYS_TO_OTHER_NETWORKS))
 
 

@@ -52,7 +52,7 @@ def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mappin
 def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
     """Return the CIDRs of subnets in the cluster's own VPC by their keys. Raises AddressPlanError.
 
-    Public subnets are for a master with a public address and for NAT gateways. Without these, their blocks stay free.
+    A master with a public address and NAT gateways need public subnets. Without these, the blocks of public subnets stay free.
     """
     options = request.options
     existing = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
@@ -62,13 +62,13 @@ def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
 
 
 def _nat_subnet(found: Sequence[Found]) -> str | None:
-    """Return the key of the NAT gateway's subnet. The gateway cannot move to another one."""
+    """Return the key of the NAT gateway's subnet. The gateway cannot move to another subnet."""
     subnet = next((item.properties["subnet"] for item in found if item.address == definition.NAT_GATEWAY), None)
     return next((item.address.key for item in found if item.address.kind == "subnet" and item.id == subnet), None)
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse to delete a subnet with nodes. AWS would refuse it too, but only after the nodes have lost their file system."""
+    """Refuse to delete a subnet with nodes. AWS would also refuse, but only after the nodes have lost their file system."""
     if not request.present:
         return
     _refuse_lost_zones(request, found)
@@ -79,21 +79,21 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     if not subnets:
         return
     option = "zones" if any(key.startswith("private-") for key in subnets) else "master_public_address"
-    kept = "Keep their zones" if option == "zones" else "Keep it true, or keep a NAT gateway"
+    kept = "Keep the zones of these subnets" if option == "zones" else "Keep this option true, or keep a NAT gateway"
     raise ClusterError(
-        f"{option}: nodes run in {', '.join(subnets)}. {kept}, or delete the cluster, which keeps the data, and create it again."
+        f"{option}: nodes are running in {', '.join(subnets)}. {kept}, or delete the cluster, which keeps the data, and create it again."
     )
 
 
 def _refuse_lost_zones(request: Request, found: Sequence[Found]) -> None:
-    """Refuse to remove a zone with nodes. An adopted subnet would stay, but the mount target in it would be deleted."""
+    """Refuse to remove a zone with nodes. An adopted subnet would be kept, but the mount target in that subnet would be deleted."""
     if not request.options["vpc_id"]:
         return
     inhabited = {item["AvailabilityZone"] for item in adopted.subnets(request.cloud, _inhabited(found))}
     lost = inhabited - set(zones(request, found))
     if lost:
         raise ClusterError(
-            f"private_subnet_ids: nodes run in {', '.join(sorted(lost))}. Keep a subnet there, "
+            f"private_subnet_ids: nodes are running in {', '.join(sorted(lost))}. Keep a subnet there, "
             "or delete the cluster, which keeps the data, and create it again."
         )
 

@@ -27,7 +27,7 @@ STORAGE_GROUP = Address("security_group", "storage")
 ENDPOINTS_GROUP = Address("security_group", "endpoints")
 
 Rule = Tuple[str, int, int, Any]
-"""Protocol, first and last port (-1, -1 = all), and the peer: a CIDR, a prefix list, `self`, or a reference to a security group."""
+"""The protocol, the first and the last port (-1 and -1 for all ports), and the peer: a CIDR, a prefix list, `self` or a group's `Ref`."""
 Tags = Callable[[Address], Dict[str, str]]
 
 ALL_TRAFFIC = ("-1", -1, -1)
@@ -46,7 +46,7 @@ def own_network(
     """Return a VPC with its subnets, gateways and routes.
 
     `subnet_cidrs` maps keys of subnets (`public-ZONE`, `private-ZONE`) to CIDRs. Without public subnets, there is no route to the
-    internet. A single NAT gateway is in `nat_subnet` if that is one of these subnets, and otherwise in the first public one.
+    internet. A single NAT gateway is in `nat_subnet` if that is one of these subnets, and otherwise in the first public subnet.
     """
     item, vpc = partial(_item, tags), Ref(VPC)
     zones = {side: [key.split("-", 1)[1] for key in subnet_cidrs if key.startswith(f"{side}-")] for side in ("public", "private")}
@@ -79,11 +79,11 @@ def access(
 ) -> list[Wanted]:
     """Return the security groups, and the interface endpoints through which nodes reach AWS services.
 
-    `server_rules` allow traffic from storage servers that connect to their clients. They have the servers' address ranges. `endpoints`
-    maps short names of services to full names.
+    `server_rules` allow traffic from storage servers that connect to their clients. These rules contain the servers' address ranges.
+    `endpoints` maps short names of services to full names.
     """
     item, vpc, nodes = partial(_item, tags), Ref(VPC), Ref(NODES_GROUP)
-    # `server_rules` have address ranges and not the servers' group, because two groups that refer to each other cannot be created.
+    # `server_rules` contain address ranges and not the servers' group, because two groups that refer to each other cannot be created.
     to_servers = {(*ports, who) for *ports, _cidr in server_rules for who in (nodes, SELF)}
     result = [
         item(
@@ -132,5 +132,5 @@ def _default(gateway: Address) -> frozenset[tuple[str, Ref]]:
 
 
 def _nat(item: Callable[..., Wanted], gateway: Address, elastic_ip: Address, public: Address) -> Sequence[Wanted]:
-    """Return a NAT gateway with its elastic IP address. It is created after the internet gateway, because it would fail without one."""
+    """Return a NAT gateway and its elastic IP address. The NAT gateway would fail without an internet gateway, so it is created later."""
     return item(elastic_ip), item(gateway, INTERNET_GATEWAY, subnet=Ref(public), elastic_ip=Ref(elastic_ip), state="available")

@@ -49,14 +49,14 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
             raise
         (subnet,) = cloud.ec2.describe_subnets(SubnetIds=[properties["subnet"]])["Subnets"]
         raise ClusterError(
-            f"NAT gateways are not available in {subnet['AvailabilityZone']}, the zone of {subnet['SubnetId']}. Name other zones in zones, "
-            "in another order with nat: single, or set nat: none if nodes need no route to the internet."
+            f"NAT gateways are not available in {subnet['AvailabilityZone']}, the zone of {subnet['SubnetId']}. Choose other zones "
+            "in zones (with nat: single, another order suffices), or set nat: none if nodes need no route to the internet."
         ) from error
     return Found(address, gateway["NatGatewayId"], properties)
 
 
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    """Update the tags. A gateway that an earlier run has left pending needs no update: `settle` waits for it."""
+    """Update the tags. A gateway that an earlier run has left in the pending state needs no update, because `settle` waits for it."""
     if "tags" in changed:
         update_tags(cloud, found, properties)
 

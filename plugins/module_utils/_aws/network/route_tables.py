@@ -37,7 +37,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _comparable_routes(routes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Return destinations and targets of routes, without the routes that AWS manages: the local one and those of gateway endpoints."""
+    """Return destinations and targets of routes, except the routes that AWS manages: the local route and those of gateway endpoints."""
     for route in routes:
         target = route.get("NatGatewayId") or route.get("GatewayId")
         if target and target != "local" and "DestinationCidrBlock" in route:
@@ -81,7 +81,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _associate(cloud: AwsClient, subnet: str, table: str) -> None:
-    """Associate a subnet with a table. If it has another table, a single call replaces that, so that the subnet always has a route."""
+    """Associate a subnet with a table. A single call replaces another table of the subnet, so that the subnet always has a route."""
     routed = [{"Name": "association.subnet-id", "Values": [subnet]}]
     tables = cloud.retrieve("ec2", "describe_route_tables", "RouteTables", Filters=routed)
     associations = (item for each in tables for item in each["Associations"])

@@ -27,7 +27,7 @@ def subnet_properties(cloud: AwsClient, subnet: Mapping[str, Any]) -> Properties
     """Return a subnet in comparable form."""
     return {
         "vpc": subnet["VpcId"],
-        "cidr": subnet.get("CidrBlock"),  # None for a subnet with IPv6 only
+        "cidr": subnet.get("CidrBlock"),  # None for an IPv6-only subnet
         "zone": subnet["AvailabilityZone"],
         "tags": cloud.comparable_tags(subnet.get("Tags", [])),
     }

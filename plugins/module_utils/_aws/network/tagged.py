@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Functions for all resources of a network, which find resources by their tags and change the tags."""
+"""Functions that find the resources of a network by their tags, and that change these tags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Properties = Mapping[str, Any]
 def described(
     cloud: AwsClient, operation: str, key: str, *filters: Mapping[str, Any], filter_argument: str = "Filters"
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the key and the description of each resource from a describe call that belongs to this cluster's network."""
+    """Yield the key and the description of each described resource that belongs to this cluster's network."""
     for item in cloud.retrieve("ec2", operation, key, **{filter_argument: cloud.filters(*filters)}):
         tags = tag_dict(item.get("Tags", []))
         if tags.get(COMPONENT_TAG) == NETWORK_COMPONENT and KEY_TAG in tags:

@@ -18,8 +18,8 @@ NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReser
 def zones(request: Request, found: Sequence[Found]) -> list[str]:
     """Return the zones of the cluster.
 
-    These are the zones in the definition. If it has none, they are the zones of the existing network or one that offers the instance type,
-    and the zones of the alternatives.
+    These are the zones in the definition. If the definition specifies none, they are the zones of the existing network, or otherwise a zone
+    that offers the instance type, and the zones of the alternatives.
     """
     cloud, instance_type = request.cloud, request.options.get("instance_type")
     named = request.options.get("zones")
@@ -67,7 +67,7 @@ def available(cloud: AwsClient) -> set[str]:
 
 
 def offering(cloud: AwsClient, instance_type: str) -> set[str]:
-    """Return the zones that offer an instance type. There are none if the type does not exist."""
+    """Return the zones that offer an instance type. The result is empty if the type does not exist."""
     filters = [{"Name": "instance-type", "Values": [instance_type]}]
     offerings = cloud.retrieve_once(
         "ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone", Filters=filters

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds out from scaling activities why an auto scaling group launches too few nodes. Pure."""
+"""Determines from scaling activities why an auto scaling group launches too few nodes. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ REASON_LIMIT = 2000
 class Advice(NamedTuple):
     """Advice about a reason. `texts` are parts of AWS's messages, or error codes, that identify the reason.
 
-    Reasons with `may_pass` can end without action of the user. Reasons with `frees` can also end when a node ends, for example while one
-    is replaced.
+    Problems with `may_pass` can disappear without any action by the user. Problems with `frees` can also disappear when a node is
+    terminated, for example because it is being replaced.
     """
 
     texts: tuple[str, ...]
@@ -34,7 +34,7 @@ class Advice(NamedTuple):
 ADVICE: tuple[Advice, ...] = (
     Advice(
         ("SpotMaxPriceTooLow", "lower than the minimum required Spot request fulfillment price"),
-        "The spot_max_price is below the current price. Raise it, or leave it out for the on-demand price.",
+        "The spot_max_price is below the current price. Raise it, or remove the option to use the on-demand price.",
         True,
     ),
     Advice(
@@ -50,9 +50,9 @@ ADVICE: tuple[Advice, ...] = (
         True,
     ),
     Advice(
-        # A terminated instance holds its placement for minutes
+        # A terminated instance occupies its placement for minutes
         ("ReservationCapacityExceeded", "sufficient compatible and available capacity"),
-        "The reservation has no free instances, or not yet. Launch fewer nodes, or use a larger reservation.",
+        "The reservation currently has no free instances. Launch fewer nodes, or use a larger reservation.",
         True,
     ),
     Advice(
@@ -64,7 +64,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         ("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
         "The account's quota for Spot Instances is exhausted. "
-        "Request an increase in Service Quotas, launch fewer nodes, or set another market.",
+        "Request an increase in Service Quotas, launch fewer nodes, or choose another market.",
         False,
         frees=True,
     ),
@@ -81,7 +81,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("PendingVerification", "is being validated"),
-        "AWS is verifying the account, which takes up to four hours. Run again after its e-mail.",
+        "AWS is verifying the account, which takes up to four hours. Run again after AWS has sent the confirmation e-mail.",
         False,
     ),
     Advice(
@@ -89,18 +89,18 @@ ADVICE: tuple[Advice, ...] = (
         "The image is a product of AWS Marketplace. Subscribe to it with this account, or choose another image.",
         False,
     ),
-    Advice(("Invalid IAM Instance Profile",), "AWS does not see the instance profile yet.", True),
-    Advice(("Request limit exceeded", "Server.InternalError"), "AWS tries again by itself.", True),
+    Advice(("Invalid IAM Instance Profile",), "The instance profile is not visible in AWS yet.", True),
+    Advice(("Request limit exceeded", "Server.InternalError"), "AWS tries again automatically.", True),
     Advice(
         ("Client.InternalError", "Client.InvalidKMSKey"),
-        "Often the group may not use the account's default key for volumes. Let AWSServiceRoleForAutoScaling use that key.",
+        "A common cause: the group may not use the account's default key for volumes. Allow AWSServiceRoleForAutoScaling to use that key.",
         False,
     ),
     Advice(("InvalidKeyPair.NotFound", "The key pair"), "Create the key pair in this region or change key_name.", False),
-    Advice(("InvalidAMIID", "The image id", "The AMI ID"), "Give an image of this region in image_id.", False),
+    Advice(("InvalidAMIID", "The image id", "The AMI ID"), "Set image_id to an image in this region.", False),
     Advice(
         ("InsufficientFreeAddressesInSubnet", "not enough free addresses"),
-        "The subnet is full. Give a larger network_cidr or more zones.",
+        "The subnet is full. Specify a larger network_cidr or more zones.",
         False,
         frees=True,
     ),
@@ -124,7 +124,7 @@ class Launches:
     replacing: bool = False
 
     def observe(self, ready: int, activities: Iterable[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
-        """Record how many nodes are ready, the group's newest activities, and whether nodes that end will free capacity."""
+        """Record how many nodes are ready, the group's newest activities, and whether terminating nodes will free capacity."""
         self.ready, self.leaving, self.replacing = ready, leaving, replacing
         recent = self.since - timedelta(seconds=60)  # the group may have tried to launch shortly before `since`
         failed = [
@@ -143,7 +143,7 @@ class Launches:
         return not (newest.may_pass or (self.replacing and newest.frees))
 
     def newest_reason(self) -> str:
-        """Return the newest reason in short as the end of a sentence, or an empty text if there is none."""
+        """Return a short form of the newest reason as the end of a sentence, or an empty string if there is none."""
         if not self.reasons:
             return ""
         meaning = _advice(self.reasons[0]).advice or self.reasons[0]
@@ -160,8 +160,8 @@ def _advice(reason: str) -> Advice:
 
 
 def explain(group: str, launches: Launches, prefix: str = "") -> str:
-    """Return one message: how many nodes are ready, AWS's reason, and what to do."""
+    """Return one message with the number of ready nodes, the reason from AWS, and advice."""
     message = f"{prefix}{launches.ready} of {launches.wanted} nodes of {group} are in service."
     for reason in launches.reasons[:2]:
-        message += f" AWS says: {reason.rstrip('.')}. {_advice(reason).advice}".rstrip()
+        message += f" AWS reports: {reason.rstrip('.')}. {_advice(reason).advice}".rstrip()
     return message

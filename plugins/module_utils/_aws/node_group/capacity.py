@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The capacity policy: candidates for the launch of a cluster's nodes, in order. Only reads."""
+"""The capacity policy, which is an ordered list of candidates for launching a cluster's nodes. This file only reads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
-    """Return the candidates that this run may try. These are all for a new cluster, and the one in use for a cluster with nodes."""
+    """Return the candidates that this run may try: all candidates for a new cluster, and the current one for a cluster with nodes."""
     every = alternatives(request, found)
     if not has_nodes(found):
         return every
@@ -47,7 +47,7 @@ def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def has_nodes(found: Sequence[Found]) -> bool:
-    """Return whether the cluster has accepted nodes. Only accepted nodes have numbers, in contrast to nodes of an incomplete run."""
+    """Return whether the cluster has accepted nodes. In contrast to nodes of an incomplete run, accepted nodes have numbers."""
     return any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
 
 
@@ -66,7 +66,7 @@ def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
 
 
 def would_mix_nodes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
-    """Return whether a plan would launch nodes that differ from existing ones of an unfinished run, which are not accepted yet."""
+    """Return whether a plan would launch nodes that differ from the nodes of an unfinished run, which are not accepted yet."""
     inhabited = {item.address.key: item.attributes["subnets"] for item in found if item.address.kind == "nodes"}
 
     def launches_others(change: Change) -> bool:
@@ -97,7 +97,7 @@ def activity_ids(cloud: AwsClient) -> frozenset[str]:
 
 
 def worker_count(request: Request, found: Sequence[Found]) -> int:
-    """Return the desired number of workers. A cluster that was accepted with fewer workers keeps its number, unless it should grow."""
+    """Return the desired number of workers. A cluster that was accepted with fewer workers keeps that number, unless `grow` is set."""
     wanted: int = request.options["worker_count"]
     group = next((item for item in found if item.address == auto_scaling_group(WORKERS)), None)
     if group is None or request.options["grow"] or group.attributes["wanted"] != str(wanted):
@@ -108,5 +108,5 @@ def worker_count(request: Request, found: Sequence[Found]) -> int:
 
 
 def least_workers(request: Request) -> int:
-    """Return the least number of workers that the cluster needs."""
+    """Return the minimum number of workers that the cluster needs."""
     return int(request.options["worker_minimum"] or request.options["worker_count"])

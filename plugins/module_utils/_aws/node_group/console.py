@@ -1,22 +1,22 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads SSH host keys from an instance's console output. cloud-init prints them at the first boot. Pure."""
+"""Reads SSH host keys from an instance's console output. cloud-init prints the keys at the first boot. Pure."""
 
 from __future__ import annotations
 
 import re
 
-# The block that cloud-init's keys_to_console writes. Lines may have a prefix such as a time stamp
+# The block that cloud-init's keys_to_console writes. Its lines may have a prefix such as a time stamp
 BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
 KEY = re.compile(r"\b(ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp\d+) (AAAA[A-Za-z0-9+/=]+)")
 
 
 def host_keys(output: str) -> list[str]:
-    """Return the public host keys in the output as `type base64`. There are none without a complete block.
+    """Return the public host keys in the output as `type base64`. Without a complete block, the result is empty.
 
-    cloud-init prints only one block in the life of an instance, but any process with access to the console can print another one. Raises
-    ValueError if blocks differ.
+    cloud-init prints only one block in the lifetime of an instance, but any process with access to the console can print another block.
+    Raises ValueError if blocks differ.
     """
     found = [[f"{kind} {key}" for kind, key in KEY.findall(block)] for block in BLOCK.findall(output)]
     if any(keys != found[0] for keys in found):

@@ -28,14 +28,14 @@ NODE_TYPE_TAG = "NodeType"  # for users and billing reports. Nodes are identifie
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, enough for large instances to boot
 OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG)
-"""The tags of an instance, besides those of the user and of its mounts. Groups have `WANTED_TAG` instead of `NUMBER_TAG`."""
+"""The tags of an instance, except the tags of the user and of the mounts. Groups have `WANTED_TAG` instead of `NUMBER_TAG`."""
 PLACEMENT_GROUP = Address("placement_group", "main")
 MASTER_ADDRESS = Address("master_address", MASTER)
 
 
 @dataclass(frozen=True)
 class Image:
-    """The properties of a machine image for a launch template. `source` is the option value by which the user selected it."""
+    """The properties of a machine image for a launch template. `source` is the option value with which the user selected the image."""
 
     image_id: str
     root_device: str
@@ -49,7 +49,7 @@ Interface = Tuple[int, int, str]
 
 @dataclass(frozen=True)
 class RootVolume:
-    """A root volume, with its size in GiB and its throughput in MiB/s. 0 and an empty key stand for the defaults of AWS."""
+    """A root volume, with its size in GiB and its throughput in MiB/s. 0 and an empty key represent the defaults of AWS."""
 
     size: int
     type: str = "gp3"
@@ -80,8 +80,8 @@ class NodeSettings:
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
     """Return whether the nodes are in a cluster placement group, which is in one zone.
 
-    The location of `reserved` nodes depends on their reservation. It would not match another placement group, and a Capacity Block allows
-    none.
+    The location of `reserved` nodes depends on their reservation. A capacity reservation would not match another placement group, and a
+    Capacity Block allows none.
     """
     placement = options["placement"]
     return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
@@ -97,20 +97,20 @@ def in_one_zone(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
 
 @dataclass(frozen=True)
 class Capacity:
-    """The number of nodes that a run launches, and its limits if AWS has fewer."""
+    """The number of nodes that a run launches, and the limits within which the run accepts fewer nodes."""
 
     workers: int
     wanted_workers: int
-    """The worker count in the definition. It is more than `workers` if fewer were accepted, and this run does not try to get more."""
+    """The worker count in the definition. It exceeds `workers` if the cluster was accepted with fewer and this run does not try to grow."""
     least_workers: int
     zones: Sequence[str] | None
-    """The zones of new nodes. None means that they do not change."""
+    """The zones of new nodes. None means that the zones do not change."""
     timeout: float
-    """Seconds after which `least_workers` are enough."""
+    """Seconds after which `least_workers` workers are sufficient."""
     past_activities: frozenset[str] = frozenset()
     """Ids of scaling activities that belong to an earlier alternative."""
     alternative: str = ""
-    """The candidate of this attempt, in words."""
+    """The description of this attempt's candidate."""
 
 
 def launch_template(group: str) -> Address:
@@ -133,7 +133,7 @@ def numbers(group: str, worker_count: int) -> tuple[int, ...]:
 def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable[str], size: int) -> dict[str, int]:
     """Return the numbers of all instances of a group by their ids. An instance that has a number keeps it.
 
-    The others get the lowest free numbers in the given order. Numbers can exceed `size` while surplus nodes terminate.
+    The others get the lowest free numbers in the given order. Numbers can exceed `size` while surplus nodes are terminating.
     """
     taken = set(numbered.values())
     unnumbered = list(unnumbered)
@@ -143,7 +143,7 @@ def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable
 
 
 def user_data(config: Mapping[str, Any]) -> str:
-    """Return user data for cloud-init. It is JSON, which is valid YAML, and the same for the same configuration."""
+    """Return user data for cloud-init as JSON, which is also valid YAML. The same configuration always results in the same text."""
     return "#cloud-config\n" + json.dumps(config, indent=1, sort_keys=True) + "\n"
 
 
@@ -159,9 +159,9 @@ def wanted(
     storage_tags: Mapping[str, str] | None = None,
     wait: bool,
 ) -> list[Wanted]:
-    """Return the resources of one group, `master` or `workers`. Nodes get numbers when they run, so only with `wait`.
+    """Return the resources of one group, `master` or `workers`. Nodes get numbers after their launch, and therefore only with `wait`.
 
-    `storage_tags` are the tags of nodes that are not replaced. By default, they are those of `settings`.
+    `storage_tags` are the tags of nodes that are not replaced. By default, these are the tags in `settings`.
     """
     public = group == MASTER and public_master
     by_ssh = group == MASTER or not public_master  # if the master has no public address, SSH connects directly to all nodes
@@ -207,7 +207,7 @@ def _launch_template(
 
 
 def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[str, Any], *, public: bool) -> Wanted:
-    """Return the auto scaling group. With `public`, its nodes are in public subnets, and otherwise in private ones."""
+    """Return the auto scaling group. With `public`, the nodes are in public subnets, and otherwise in private subnets."""
     template, side = launch_template(group), "public" if public else "private"
     return Wanted(
         auto_scaling_group(group),
@@ -218,7 +218,7 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
             "minimum": 1 if group == MASTER else 0,
             "size": len(numbers(group, capacity.workers)),
             "subnets": capacity.zones and frozenset(Ref(subnet(side, zone)) for zone in capacity.zones),
-            # AWS must not terminate nodes during a job to balance zones, or if they hang or reboot. A run reports unhealthy nodes
+            # AWS must not terminate nodes during a job to balance zones, or because a node hangs or reboots. A run reports unhealthy nodes
             "suspended": SUSPENDED,
             "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
             "tags": {
@@ -228,13 +228,13 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
                 WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),
             },
         },
-        # The master is launched first, because a cluster can have fewer workers, but needs its master
+        # The master is launched first, because a cluster can have fewer workers, but must have a master
         after=() if group == MASTER else (auto_scaling_group(MASTER),),
     )
 
 
 def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
-    """Return the nodes of a group. The master is numbered last, so it has no number if a run is killed before the workers have theirs."""
+    """Return the nodes of a group. The master is numbered last, and has no number if a run is killed before all workers are numbered."""
     template, scaling_group = launch_template(group), auto_scaling_group(group)
     return Wanted(
         nodes(group),
@@ -251,7 +251,7 @@ def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
 
 
 def _launched(settings: NodeSettings) -> list[str]:
-    """Return the EC2 resource types that are created with an instance, but do not get the tags of its group."""
+    """Return the EC2 resource types that are created with an instance, but do not get the tags of the instance's group."""
     return ["volume", "network-interface", *(["spot-instances-request"] if settings.market == "spot" else [])]
 
 

@@ -20,13 +20,13 @@ Properties = Mapping[str, Any]
 
 
 def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
-    """Return the address, and its association when the master exists. Without `wait`, a later run associates it."""
+    """Return the address, which is associated with the master as soon as the master exists. Without `wait`, a later run associates it."""
     associated = {"master_is_public": True} if wait else {}
     return Wanted(MASTER_ADDRESS, {**associated, "tags": tags(MASTER_ADDRESS)}, after=(nodes(MASTER),) if wait else ())
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Return the address with the cluster's tags. The instances show whether the master uses it or another address."""
+    """Return the address with the cluster's tags. Whether the master uses this address is read from the instances."""
     for address in cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters()):
         if tag_dict(address["Tags"]).get(COMPONENT_TAG) == NODES_COMPONENT:
             tags = cloud.comparable_tags(address["Tags"])
@@ -51,7 +51,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _associate(cloud: AwsClient, allocation_id: str) -> None:
-    """Associate the address with the master, unless it was launched with a public one."""
+    """Associate the address with the master, unless the master was launched with another public address."""
     for instance in in_group(cloud, live_instances(cloud), MASTER):
         if not instance.get("PublicIpAddress"):
             primary = next(item for item in instance["NetworkInterfaces"] if item.get("PrivateIpAddress") == instance["PrivateIpAddress"])
@@ -59,7 +59,7 @@ def _associate(cloud: AwsClient, allocation_id: str) -> None:
                 cloud.ec2.associate_address,
                 AllocationId=allocation_id,
                 NetworkInterfaceId=primary["NetworkInterfaceId"],
-                AllowReassociation=True,  # a master that is being replaced may still hold it
+                AllowReassociation=True,  # a master that is being replaced may still have the address
             )
 
 

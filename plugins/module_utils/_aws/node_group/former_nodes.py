@@ -20,7 +20,7 @@ LEAVES = re.compile(r"(?:Terminating|Detaching) EC2 instance: (i-[0-9a-f]{8,17})
 
 
 def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the group's activities. There are none if the group does not exist."""
+    """Yield the group's activities. The result is empty if the group does not exist."""
     try:
         for page in cloud.autoscaling.get_paginator("describe_scaling_activities").paginate(
             AutoScalingGroupName=group, IncludeDeletedGroups=True
@@ -41,8 +41,8 @@ def running_instances(cloud: AwsClient) -> set[str]:
 def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, running: Collection[str]) -> set[str]:
     """Return the instances that have left their groups after the time `since`, according to these activities.
 
-    If an instance ends by itself and its group does not replace it, there is no activity for that. So instances that were launched and no
-    longer run are included too.
+    If an instance is not terminated by its group and the group does not replace it, there is no activity for the termination. Therefore,
+    instances that were launched and are no longer running are also included.
     """
     launched, left, left_before = set[str](), set[str](), set[str]()
     for activity in found:

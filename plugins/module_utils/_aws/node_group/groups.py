@@ -39,18 +39,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
-NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, within which a new instance profile becomes visible in AWS
+NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds in which a new instance profile becomes visible in AWS
 Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Yield the cluster's groups, without those that are being deleted."""
+    """Yield the cluster's groups, except groups that are being deleted."""
     for group in cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters()):
         tags = tag_dict(group["Tags"])
         if tags.get(COMPONENT_TAG) != NODES_COMPONENT or group.get("Status"):
             continue  # a status means that the group is being deleted
         if group["AutoScalingGroupName"] != group_name(cloud.cluster, tags.get(KEY_TAG, "")):
-            continue  # not this cluster's group, even if it has the tags
+            continue  # not this cluster's group, even if it has the cluster's tags
         yield Found(
             Address("auto_scaling_group", tags[KEY_TAG]),
             group["AutoScalingGroupName"],
@@ -75,9 +75,9 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _is_foreign(process: Mapping[str, str]) -> bool:
-    """Return whether a user has suspended a process, which a run does not change.
+    """Return whether a user has suspended a process. A run leaves such a process suspended.
 
-    The reason is then "User suspended at TIME". AWS itself suspends processes of a group if its launches fail for a day.
+    In that case, the reason is "User suspended at TIME". AWS itself suspends processes of a group if launches fail for a day.
     """
     return process["ProcessName"] not in SUSPENDED and process.get("SuspensionReason", "").startswith("User suspended")
 
@@ -115,7 +115,7 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
         HealthCheckGracePeriod=properties["health_check_grace_period"],
         Tags=_group_tags(name, properties["tags"]),
     )
-    # The template and the role are new too
+    # The template and the role are also new
     _once_accepted(cloud, name, partial(cloud.once_allowed, create))
     found = Found(address, name, {**properties, "suspended": frozenset()})
     cloud.once_allowed(partial(_update_group, cloud, found, properties, frozenset({"suspended"})))
@@ -128,7 +128,7 @@ def _template(properties: Properties) -> dict[str, str]:
 
 
 def _once_accepted(cloud: AwsClient, name: str, call: Callable[[], object]) -> None:
-    """Make a call, and repeat it while the resources that the group refers to are not visible in AWS."""
+    """Make a call, and repeat the call while the resources to which the group refers are not visible in AWS."""
     refusals: list[Exception] = []
 
     def accepted() -> bool:
@@ -177,12 +177,12 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
     if "suspended" in changed:
         _suspend(cloud, found.id, before=found.properties["suspended"], after=properties["suspended"])
     if "tags" in changed:
-        # The tag has the size of the group, so it changes after the group
+        # The tag contains the size of the group, so it is changed after the group
         _change_tags(cloud, found, properties["tags"], inherited=False)
 
 
 def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
-    """Change the tags that new nodes inherit, or the others."""
+    """Change the tags that new nodes inherit, or with `inherited=False` the other tags."""
     before, after = (
         {name: value for name, value in each.items() if (name != WANTED_TAG) is inherited} for each in (found.properties["tags"], tags)
     )
@@ -194,23 +194,23 @@ def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inh
 
 
 def _suspend(cloud: AwsClient, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
-    """Suspend the desired processes, and resume those that AWS has suspended by itself."""
+    """Suspend the desired processes, and resume the processes that AWS has suspended on its own."""
     for call, processes in ((cloud.autoscaling.suspend_processes, after - before), (cloud.autoscaling.resume_processes, before - after)):
         if processes:
             call(AutoScalingGroupName=name, ScalingProcesses=sorted(processes))
 
 
 def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Terminate the surplus nodes with the highest numbers. AWS would choose them by age and zone."""
+    """Terminate the surplus nodes with the highest numbers. AWS would choose nodes by age and zone."""
     in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
     surplus = max(len(in_group) - properties["size"], 0)
-    # Keep the group from launching missing nodes. The surplus nodes are terminated below
+    # Prevent the group from launching missing nodes. The surplus nodes are terminated below
     cloud.autoscaling.update_auto_scaling_group(
         AutoScalingGroupName=found.id, MinSize=min(properties["minimum"], properties["size"]), DesiredCapacity=properties["size"] + surplus
     )
     numbered = {instance["InstanceId"]: number for instance in in_group if (number := number_of(instance))}
     unnumbered = [instance["InstanceId"] for instance in in_group if instance["InstanceId"] not in numbered]
-    # The same order as in the inventory, because the playbooks look for jobs on the surplus nodes by that order
+    # The order is that of the inventory, which the playbooks use to check whether jobs run on the surplus nodes
     shown = assign_numbers(found.address.key, numbered, unnumbered, len(in_group))
     for instance_id in sorted(shown, key=shown.__getitem__, reverse=True)[:surplus]:
         end(cloud, instance_id, replaced=False)

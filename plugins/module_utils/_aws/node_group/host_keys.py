@@ -24,7 +24,7 @@ KEPT = 60 * 1024  # bytes, a little less than the 64 KB of output that EC2 keeps
 
 
 def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
-    """Return the console output: the current one with `latest`, which only Nitro instances have, or the one that EC2 kept from boot."""
+    """Return the output that EC2 kept from boot, or with `latest` the current output, which is available only for Nitro instances."""
     try:
         return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
     except ClientError as error:
@@ -36,10 +36,10 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
 
 
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
-    """Return the keys from both console outputs. Each is limited to 64 KB, so only one may have the keys. If both do, they must agree."""
+    """Return the keys from both console outputs, which must agree. Each is limited to 64 KB, so the keys may be missing in one of them."""
     latest = console_output(cloud, instance_id, latest=True)
     if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
-        return []  # the instance still boots, so the other output has no more
+        return []  # the instance is still booting, so the other output does not have more
     boot = console_output(cloud, instance_id, latest=False)
     try:
         shown = [keys for keys in map(host_keys, (latest, boot)) if keys]
@@ -47,15 +47,15 @@ def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
             raise ValueError("the console shows different SSH host keys")
     except ValueError as error:
         raise ClusterError(
-            f"{instance_id}: {error}. A process on the instance has printed other keys than its first boot. "
-            "Replace the instance, or give its "
-            "host keys in ssh_trust_host_keys."
+            f"{instance_id}: {error}. A process on the instance has printed keys that differ from those of the first boot. "
+            "Replace the instance, or specify the "
+            "instance's host keys in ssh_trust_host_keys."
         ) from error
     return shown[0] if shown else []
 
 
 class Progress:
-    """Reports how many of the instances have printed their keys."""
+    """Reports how many instances have printed their keys."""
 
     def __init__(self, cloud: AwsClient, count: int) -> None:
         self._cloud, self._count, self._ready = cloud, count, 0
@@ -90,6 +90,6 @@ def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -
         raise ClusterError(
             f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. Check whether it boots: "
             f"aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
-            "The image has to run cloud-init with ssh.emit_keys_to_console, which is the default. "
-            "If EC2 no longer keeps that part of the console, give the keys in ssh_trust_host_keys."
+            "The image must run cloud-init with ssh.emit_keys_to_console, which is the default. "
+            "If EC2 no longer keeps that part of the console, specify the keys in ssh_trust_host_keys."
         ) from error

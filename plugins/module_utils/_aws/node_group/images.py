@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Selects the machine image of the nodes and reads its requirements."""
+"""Selects the machine image of the nodes and reads the requirements of the image."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
 def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
     """Return the image that the user selects. An image that was looked up before is kept, so that a new release does not replace nodes.
 
-    Raises ClusterError if there is none.
+    Raises ClusterError if there is no such image.
     """
     options = request.options
     if not options["image_id"] and not options["image_update"]:
@@ -47,7 +47,7 @@ def choose(request: Request, found: Iterable[Found], architecture: str) -> Image
 
 
 def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str) -> bool:
-    """Return whether the options select the image source in a template's tag. Without an operating system, any Ubuntu matches."""
+    """Return whether the options match the image source in a template's tag. Without an operating system, any Ubuntu version matches."""
     if not options["image_framework"]:
         return bool(source) and source == options["image_parameter"]
     words = (source or "").split(" ")
@@ -57,7 +57,7 @@ def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str)
 
 
 def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
-    """Return the id of the image, and its source for the tag: the name, with the operating system if that was looked up."""
+    """Return the id of the image and its source for the tag: the name, and the operating system if the image was looked up by framework."""
     framework = options["image_framework"]
     if framework:
         image_id, system = newest(cloud, framework, options["image_os"], architecture)
@@ -110,7 +110,7 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
 def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
     """Return the image ids in public parameters, by framework with version (`pytorch-2.7`, `base`) and by operating system.
 
-    Images with the open NVIDIA driver are listed under the framework's name only. Others keep their longer names.
+    Images with the open NVIDIA driver are listed by the name of the framework only. Others keep their longer names.
     """
     result = {}
     for parameter in parameters:
@@ -121,7 +121,7 @@ def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], st
 
 
 def _version(name: str, framework: str) -> tuple[int, ...] | None:
-    """Return the version in an image's name after the framework, or None for another framework."""
+    """Return the version that follows the framework in an image's name, or None for another framework."""
     match = re.fullmatch(rf"{re.escape(framework)}(?:-([\d.]+))?", name)
     return _numbers(match[1] or "") if match else None
 
@@ -142,13 +142,13 @@ def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
 
 
 def unsupported_system(image: Mapping[str, Any]) -> str | None:
-    """Return the image's operating system if it is not supported on nodes, as far as EC2 and the image's name show it."""
+    """Return the image's operating system if EC2 or the image's name shows that nodes do not support that system."""
     if image.get("Platform") == "windows":
         return "Windows"
     return "Amazon Linux 2 or older" if OLD_AMAZON_LINUX.search(image.get("Name", "")) else None
 
 
 def root_volume_size(image: Mapping[str, Any]) -> int:
-    """Return the least size of the root volume in GiB, which is the size of the image's snapshot, or 0 if it is unknown."""
+    """Return the minimum size of the root volume in GiB, which is the size of the image's snapshot, or 0 if the size is unknown."""
     disks = {disk["DeviceName"]: disk.get("Ebs", {}) for disk in image.get("BlockDeviceMappings", [])}
     return int(disks.get(image["RootDeviceName"], {}).get("VolumeSize", 0))

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 
 
 class NetworkCard(NamedTuple):
-    """A network card: its number, the limit on its interfaces, and their types. The types are empty if EC2 does not list them."""
+    """A network card: its number, its maximum number of interfaces, and their types. `types` is empty if EC2 does not list the types."""
 
     number: int
     capacity: int
@@ -37,7 +37,7 @@ class InstanceType:
 
     @property
     def architecture(self) -> str:
-        """Return the architecture of its images. Old x86_64 types also support i386."""
+        """Return the architecture of the images for this type. Old x86_64 types also support i386."""
         return "arm64" if "arm64" in self.architectures else "x86_64"
 
 
@@ -61,13 +61,13 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
 
 
 def find(cloud: AwsClient, name: str) -> InstanceType | None:
-    """Return the instance type of that name, if the region has it."""
+    """Return the instance type with that name, if the region offers it."""
     filters = [{"Name": "instance-type", "Values": [name]}]
     return next((parse(item) for item in cloud.retrieve_once("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)), None)
 
 
 def with_efa(cloud: AwsClient, name: str) -> list[str]:
-    """Return the names of the types in the family of `name` that have an Elastic Fabric Adapter, smaller ones first."""
+    """Return the names of the types in the family of `name` that support an Elastic Fabric Adapter, smaller types first."""
     filters = [
         {"Name": "instance-type", "Values": [name.split(".")[0] + ".*"]},
         {"Name": "network-info.efa-supported", "Values": ["true"]},
@@ -77,11 +77,11 @@ def with_efa(cloud: AwsClient, name: str) -> list[str]:
 
 
 def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ...]:
-    """Return the network interfaces of an instance: one, or with EFA an adapter on every network card that supports one.
+    """Return the network interfaces of an instance: one interface, or with EFA an adapter on every network card that supports one.
 
-    Device 0 of card 0 is the primary interface and has the instance's only address. If a type supports one adapter, it is that interface.
-    If it supports several, they have no addresses, so that a node uses only one address of its subnet. They are device 1 of card 0, if
-    that card supports an adapter, and device 0 of the other cards, as in
+    Device 0 of card 0 is the primary interface and has the instance's only address. If a type supports only one adapter, the adapter is
+    the primary interface. If a type supports several adapters, they have no addresses, so that a node uses only one address of its subnet.
+    They are device 1 of card 0, if that card supports an adapter, and device 0 of the other cards, as in
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html.
     Raises ClusterError for a type with several cards if EC2 does not list their types of interfaces.
     """
@@ -90,8 +90,8 @@ def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ..
     first, *others = instance_type.network_cards
     if not all(card.types for card in instance_type.network_cards):
         raise ClusterError(
-            f"efa: EC2 does not say which of the {len(instance_type.network_cards)} network cards of {instance_type.name} take an Elastic "
-            "Fabric Adapter. Set efa: false, or choose another instance type."
+            f"efa: EC2 does not report which of the {len(instance_type.network_cards)} network cards of {instance_type.name} support an "
+            "Elastic Fabric Adapter. Set efa: false, or choose another instance type."
         )
     if instance_type.most_adapters == 1 and EFA in first.types:
         return ((first.number, 0, EFA),)
@@ -102,7 +102,7 @@ def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ..
 
 
 def _on_first_card(card: NetworkCard) -> list[Interface]:
-    """Return the primary interface, and an adapter without an address on its card if the card supports one."""
+    """Return the primary interface, and if the card supports an adapter, one without an address."""
     if EFA_ONLY in card.types and card.capacity > 1:
         return [(card.number, 0, PLAIN), (card.number, 1, EFA_ONLY)]
     return [(card.number, 0, EFA if EFA in card.types else PLAIN)]
@@ -113,6 +113,6 @@ def _on_further_card(card: NetworkCard) -> Interface | None:
     if EFA_ONLY in card.types:
         return (card.number, 0, EFA_ONLY)
     if EFA in card.types:
-        # An adapter with an address is also an IP interface, which has to be device 1 on further cards
+        # An adapter with an address is also an IP interface, which must be device 1 on further cards
         return (card.number, 0 if card.capacity == 1 else 1, EFA)
     return None

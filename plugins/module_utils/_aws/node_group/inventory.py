@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 
 @dataclass(frozen=True)
 class Node:
-    """A live node. `name` is its name in the inventory. `hostname` is its name for other hosts of the cluster."""
+    """A live node. `name` is the node's name in the inventory. `hostname` is the name that other hosts of the cluster use."""
 
     name: str
     hostname: str
@@ -34,7 +34,7 @@ class Node:
 
     @property
     def mounts(self) -> list[dict[str, Any]]:
-        """Return the mounts in the tags, as arguments of the module `shared_storage`."""
+        """Return the mounts that the tags describe, as arguments of the module `shared_storage`."""
         return told(self.tags)
 
     @property

@@ -137,14 +137,14 @@ def _network_interface(interface: Interface, properties: Properties) -> dict[str
         "Groups": sorted(properties["security_groups"]),
         "DeleteOnTermination": True,
     }
-    # AWS does not accept the parameter with several interfaces
+    # AWS does not accept this parameter for instances with several interfaces
     if len(properties["interfaces"]) == 1:
         result["AssociatePublicIpAddress"] = properties["public_address"]
     return result
 
 
 def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str, Any]:
-    """Return the launch data for the market. There is none for on-demand, so that a matching open reservation is used."""
+    """Return the launch data for the market. On-demand instances need none, so that a matching open reservation is used."""
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
     reserved = target if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
     if market == SPOT:
@@ -176,7 +176,7 @@ def _create_template(cloud: AwsClient, address: Address, properties: Properties)
 def _update_template(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
     attributes = dict(found.attributes)
     if changed - {"tags"}:
-        # These changes wait until nodes are replaced
+        # These changes are deferred until nodes are replaced
         data = _template_data({**found.properties, **{name: properties[name] for name in changed}})
         version = cloud.ec2.create_launch_template_version(LaunchTemplateId=found.id, LaunchTemplateData=data)["LaunchTemplateVersion"][
             "VersionNumber"
@@ -191,7 +191,7 @@ def _update_template(cloud: AwsClient, found: Found, properties: Properties, cha
 def predict_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
     """Return `found` with unknown versions of templates that the plan changes.
 
-    Without `replacing`, changes that replace nodes wait, and do not create a version.
+    Without `replacing`, changes that replace nodes are deferred and do not create a version.
     """
     waiting = frozenset() if replacing else KIND.replacing
     changing = {
@@ -207,8 +207,8 @@ def _delete_template(cloud: AwsClient, found: Found) -> None:
 def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
     """Return the numbers of the nodes that the current template would launch differently.
 
-    `launched_from` has the launch template specification of each node, from its group. A version that differs only in properties that do
-    not replace nodes does not make them outdated.
+    `launched_from` contains the launch template specification of each node, as its group reports it. If versions differ only in properties
+    that do not replace nodes, the nodes are not outdated.
     """
     current = template.attributes["version"]
     others = {number: item or {} for number, item in launched_from.items() if item and item.get("Version") != current}

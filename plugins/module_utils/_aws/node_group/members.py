@@ -31,13 +31,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
 ALIVE = ("pending", "running")
-END_TIMEOUT = 3600  # seconds; large instances shut down for a quarter of an hour
+END_TIMEOUT = 3600  # seconds; large instances take a quarter of an hour to shut down
 END_PAUSE = 0.5  # seconds between the first two reads
 Properties = Mapping[str, Any]
 
 
 class Shortage(ClusterError):
-    """AWS has launched fewer nodes than the least number that the cluster needs."""
+    """AWS has launched fewer nodes than the cluster needs at least."""
 
 
 def live_instances(cloud: AwsClient, *states: str) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ def in_group(cloud: AwsClient, instances: list[dict[str, Any]], group: str) -> l
 def read(cloud: AwsClient) -> Iterator[Found]:
     """Yield the numbered nodes of each group, even of groups that do not exist."""
     instances = live_instances(cloud)
-    # Pending instances are not checked, because they may replace one that EC2 still shows
+    # Pending instances are not checked, because they may replace an instance that EC2 still lists
     problems = membership.problems(cloud.cluster, [item for item in instances if item["State"]["Name"] == "running"])
     for group in NODE_TYPES:
         members = in_group(cloud, instances, group)
@@ -85,7 +85,7 @@ def _update_nodes(cloud: AwsClient, found: Found, properties: Properties, change
 
 
 def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, gone: Collection[str] = ()) -> Found:
-    """Wait until the group's nodes are in service, and number those without a number. Raises Shortage."""
+    """Wait until the group's nodes are in service, and number the nodes that have no number. Raises Shortage."""
     name, wanted = properties["group"], len(properties["numbers"])
     launches = Launches(
         since=datetime.now(timezone.utc), wanted=wanted, past=properties["past_activities"], alternative=properties["alternative"]
@@ -113,8 +113,8 @@ def _in_service(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Wait for the desired number of instances in service, and return them without `gone`. Terminate lost instances.
 
-    After `timeout` seconds, or as soon as waiting is useless, `least` instances are enough, and the reason is returned too. Time during
-    which terminated nodes still hold capacity and quota does not count. Raises Shortage.
+    After `timeout` seconds, or as soon as waiting is useless, `least` instances are sufficient, and the reason is also returned. Time
+    during which terminated nodes still occupy capacity and quota does not count. Raises Shortage.
     """
     wanted, ended = launches.wanted, set(gone)
     began = counted_from = time.monotonic()
@@ -127,10 +127,10 @@ def _in_service(
         leaving = any(instance["InstanceId"] in ended and instance["State"]["Name"] == "shutting-down" for instance in instances)
         alive = [instance for instance in instances if instance["InstanceId"] in members and instance["State"]["Name"] in ALIVE]
         ready = [instance for instance in alive if _is_in_service(instance, members[instance["InstanceId"]])]
-        # A group can take minutes to notice that an instance has stopped, and EC2 shows terminated ones for a while
+        # A group can take minutes to notice that an instance has stopped, and EC2 lists terminated instances for a while
         if len(ready) == len(alive) == len(members) == wanted:
             return ready, None
-        # The group does not replace nodes by itself, so lost instances have to be terminated here
+        # The group does not replace nodes on its own, so lost instances must be terminated here
         for instance_id in _lost(members, alive):
             end(cloud, instance_id, replaced=True)
             ended.add(instance_id)
@@ -146,7 +146,7 @@ def _in_service(
             return ready, explain(name, launches)
         if len(ready) < least:
             raise Shortage(explain(name, launches))
-        return None  # there are too many: surplus instances are still terminating
+        return None  # there are too many, because surplus instances are still terminating
 
     try:
         return cloud.wait_until(f"the nodes of {name}", poll, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
@@ -168,7 +168,7 @@ def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
 
 
 def leaving(cloud: AwsClient) -> set[str]:
-    """Return the ids of nodes that are being terminated, but still hold capacity, quota and placement."""
+    """Return the ids of nodes that are being terminated, but still occupy capacity, quota and placement."""
     names = [group_name(cloud.cluster, group) for group in NODE_TYPES]
     groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=names)
     ended = {item["InstanceId"] for group in groups for item in group["Instances"] if item["LifecycleState"].startswith("Terminating")}
@@ -181,12 +181,12 @@ def activities(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
 
 
 def _is_in_service(instance: Mapping[str, Any], member: Mapping[str, Any]) -> bool:
-    """Return whether jobs can use a node. A numbered node stays until nodes are replaced, even if its group reports it as unhealthy."""
+    """Return whether jobs can use a node. A numbered node is kept until nodes are replaced, even if its group reports it as unhealthy."""
     return bool(member["LifecycleState"] == "InService" and (member["HealthStatus"] == "Healthy" or number_of(instance)))
 
 
 def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of unhealthy members that are not nodes, because they have stopped or never got a number."""
+    """Return the ids of unhealthy group members that are not nodes because they have stopped or never got a number."""
     numbered = {instance["InstanceId"] for instance in alive if number_of(instance)}
     return [
         instance_id
@@ -196,17 +196,17 @@ def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[st
 
 
 def _settle_for(cloud: AwsClient, name: str, size: int) -> None:
-    """Reduce the group to its current nodes. Its tag keeps the desired number."""
+    """Reduce the group to its current nodes. The group's tag keeps the desired number."""
     cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=size, DesiredCapacity=size)
 
 
 def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> None:
     """Terminate the outdated and unhealthy nodes one by one. Wait until each replacement is in service with the same number.
 
-    The first replacement that fails ends the run, so that a template that cannot be launched costs only one node.
+    The first failed replacement stops the run, so that only one node is lost if a template cannot be launched.
     """
     group = properties["group"]
-    # Nodes beyond the desired numbers were already terminated with the change of the group's size
+    # Nodes beyond the desired numbers were already terminated when the size of the group changed
     going = sorted({*found.properties["outdated"], *found.properties["unhealthy"]} & set(properties["numbers"]))
     for count, number in enumerate(going, start=1):
         cloud.progress(f"{group}: replacing node {number}, {count} of {len(going)}")

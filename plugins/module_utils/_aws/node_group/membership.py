@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Identifies nodes by the tag that only AWS can set, and checks their other tags. Pure."""
+"""Identifies nodes by the tag that only AWS can set, and checks the nodes' other tags. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 
 
 class MembershipError(ValueError):
-    """Nodes cannot be identified, or their tags were changed by others. The message names the instances."""
+    """Nodes cannot be identified, or others have changed the nodes' tags. The message contains the ids of the instances."""
 
 
 def filters(cluster: str) -> list[dict[str, Any]]:
@@ -34,20 +34,20 @@ def filters(cluster: str) -> list[dict[str, Any]]:
 
 
 def number_of(instance: Mapping[str, Any]) -> int | None:
-    """Return the number in an instance's tag, or None without one."""
+    """Return the number in an instance's tag, or None if there is none."""
     text = tags_of(instance).get(NUMBER_TAG, "")
     return int(text) if NUMBER.fullmatch(text) else None
 
 
 def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the problems of the cluster's running instances, as sentences that name the instances and tell what to do."""
+    """Return the problems of the cluster's running instances, as sentences with the instances' ids and with advice."""
     members = [(group, item) for item in instances if (group := group_of(cluster, item))]
     found = [text for group, item in members for text in _tag_problems(cluster, group, item)]
     masters = sorted(item["InstanceId"] for group, item in members if group == MASTER)
     if len(masters) > 1:
         found.append(
             f"Instances {' and '.join(masters)}: all run in auto scaling group {group_name(cluster, MASTER)}, "
-            "and a cluster has one master. Wait until Auto Scaling has ended the one that it replaces, or end the wrong one with "
+            "but a cluster has one master. Wait until Auto Scaling has terminated the replaced master, or terminate the wrong one with "
             "aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ..."
         )
     numbered: dict[int, list[str]] = {}
@@ -58,8 +58,8 @@ def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
     for number, holders in sorted(numbered.items()):
         if len(holders) > 1:
             found.append(
-                f"Instances {' and '.join(sorted(holders))}: each has the number {number} on its tag {NUMBER_TAG}. "
-                f"Find out who changed the tag. Delete it from the one that is not worker {number}, "
+                f"Instances {' and '.join(sorted(holders))}: each has the number {number} in its tag {NUMBER_TAG}. "
+                f"Find out who changed the tag. Delete it from the instance that is not worker {number}, "
                 f"with {_delete(NUMBER_TAG, 'INSTANCE')}, and provision again."
             )
     return found
@@ -76,14 +76,14 @@ def _tag_problems(cluster: str, group: str, instance: Mapping[str, Any]) -> Iter
     tags, name = tags_of(instance), instance["InstanceId"]
     if tags.get(CLUSTER_TAG) != cluster:
         yield (
-            f"Instance {name}: the tag {CLUSTER_TAG} is {tags.get(CLUSTER_TAG)!r}, and auto scaling group {group_name(cluster, group)} "
-            f"launched it. Set the tag to {cluster}, or, if that group is not this cluster's, give the cluster another name."
+            f"Instance {name}: the tag {CLUSTER_TAG} is {tags.get(CLUSTER_TAG)!r}, but auto scaling group {group_name(cluster, group)} "
+            f"launched the instance. Set the tag to {cluster}, or rename the cluster if that group does not belong to it."
         )
     text, number = tags.get(NUMBER_TAG), number_of(instance)
     if text is not None and (number is None or (number == MASTER_NUMBER) != (group == MASTER)):
-        expected = f"the master has {MASTER_NUMBER}" if group == MASTER else f"workers have numbers from {MASTER_NUMBER + 1}"
+        expected = f"the master has number {MASTER_NUMBER}" if group == MASTER else f"workers have numbers from {MASTER_NUMBER + 1} on"
         yield (
-            f"Instance {name}: the tag {NUMBER_TAG} is {text!r}, and {expected}. "
+            f"Instance {name}: the tag {NUMBER_TAG} is {text!r}, but {expected}. "
             f"Find out who changed the tag. Delete it with {_delete(NUMBER_TAG, name)}, and provision again."
         )
     for tag in TAGS:

@@ -78,7 +78,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 def _refuse_foreign(cloud: AwsClient, name: str) -> None:
     if not any(item.id == name for item in read(cloud, None)):
         raise ClusterError(
-            f"placement_group: the placement group {name} exists and does not have this cluster's tags. "
+            f"placement_group: the placement group {name} exists, but does not have this cluster's tags. "
             f"Set placement_group: {name} to use it, or delete it."
         )
 

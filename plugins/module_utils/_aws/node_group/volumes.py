@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Limits(NamedTuple):
-    """The limits of a volume type: GiB, least and most operations per second, operations per GiB, least and most MiB per second."""
+    """The limits of a volume type: GiB, range of operations per second, operations per GiB, and range of MiB per second."""
 
     most_size: int
     iops: tuple[int, int] | None = None
@@ -29,23 +29,23 @@ THROUGHPUT_SHARE = 4  # a quarter of a MiB per second for each operation per sec
 
 
 def findings(options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each problem of the root_volume options. The least size depends on the image and is checked elsewhere."""
+    """Yield a sentence for each problem of the root_volume options. The minimum size depends on the image and is checked elsewhere."""
     kind, size = options["root_volume_type"], options["root_volume_size"]
     iops, throughput = options["root_volume_iops"], options["root_volume_throughput"]
     limits = LIMITS[kind]
     if size > limits.most_size:
-        yield f"root_volume_size: {size} GiB is too large for {kind} volumes. Give at most {limits.most_size}."
+        yield f"root_volume_size: {size} GiB is too large for {kind} volumes. Specify at most {limits.most_size}."
     yield from _out_of_range("root_volume_iops", iops, kind, limits.iops)
     yield from _out_of_range("root_volume_throughput", throughput, kind, limits.throughput)
     if iops is None:
         if limits.iops and kind != "gp3":
-            yield f"root_volume_iops: missing. Give a number from {limits.iops[0]} to {limits.iops[1]} for {kind} volumes."
+            yield f"root_volume_iops: missing. Specify a number from {limits.iops[0]} to {limits.iops[1]} for {kind} volumes."
     elif limits.iops and iops > max(size * limits.iops_per_gib, limits.iops[0]):
-        yield f"root_volume_iops: {iops} is too many for {size} GiB. Give at most {limits.iops_per_gib} per GiB for {kind} volumes."
+        yield f"root_volume_iops: {iops} is too many for {size} GiB. Specify at most {limits.iops_per_gib} per GiB for {kind} volumes."
     if throughput and limits.throughput and limits.iops and throughput * THROUGHPUT_SHARE > (iops or limits.iops[0]):
         yield (
             f"root_volume_throughput: {throughput} MiB/s need at least {throughput * THROUGHPUT_SHARE} operations per second. "
-            "Set root_volume_iops to that or more."
+            "Set root_volume_iops to that number or more."
         )
 
 
@@ -53,6 +53,6 @@ def _out_of_range(option: str, value: int | None, kind: str, limits: tuple[int, 
     if value is None:
         return
     if limits is None:
-        yield f"{option}: {value} is not possible for {kind} volumes. Leave it out, or use gp3."
+        yield f"{option}: {value} is not possible for {kind} volumes. Remove this option, or use gp3."
     elif not limits[0] <= value <= limits[1]:
-        yield f"{option}: {value} is not possible. Give {limits[0]} to {limits[1]} for {kind} volumes."
+        yield f"{option}: {value} is not possible. Specify a number from {limits[0]} to {limits[1]} for {kind} volumes."

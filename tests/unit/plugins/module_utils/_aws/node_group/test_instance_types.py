@@ -68,7 +68,7 @@ def test_an_adapter_on_every_card_that_takes_one(cards, most, expected):
 def test_cards_of_unknown_types_are_not_guessed():
     instance_type = instance_types.parse(described([(2, BOTH), (2, None)], 2))
     with pytest.raises(
-        ClusterError, match=r"efa: EC2 does not say which of the 2 network cards of x\.large take an Elastic Fabric Adapter"
+        ClusterError, match=r"efa: EC2 does not report which of the 2 network cards of x\.large support an Elastic Fabric Adapter"
     ):
         instance_types.interfaces(instance_type, efa=True)
     assert list(instance_types.interfaces(instance_type, efa=False)) == [(0, 0, "interface")]

@@ -22,14 +22,14 @@ def disk(**changes):
         (disk(iops=6000, throughput=1000), ""),
         (disk(type="io2", iops=64000), ""),
         (disk(size=8, iops=3000), ""),
-        (disk(type="io1"), "root_volume_iops: missing. Give a number from 100 to 64000"),
-        (disk(iops=100), "root_volume_iops: 100 is not possible. Give 3000 to 80000 for gp3 volumes"),
+        (disk(type="io1"), "root_volume_iops: missing. Specify a number from 100 to 64000"),
+        (disk(iops=100), "root_volume_iops: 100 is not possible. Specify a number from 3000 to 80000 for gp3 volumes"),
         (disk(type="gp2", iops=3000), "root_volume_iops: 3000 is not possible for gp2 volumes"),
-        (disk(type="io1", iops=6000), "root_volume_iops: 6000 is too many for 100 GiB. Give at most 50 per GiB"),
+        (disk(type="io1", iops=6000), "root_volume_iops: 6000 is too many for 100 GiB. Specify at most 50 per GiB"),
         (disk(type="io2", iops=1000, throughput=500), "root_volume_throughput: 500 is not possible for io2 volumes"),
         (disk(throughput=2500, iops=16000), "root_volume_throughput: 2500 is not possible"),
         (disk(throughput=1000), "root_volume_throughput: 1000 MiB/s need at least 4000 operations"),
-        (disk(type="gp2", size=20000), "root_volume_size: 20000 GiB is too large for gp2 volumes. Give at most 16384"),
+        (disk(type="gp2", size=20000), "root_volume_size: 20000 GiB is too large for gp2 volumes. Specify at most 16384"),
     ],
 )
 def test_root_volumes(options, message):
