@@ -1,7 +1,7 @@
-"""Images like those of CIFAR-10 (ten classes, 32 x 32 pixels, three colours), made instead of downloaded, so that examples run anywhere.
+"""Images like those of CIFAR-10 (ten classes, 32 x 32 pixels, three colours), generated and not downloaded, so that examples run anywhere.
 
-Each class is a coloured pattern of its own. An image shows its class's pattern shifted, stronger or weaker, brighter or darker, perhaps
-mirrored, and under noise: a convolutional network has something to learn, and what it learns holds for images it has not seen.
+Each class is a different coloured pattern. An image shows the pattern of its class with a random shift, contrast and brightness, sometimes
+mirrored, and with noise. So a convolutional network can learn the classes, and recognise them in images that it has not seen.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import numpy as np
 
 CLASSES = 10
 SIZE = 32
-# Where 0 is a pattern and nothing else, and more than 3 hides it from a small network.
+# With 0, an image is the pattern alone. With more than 3, a small network does not recognise the pattern.
 NOISE = 1.5
 LARGEST_SHIFT = 6
 SPLITS = ("train", "test")
 
 
 def load(split: str, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return C(count) images (uint8, [count, 32, 32, 3]) and their labels (int64, [count]) of the split C(train) or C(test).
+    """Return `count` images (uint8, [count, 32, 32, 3]) and their labels (int64, [count]) of the split `train` or `test`.
 
     The same arguments give the same images on every host. Both splits of a seed show the same classes in different images.
     """
     patterns = _patterns(np.random.default_rng(seed))
     random = np.random.default_rng([seed, SPLITS.index(split)])
-    labels = random.permutation(np.arange(count) % CLASSES)  # as many of each class
+    labels = random.permutation(np.arange(count) % CLASSES)  # equally many of each class
     shifts = random.integers(-LARGEST_SHIFT, LARGEST_SHIFT + 1, size=(count, 2))
     mirrored = random.random(count) < 0.5
     contrast = random.uniform(0.5, 1.5, size=(count, 1, 1, 1)).astype(np.float32)
@@ -39,7 +39,7 @@ def load(split: str, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
 
 
 def _patterns(random: np.random.Generator) -> np.ndarray:
-    """Return the pattern of each class, [10, 32, 32, 3], with mean 0 and standard deviation 1: a few waves, each in a colour."""
+    """Return the pattern of each class, [10, 32, 32, 3], with mean 0 and standard deviation 1: a few waves, each in one colour."""
     angles = 2 * np.pi * np.arange(SIZE) / SIZE
     patterns = np.zeros((CLASSES, SIZE, SIZE, 3), dtype=np.float32)
     for pattern in patterns:

@@ -1,8 +1,8 @@
-"""Trains a residual network on images like those of CIFAR-10 (see data.py) with MXNet, in one process or on many hosts at once.
+"""Trains a residual network on images like those of CIFAR-10 (see data.py) with MXNet, in one process or on many hosts in parallel.
 
-On a cluster every worker trains on its own share of the images; parameter servers add up the workers' gradients and update the parameters.
-Servers and the scheduler run this script too: they do their work inside `import mxnet` and leave the script there.
-Run it by hand with `python mxnet_train.py`, or on a cluster with examples/definitions/cifar10_mxnet.yml.
+On a cluster, every worker trains on its own share of the images. Parameter servers add up the workers' gradients and update the parameters.
+Servers and the scheduler also run this script: they do their work in `import mxnet`, and exit there.
+Run the script manually with `python mxnet_train.py`, or on a cluster with examples/definitions/cifar10_mxnet.yml.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tensorboardX import SummaryWriter
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--depth", type=int, default=8, help="layers, 6n+2: 50 wants a GPU (default: %(default)s)")
-    parser.add_argument("--epochs", type=int, default=5, help="how often to go through the images (default: %(default)s)")
+    parser.add_argument("--depth", type=int, default=8, help="layers, 6n+2; 50 needs a GPU (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=5, help="number of passes through the images (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
     parser.add_argument("--train-images", type=int, default=1500, help="for all workers together (default: %(default)s)")
@@ -38,7 +38,7 @@ def parse_arguments() -> argparse.Namespace:
         help="whether servers wait for all workers in each step; device: gradients are added up on a GPU first (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and begin anew")
+    parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")
     arguments = parser.parse_args()
     if arguments.depth < 8 or arguments.depth % 6 != 2:
         parser.error(f"--depth {arguments.depth} is not 6n+2: choose 8, 14, 20, 32, 50, 110, ...")
@@ -53,29 +53,29 @@ def build_model(depth: int) -> gluon.HybridBlock:
 
 
 def load_images(split: str, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return images as the network takes them, float32 [count, 3, 32, 32], and their labels."""
+    """Return images in the network's input format, float32 [count, 3, 32, 32], and their labels."""
     images, labels = data.load(split, count, seed)
     return (images.transpose(0, 3, 1, 2).astype("float32") - 127.5) / 64, labels
 
 
 def batches(count: int, size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield the indices of full batches in a new order: all workers have as many steps, whatever is left over."""
+    """Yield the indices of full batches in a new order. The rest is omitted, so that all workers have equally many steps."""
     indices = order.permutation(count)
     for start in range(0, count - size + 1, size):
         yield indices[start : start + size]
 
 
 def accuracy(model: gluon.HybridBlock, images: np.ndarray, labels: np.ndarray, device: mx.Context) -> float:
-    """Return the share of images that the model recognises."""
+    """Return the share of images that the model classifies correctly."""
     parts = range(0, len(images), 256)
     found = [model(mx.nd.array(images[start : start + 256], ctx=device)).argmax(axis=1).asnumpy() for start in parts]
     return float((np.concatenate(found) == labels).mean())
 
 
 class Checkpoints:
-    """Parameters by epoch in one directory. A file is complete or not there at all, whenever the process is killed.
+    """Parameters by epoch in one directory. A file is either complete or missing, no matter when the process is killed.
 
-    The momentum stays with the servers, which cannot save it: training that goes on gathers it anew.
+    The momentum is on the servers, which cannot save it: training that continues from a checkpoint starts without momentum.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -96,7 +96,7 @@ class Checkpoints:
 
 
 class Report:
-    """What people see of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+    """The visible output of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
     def __init__(self, rank: int, directory: Path) -> None:
         self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
@@ -117,7 +117,7 @@ class Report:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Train from the newest checkpoint, or from the beginning, to the last epoch."""
+    """Train from the newest checkpoint, or from the beginning, until the last epoch."""
     store = mx.kvstore.create(arguments.kvstore if "DMLC_ROLE" in os.environ else "device")
     rank, workers = store.rank, store.num_workers
     devices = [mx.gpu(index) for index in range(mx.context.num_gpus())] or [mx.cpu()]
@@ -141,11 +141,11 @@ def train(arguments: argparse.Namespace) -> None:
     if newest:
         model.load_parameters(str(newest), ctx=devices)
         first_epoch = checkpoints.epoch(newest)
-        print(f"rank {rank}: goes on after epoch {first_epoch}, from {newest}", flush=True)
+        print(f"rank {rank}: continues after epoch {first_epoch}, from {newest}", flush=True)
     else:
         model.initialize(mx.init.MSRAPrelu(), ctx=devices)
 
-    # The servers begin with rank 0's parameters once all workers are there: by then everybody has found the newest checkpoint.
+    # The servers start with rank 0's parameters once all workers are present. By then, all of them have found the newest checkpoint.
     settings = {"learning_rate": arguments.learning_rate, "momentum": 0.9, "wd": 1e-4}
     trainer = gluon.Trainer(model.collect_params(), "sgd", settings, kvstore=store)
     measure = gluon.loss.SoftmaxCrossEntropyLoss()
@@ -157,7 +157,7 @@ def train(arguments: argparse.Namespace) -> None:
             with autograd.record():
                 losses = [measure(model(part), answers) for part, answers in parts]
             autograd.backward(losses)
-            trainer.step(arguments.batch_size * workers)  # the images of a step of all workers, which dist_async takes one by one
+            trainer.step(arguments.batch_size * workers)  # images per step of all workers; dist_async applies each worker's separately
             total += sum(float(loss.sum().asscalar()) for loss in losses) / arguments.batch_size
         if rank == 0:
             loss, found = total / steps_per_epoch, accuracy(model, test_images, test_labels, devices[0])
@@ -165,7 +165,7 @@ def train(arguments: argparse.Namespace) -> None:
             report.write((epoch + 1) * steps_per_epoch, arguments.epochs * steps_per_epoch, epoch=epoch + 1, loss=loss, accuracy=found)
             checkpoints.save(epoch + 1, model)
     report.close()
-    mx.nd.waitall()  # when Python ends MXNet drops what it has not sent yet, and the other workers would wait for it for ever
+    mx.nd.waitall()  # when Python exits, MXNet drops unsent data, and the other workers would wait for it forever
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Trains a residual network on images like those of CIFAR-10 (see data.py) with TensorFlow, in one process or on many hosts at once.
+"""Trains a residual network on images like those of CIFAR-10 (see data.py) with TensorFlow, in one process or on many hosts in parallel.
 
-On a cluster every worker trains on its own share of the images, and parameter servers hold the parameters: with --sync they apply the
-average of all workers' gradients in each step, without it each worker's gradients as they come. Servers and workers run this script with
-flags that say who they are, as in TensorFlow 1.
-Run it by hand with `python tensorflow_train.py`, or on a cluster with examples/definitions/cifar10_tensorflow_sync.yml or _async.yml.
+On a cluster, every worker trains on its own share of the images, and parameter servers hold the parameters. With --sync, the servers apply
+the average of all workers' gradients in each step. Without it, they apply each worker's gradients as they arrive. Servers and workers run
+this script with flags that identify them, as in TensorFlow 1.
+Run the script manually with `python tensorflow_train.py`, or on a cluster with cifar10_tensorflow_sync.yml or cifar10_tensorflow_async.yml
+of examples/definitions.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from tensorflow_model import checkpoint_directory, load_images, network, output_
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--depth", type=int, default=8, help="layers, 6n+2: 50 wants a GPU (default: %(default)s)")
+    parser.add_argument("--depth", type=int, default=8, help="layers, 6n+2; 50 needs a GPU (default: %(default)s)")
     parser.add_argument(
-        "--max-steps", type=int, default=200, help="updates of the parameters, those before a restart too (default: %(default)s)"
+        "--max-steps", type=int, default=200, help="updates of the parameters, including those before a restart (default: %(default)s)"
     )
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
@@ -32,8 +33,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sync", action="store_true", help="update the parameters once all workers have their gradients")
     parser.add_argument("--report-steps", type=int, default=20, help="steps between two reports and checkpoints (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    parser.add_argument("--restart", action="store_true", help="throw away the checkpoints there are and begin anew")
-    cluster = parser.add_argument_group("what the launcher adds, with strategy flags")
+    parser.add_argument("--restart", action="store_true", help="delete existing checkpoints and start from the beginning")
+    cluster = parser.add_argument_group("arguments that the launcher adds with the strategy flags")
     cluster.add_argument("--ps_hosts", default="", help="host:port of each parameter server")
     cluster.add_argument("--worker_hosts", default="", help="host:port of each worker")
     cluster.add_argument("--job_name", choices=["ps", "worker"], default="worker")
@@ -45,7 +46,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 class LookForModel(tf.train.SessionCreator):
-    """Makes the session of a worker once the first one has initialised the parameters, for which it looks every second, not every 30."""
+    """Creates the session of a worker once the first worker has initialised the parameters. It checks every second, not every 30."""
 
     def __init__(self, master: str, config: tf.ConfigProto) -> None:
         self.master, self.config = master, config
@@ -63,7 +64,7 @@ class LookForModel(tf.train.SessionCreator):
 
 
 class Report:
-    """What people see of the training: progress lines for the cluster and curves for TensorBoard. Only the first worker writes."""
+    """The visible output of the training: progress lines for the cluster and curves for TensorBoard. Only the first worker writes."""
 
     def __init__(self, steps: int, interval: int) -> None:
         self.steps, self.interval, self.due = steps, interval, 0.0
@@ -72,7 +73,7 @@ class Report:
         self.writer = tf.summary.FileWriter(os.environ.get("DEEPLEARNING_TENSORBOARD_DIRECTORY", str(output_directory() / "tensorboard")))
 
     def add(self, step: int, **values: float) -> None:
-        """Remember values, and write their averages when a report is due: the other workers count steps too, so not every step is seen."""
+        """Add values, and write their averages when a report is due. Other workers count steps too, so some steps are not seen here."""
         for name, value in values.items():
             self.seen.setdefault(name, []).append(value)
         if step < self.due:
@@ -102,7 +103,7 @@ class Training(NamedTuple):
 
 
 def build_training(arguments: argparse.Namespace, workers: int) -> Training:
-    """Return the graph of one worker. Running its step trains on a batch and gives the number of updates so far."""
+    """Return the graph of one worker. Running its step trains on a batch and returns the number of updates so far."""
     images, labels = tf.placeholder(tf.float32, [None, 32, 32, 3]), tf.placeholder(tf.int64, [None])
     scores = network(images, arguments.depth)
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores))
@@ -113,7 +114,7 @@ def build_training(arguments: argparse.Namespace, workers: int) -> Training:
     hooks = [tf.train.StopAtStepHook(last_step=arguments.max_steps)]
     if arguments.sync:
         optimizer = tf.train.SyncReplicasOptimizer(optimizer, replicas_to_aggregate=workers, total_num_replicas=workers)
-        # Without tokens to begin with no worker runs ahead: its gradients would be out of date and thrown away.
+        # With no tokens at the start, no worker runs ahead. The gradients of such a worker would be outdated and discarded.
         hooks.append(optimizer.make_session_run_hook(arguments.task_index == 0, num_tokens=0))
     with tf.control_dependencies([optimizer.minimize(loss, global_step=updates)]):
         step = updates.read_value()
@@ -121,8 +122,8 @@ def build_training(arguments: argparse.Namespace, workers: int) -> Training:
 
 
 def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunHook], master: str) -> tf.train.MonitoredSession:
-    """Return a session with the newest checkpoint or a new model, which the first worker makes and saves."""
-    # A worker talks to servers and not to other workers, so that it neither waits for those that start late nor for those at their end.
+    """Return a session with the newest checkpoint or a new model, which the first worker creates and saves."""
+    # A worker connects to servers and not to other workers, so that it waits neither for workers that start late nor for those that exit.
     filters = ["/job:ps", f"/job:worker/task:{arguments.task_index}"] if master else []
     config = tf.ConfigProto(allow_soft_placement=True, device_filters=filters)
     if arguments.task_index:
@@ -131,7 +132,7 @@ def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunH
     if arguments.restart:
         shutil.rmtree(directory, ignore_errors=True)
     newest = tf.train.latest_checkpoint(directory)
-    print(f"goes on from {newest}" if newest else "begins anew", flush=True)
+    print(f"continues from {newest}" if newest else "starts from the beginning", flush=True)
     return tf.train.MonitoredTrainingSession(
         master,
         checkpoint_dir=directory,
@@ -140,14 +141,14 @@ def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunH
         save_summaries_steps=None,
         save_summaries_secs=None,
         log_step_count_steps=None,
-        # With --sync a thread still waits for gradients when there are no more, by default for two minutes: its complaint is no failure.
+        # With --sync, a thread still waits for gradients when there are none left, by default for two minutes. Its error is not a failure.
         stop_grace_period_secs=1,
         config=config,
     )
 
 
 def train(arguments: argparse.Namespace, cluster: tf.train.ClusterSpec | None, master: str) -> None:
-    """Train this worker's share until all workers together have made the last step."""
+    """Train on this worker's share until all workers together have completed the last step."""
     index, workers = arguments.task_index, cluster.num_tasks("worker") if cluster else 1
     images, labels = load_images("train", arguments.train_images, arguments.seed)
     images, labels = images[index::workers], labels[index::workers]
@@ -172,13 +173,13 @@ def train(arguments: argparse.Namespace, cluster: tf.train.ClusterSpec | None, m
 def main() -> None:
     arguments = parse_arguments()
     tf.disable_eager_execution()
-    if not arguments.ps_hosts:  # started by hand and not by the launcher: this is the only process
+    if not arguments.ps_hosts:  # started manually and not by the launcher: this is the only process
         train(arguments, None, "")
         return
     cluster = tf.train.ClusterSpec({"ps": arguments.ps_hosts.split(","), "worker": arguments.worker_hosts.split(",")})
     server = tf.train.Server(cluster, arguments.job_name, arguments.task_index)
     if arguments.job_name == "ps":
-        server.join()  # the launcher ends it with the job
+        server.join()  # the launcher stops the server with the job
     train(arguments, cluster, server.target)
 
 

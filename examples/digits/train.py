@@ -1,7 +1,7 @@
-"""Trains a small network on scikit-learn's handwritten digits, on one process or on many hosts at once.
+"""Trains a small network on scikit-learn's handwritten digits, in one process or on many hosts in parallel.
 
-On a cluster every process trains on its own share of the data; after each step DistributedDataParallel averages the gradients, so all
-processes hold the same model. Run it by hand with `python train.py`, or on a cluster as docs and README say.
+On a cluster, every process trains on its own share of the data. After each step, DistributedDataParallel averages the gradients, so all
+processes have the same model. Run the script manually with `python train.py`, or on a cluster as described in the README.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from torch.utils.tensorboard import SummaryWriter
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=20, help="how often to go through the data (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=20, help="number of passes through the data (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="images per process and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same model (default: %(default)s)")
-    parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and begin anew")
+    parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")
     return parser.parse_args()
 
 
 def join_processes() -> tuple[int, int, torch.device]:
     """Return this process's rank, the number of processes, and the device to train on."""
-    if "RANK" not in os.environ:  # started by hand and not by torchrun: this is the only process
+    if "RANK" not in os.environ:  # started manually and not by torchrun: this is the only process
         os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
     if torch.cuda.is_available():
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
@@ -49,7 +49,7 @@ def join_processes() -> tuple[int, int, torch.device]:
 
 
 def load_data() -> tuple[TensorDataset, TensorDataset]:
-    """Return the images to train on and the held-out ones; every process splits them alike."""
+    """Return the images to train on and the held-out images. Every process splits them in the same way."""
     images, labels = load_digits(return_X_y=True)
     split = train_test_split(images / 16, labels, test_size=0.2, random_state=0, stratify=labels)
     train_images, test_images, train_labels, test_labels = split
@@ -64,7 +64,7 @@ def build_model() -> nn.Module:
 
 
 def accuracy(model: nn.Module, data: TensorDataset, device: torch.device) -> float:
-    """Return the share of images that the model recognises."""
+    """Return the share of images that the model classifies correctly."""
     images, labels = (tensor.to(device) for tensor in data.tensors)
     with torch.no_grad():
         return (model(images).argmax(dim=1) == labels).float().mean().item()
@@ -78,7 +78,7 @@ def average(value: Tensor) -> float:
 
 
 class Checkpoints:
-    """Checkpoints by epoch in one directory. A file is complete or not there at all, whenever the process is killed."""
+    """Checkpoints by epoch in one directory. A file is either complete or missing, no matter when the process is killed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -95,7 +95,7 @@ class Checkpoints:
 
 
 class Report:
-    """What people see of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+    """The visible output of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
     def __init__(self, rank: int, directory: Path) -> None:
         self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
@@ -116,7 +116,7 @@ class Report:
 
 
 def train(arguments: argparse.Namespace, rank: int, processes: int, device: torch.device) -> None:
-    """Train from the newest checkpoint, or from the beginning, to the last epoch."""
+    """Train from the newest checkpoint, or from the beginning, until the last epoch."""
     torch.manual_seed(arguments.seed)
 
     train_data, test_data = load_data()
@@ -137,13 +137,13 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
         model.module.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         first_epoch = state["epoch"]
-        print(f"rank {rank}: goes on after epoch {first_epoch}, from {newest}", flush=True)
-    dist.barrier()  # nobody writes a new checkpoint before everybody has found the newest
+        print(f"rank {rank}: continues after epoch {first_epoch}, from {newest}", flush=True)
+    dist.barrier()  # no process writes a new checkpoint before all have found the newest one
 
     report = Report(rank, output)
     steps = arguments.epochs * len(loader)
     for epoch in range(first_epoch, arguments.epochs):
-        sampler.set_epoch(epoch)  # another order of the images in each epoch
+        sampler.set_epoch(epoch)  # a different order of the images in each epoch
         for images, labels in loader:
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
@@ -157,13 +157,13 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
             checkpoints.save(epoch + 1, {"epoch": epoch + 1, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()})
 
     report.close()
-    dist.barrier()  # rank 0 has a model to save: leave together
+    dist.barrier()  # rank 0 still has to save the model: exit together
 
 
 def main() -> None:
     arguments = parse_arguments()
     train(arguments, *join_processes())
-    gc.collect()  # the model holds on to the process group, and a group that is left when Python ends may abort the process
+    gc.collect()  # the model refers to the process group, and a group that remains when Python exits may abort the process
     dist.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""Images of rectangles and ellipses with a mask for each, and where on a cluster they are kept."""
+"""Images of rectangles and ellipses with a mask for each, and their location on a cluster."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 import torch
 from torch.utils.data import TensorDataset
 
-SIZE = 64  # pixels, both ways
+SIZE = 64  # pixels, in both directions
 MOST = 3  # shapes in one image
 CLASSES = ("rectangle", "ellipse")  # their labels are 1 and 2; 0 stands for no shape
 
 
 def default_directory() -> Path:
-    """Return the fastest storage that all hosts share and this user may write to: Lustre, else EFS, else the job's own directory there."""
+    """Return the fastest storage that all hosts share and this user may write to: Lustre, EFS, or the job's own directory."""
     places = [Path("/fsx"), Path(os.environ.get("EFS_MOUNT", "/efs")), Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", Path.home()))]
     shapes = [place / "shapes" for place in places]
     return next((path for path in shapes if os.access(path if path.exists() else path.parent, os.W_OK)), shapes[-1])
 
 
 def prepare(directory: Path, count: int, seed: int) -> None:
-    """Write the images unless they are there. One process alone may do this."""
+    """Write the images unless they exist. Only one process may do this."""
     path = _path(directory, count, seed)
     if path.exists():
         return
@@ -34,7 +34,7 @@ def prepare(directory: Path, count: int, seed: int) -> None:
 
 
 def load(directory: Path, count: int, seed: int) -> TensorDataset:
-    """Return images [3, SIZE, SIZE], masks [MOST, SIZE, SIZE] and labels [MOST] of what prepare() wrote."""
+    """Return images [3, SIZE, SIZE], masks [MOST, SIZE, SIZE] and labels [MOST] of the images that prepare() wrote."""
     with np.load(_path(directory, count, seed)) as arrays:
         return TensorDataset(*(torch.from_numpy(arrays[name]) for name in ("images", "masks", "labels")))
 
@@ -57,7 +57,7 @@ def _draw(random: np.random.Generator, count: int) -> dict[str, np.ndarray]:
             label = random.integers(1, len(CLASSES) + 1)
             mask = np.maximum(across, down) <= 1 if label == 1 else across**2 + down**2 <= 1
             if (mask & taken).any():
-                continue  # shapes do not overlap; there may be fewer
+                continue  # shapes must not overlap, so an image may have fewer
             taken |= mask
             image[:, mask] = random.integers(96, 256, (3, 1))
             image_masks[index], image_labels[index] = mask, label

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 CHANNELS = 64
-STRIDE = 4  # pixels per position of the backbone's output, each way
+STRIDE = 4  # pixels per position of the backbone's output, in each direction
 ANCHORS = (14, 20, 28)  # sides of the squares from which proposals are made at each position
 BOX_BINS, MASK_BINS = 7, 14
 PROPOSALS = 24  # for each image
@@ -20,7 +20,7 @@ SAMPLES = 64  # anchors or regions of an image that take part in a loss
 
 
 class Detections(NamedTuple):
-    """What was found in one image, best first: labels [n], scores [n], boxes [n, 4] and masks [n, height, width]."""
+    """The objects found in one image, best first: labels [n], scores [n], boxes [n, 4] and masks [n, height, width]."""
 
     labels: Tensor
     scores: Tensor
@@ -44,14 +44,14 @@ class MaskRCNN(nn.Module):
         self.register_buffer("anchors", _anchors(size), persistent=False)
 
     def forward(self, images: Tensor, masks: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Return the losses of a batch: images [b, 3, h, w], masks [b, n, h, w], labels [b, n] (0: there is no such object)."""
+        """Return the losses of a batch: images [b, 3, h, w], masks [b, n, h, w], labels [b, n] (0: no object)."""
         features, objectness, deltas = self._look(images)
         totals = []
         for index in range(len(images)):
             present = labels[index] > 0
             objects, classes = masks[index][present].float(), labels[index][present]
             boxes = _boxes(objects)
-            proposals = torch.cat([self._proposals(objectness[index], deltas[index]), boxes])  # early proposals miss the objects
+            proposals = torch.cat([self._proposals(objectness[index], deltas[index]), boxes])  # the first proposals miss the objects
             totals.append(
                 {
                     **self._proposal_losses(objectness[index], deltas[index], boxes),
@@ -62,12 +62,12 @@ class MaskRCNN(nn.Module):
 
     @torch.no_grad()
     def detect(self, images: Tensor, least_score: float = 0.5) -> list[Detections]:
-        """Return what is in each image."""
+        """Return the objects that are found in each image."""
         features, objectness, deltas = self._look(images)
         return [self._detect(*arguments, least_score) for arguments in zip(features, objectness, deltas, strict=True)]
 
     def _look(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the features, and for each anchor whether there is an object [b, a] and how its box differs [b, a, 4]."""
+        """Return the features, and for each anchor the logit of an object [b, a] and the differences of its box [b, a, 4]."""
         features = self.backbone(images.float() / 128 - 1)
         output = self.propose(features).permute(0, 2, 3, 1).reshape(len(images), -1, 5)
         return features, output[..., 0], output[..., 1:]
@@ -84,7 +84,7 @@ class MaskRCNN(nn.Module):
         overlap = iou(self.anchors, boxes)
         best, which = overlap.max(1)
         positive = best >= 0.5
-        positive[overlap.argmax(0)] = True  # each object has its anchor
+        positive[overlap.argmax(0)] = True  # each object has an anchor
         chosen, positives = _sample(positive, (best < 0.3) & ~positive)
         wanted = encode(boxes[which[positives]], self.anchors[positives])
         return {
@@ -130,7 +130,7 @@ class MaskRCNN(nn.Module):
 
 
 def iou(some: Tensor, others: Tensor) -> Tensor:
-    """Return the intersection over union of each box with each other one [n, m]."""
+    """Return the intersection over union of each box of `some` with each of `others`, [n, m]."""
     low = torch.maximum(some[:, None, :2], others[:, :2])
     high = torch.minimum(some[:, None, 2:], others[:, 2:])
     common = (high - low).clamp(min=0).prod(2)
@@ -139,14 +139,14 @@ def iou(some: Tensor, others: Tensor) -> Tensor:
 
 
 def encode(boxes: Tensor, references: Tensor) -> Tensor:
-    """Return how boxes differ from their references: centres by the references' sizes, and the logarithms of their own."""
+    """Return how boxes differ from their references: shifts relative to the sizes of the references, and logarithms of the size ratios."""
     size, reference_size = (boxes[:, 2:] - boxes[:, :2]).clamp(min=1e-3), references[:, 2:] - references[:, :2]
     shift = (boxes[:, :2] + boxes[:, 2:] - references[:, :2] - references[:, 2:]) / 2
     return torch.cat([shift / reference_size, (size / reference_size).log()], 1)
 
 
 def decode(deltas: Tensor, references: Tensor) -> Tensor:
-    """Return the boxes that encode() gave these differences."""
+    """Return the boxes for which encode() returned these differences."""
     reference_size = references[:, 2:] - references[:, :2]
     centre = (references[:, :2] + references[:, 2:]) / 2 + deltas[:, :2] * reference_size
     half = deltas[:, 2:].clamp(max=4).exp() * reference_size / 2
@@ -154,7 +154,7 @@ def decode(deltas: Tensor, references: Tensor) -> Tensor:
 
 
 def suppress(boxes: Tensor, scores: Tensor, most_overlap: float) -> Tensor:
-    """Return the indices of the boxes that no better one overlaps by more, best first."""
+    """Return the indices of the boxes that no better box overlaps by more than `most_overlap`, best first."""
     order = scores.argsort(descending=True)
     overlapping = (iou(boxes[order], boxes[order]) > most_overlap).cpu()
     keep = torch.ones(len(order), dtype=torch.bool)
@@ -165,7 +165,7 @@ def suppress(boxes: Tensor, scores: Tensor, most_overlap: float) -> Tensor:
 
 
 def crop(images: Tensor, boxes: Tensor, bins: int, size: int | None = None) -> Tensor:
-    """Return the part of each image [n, c, h, w] in its box, as bins x bins samples. C(size) is the side that boxes are given for."""
+    """Return the part of each image [n, c, h, w] in its box, as bins x bins samples. Boxes are for images with sides of `size`."""
     size = size or images.shape[-1]
     steps = (torch.arange(bins, device=boxes.device) + 0.5) / bins
     positions = boxes[:, :2, None] + (boxes[:, 2:] - boxes[:, :2])[..., None] * steps  # [n, 2, bins]
@@ -180,13 +180,13 @@ def paste(masks: Tensor, boxes: Tensor, size: int) -> Tensor:
 
 
 def _look_up(images: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Return each image at all pairs of its x and y, which go from -1 to 1."""
+    """Return the values of each image at all pairs of its x and y, which range from -1 to 1."""
     grid = torch.stack(torch.broadcast_tensors(x[:, None, :], y[:, :, None]), 3)
     return functional.grid_sample(images, grid, align_corners=False)
 
 
 def _sample(positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the indices of at most SAMPLES, not more than half of them positive, and of the positive ones among them."""
+    """Return the indices of at most SAMPLES elements, at most half of them positive, and the indices of the positive ones."""
     positives = _some(positive, SAMPLES // 2)
     return torch.cat([positives, _some(negative, SAMPLES - len(positives))]), positives
 

@@ -1,8 +1,8 @@
-"""Trains a small Mask R-CNN with Horovod to find and outline shapes in images, on one process or on many hosts at once.
+"""Trains a small Mask R-CNN with Horovod to find and outline shapes in images, in one process or on many hosts in parallel.
 
-Every process trains on its own share of the images; Horovod averages the gradients of each step, so all processes hold the same model. The
-images are made once and kept on the storage that all hosts share. Run it by hand with `python train.py` or `mpirun -np 2 python train.py`,
-or on a cluster with `-e @examples/definitions/mask_rcnn.yml`.
+Every process trains on its own share of the images. Horovod averages the gradients of each step, so all processes have the same model. The
+images are created once, on the storage that all hosts share. Run the script manually with `python train.py` or
+`mpirun -np 2 python train.py`, or on a cluster with `-e @examples/definitions/mask_rcnn.yml`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ HELD_OUT = 32  # images that are not trained on
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=default_directory(), help="where the images are kept (default: %(default)s)")
-    parser.add_argument("--images", type=int, default=256, help="how many to train on (default: %(default)s)")
-    parser.add_argument("--epochs", type=int, default=8, help="how often to go through the images (default: %(default)s)")
+    parser.add_argument("--data", type=Path, default=default_directory(), help="directory of the images (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=256, help="number of images to train on (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=8, help="number of passes through the images (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=4, help="images per process and step (default: %(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=0.001, help="of one process; default: %(default)s")
+    parser.add_argument("--learning-rate", type=float, default=0.001, help="for one process; default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same images and first model (default: %(default)s)")
-    parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and begin anew")
+    parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")
     return parser.parse_args()
 
 
 def join_processes() -> torch.device:
-    """Return the device to train on; hvd.rank() and hvd.size() tell the rest."""
+    """Return the device to train on; hvd.rank() and hvd.size() return rank and number of processes."""
     hvd.init()
     if not torch.cuda.is_available():
         return torch.device("cpu")
@@ -46,7 +46,7 @@ def join_processes() -> torch.device:
 
 
 def prepare_data(arguments: argparse.Namespace) -> tuple[TensorDataset, TensorDataset]:
-    """Return the images to train on and the held-out ones. The first process makes them while the others wait."""
+    """Return the images to train on and the held-out images. The first process creates them while the others wait."""
     sets = [(arguments.data, arguments.images, arguments.seed), (arguments.data, HELD_OUT, arguments.seed + 1)]
     if hvd.rank() == 0:
         for each in sets:
@@ -72,7 +72,7 @@ def found_share(model: MaskRCNN, data: TensorDataset, device: torch.device) -> f
 
 
 class Checkpoints:
-    """Checkpoints by epoch in one directory. A file is complete or not there at all, whenever the process is killed."""
+    """Checkpoints by epoch in one directory. A file is either complete or missing, no matter when the process is killed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -88,19 +88,19 @@ class Checkpoints:
         temporary.replace(path)
 
     def restore(self, model: MaskRCNN, optimizer: torch.optim.Optimizer, device: torch.device) -> int:
-        """Load the newest one, if there is one, and return its epoch."""
+        """Load the newest checkpoint, if any, and return its epoch."""
         newest = self.newest()
         if newest is None:
             return 0
         state = torch.load(newest, map_location=device, weights_only=True)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        print(f"goes on after epoch {state['epoch']}, from {newest}", flush=True)
+        print(f"continues after epoch {state['epoch']}, from {newest}", flush=True)
         return state["epoch"]
 
 
 class Report:
-    """What people see of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
+    """The visible output of the training: progress lines for the cluster and curves for TensorBoard. Only rank 0 writes."""
 
     def __init__(self, directory: Path) -> None:
         self.progress = Path(os.environ.get("DEEPLEARNING_PROGRESS", directory / "progress.jsonl"))
@@ -114,7 +114,7 @@ class Report:
 
 
 def train(arguments: argparse.Namespace, device: torch.device) -> None:
-    """Train from the newest checkpoint, or from the beginning, to the last epoch."""
+    """Train from the newest checkpoint, or from the beginning, until the last epoch."""
     torch.manual_seed(arguments.seed + hvd.rank())
     train_data, test_data = prepare_data(arguments)
     sampler: DistributedSampler = DistributedSampler(train_data, hvd.size(), hvd.rank(), seed=arguments.seed)
@@ -125,11 +125,11 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate)
     output = Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "mask-rcnn-output"))
     checkpoints = Checkpoints(Path(os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", output / "checkpoints")))
-    # The first process alone reads the checkpoint, and everybody begins with what it has.
+    # Only the first process reads the checkpoint, and all processes start with its state.
     first_epoch = checkpoints.restore(model, optimizer, device) if hvd.rank() == 0 and not arguments.restart else 0
     first_epoch = hvd.broadcast_object(first_epoch, root_rank=0, name="epoch")
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # last: an optimizer without state gets it by an empty step
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # last: the call above takes an empty step if the optimizer has no state
     optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
 
     if hvd.rank() == 0:
@@ -137,7 +137,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
         report = Report(output)
     steps = arguments.epochs * len(loader)
     for epoch in range(first_epoch, arguments.epochs):
-        sampler.set_epoch(epoch)  # another order of the images in each epoch
+        sampler.set_epoch(epoch)  # a different order of the images in each epoch
         for batch in loader:
             optimizer.zero_grad()
             losses = model(*(tensor.to(device) for tensor in batch))
@@ -153,7 +153,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
             checkpoints.save(epoch + 1, model, optimizer)
     if hvd.rank() == 0:
         report.writer.close()
-    hvd.barrier()  # the first process has a model to save: leave together
+    hvd.barrier()  # the first process still has to save the model: exit together
 
 
 if __name__ == "__main__":

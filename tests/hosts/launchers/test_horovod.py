@@ -53,7 +53,7 @@ def test_mask_rcnn_is_trained_and_resumed(cluster):
     example["environment"] = {**CONSIDERATE, "DEEPLEARNING_CHECKPOINT_DIRECTORY": f"{directory}/checkpoints"}
     result = cluster.train("mask-rcnn-2", "train.py", arguments=["--images", "64", "--epochs", "5"], **example)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert f"goes on after epoch 4, from {directory}/checkpoints/epoch-0004.pt" in cluster.read("/efs/jobs/mask-rcnn-2/logs/mpirun.log")
+    assert f"continues after epoch 4, from {directory}/checkpoints/epoch-0004.pt" in cluster.read("/efs/jobs/mask-rcnn-2/logs/mpirun.log")
     (last,) = [json.loads(line) for line in cluster.read("/efs/jobs/mask-rcnn-2/progress.jsonl").splitlines()]
     assert last["loss"] < losses[1]
 

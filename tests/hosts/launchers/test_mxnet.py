@@ -79,7 +79,7 @@ def test_residual_network_is_trained_synchronously_and_goes_on_asynchronously(cl
     result = cluster.train("cifar10-2", "mxnet_train.py", arguments=["--epochs", "5", "--kvstore", "dist_async"], **example)
     assert result.returncode == 0, result.stdout + result.stderr
     resumed = cluster.hosts[0].ssh("cat /efs/jobs/cifar10-2/logs/worker*.log").stdout
-    assert resumed.count(f"goes on after epoch 4, from {directory}/checkpoints/epoch-0004.params") == 3
+    assert resumed.count(f"continues after epoch 4, from {directory}/checkpoints/epoch-0004.params") == 3
     (only,) = [json.loads(line) for line in cluster.read("/efs/jobs/cifar10-2/progress.jsonl").splitlines()]
     assert (only["epoch"], only["step"]) == (5, 75)
     assert only["loss"] < math.log(10) / 2, "late gradients cost some of what was learnt, and most of it stays"

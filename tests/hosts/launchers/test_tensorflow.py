@@ -191,7 +191,7 @@ def test_the_example_trains_goes_on_and_is_evaluated(cluster, kind):
     for index in range(2):
         assert f"worker {index} of 2 on {host_name(cluster, index)}: 1500 of 3000 images" in logs[f"worker{index}"]
         assert "has done its part" in logs[f"worker{index}"]
-    assert "begins anew" in logs["worker0"]
+    assert "starts from the beginning" in logs["worker0"]
     progress = [json.loads(line) for line in cluster.read(f"/efs/jobs/{name}/progress.jsonl").splitlines()]
     assert progress[-1]["steps"] == steps
     assert progress[-1]["step"] >= steps - 20
@@ -203,7 +203,7 @@ def test_the_example_trains_goes_on_and_is_evaluated(cluster, kind):
         definition["environment"] = {"DEEPLEARNING_CHECKPOINT_DIRECTORY": checkpoints}
         arguments[arguments.index("--max-steps") + 1] = str(steps + 10)
         logs = train(cluster, f"{name}-2", script, arguments=arguments, **definition)
-        assert f"goes on from {checkpoints}/model.ckpt-{steps}" in logs["worker0"]
+        assert f"continues from {checkpoints}/model.ckpt-{steps}" in logs["worker0"]
         steps += 10
 
     command = {**definition, "launcher": "command", "launcher_options": {"hosts": "first"}}

@@ -46,7 +46,7 @@ def test_an_elastic_job_goes_on_without_a_host(cluster):
     for log in logs:
         assert re.search(r"^\[rank \d\] rank \d of 3 on ", log, re.MULTILINE)
         assert re.search(r"^\[rank \d\] rank \d of 2 on ", log, re.MULTILINE)
-        assert re.search(r"^\[rank \d\] rank \d: goes on after epoch [1-9]", log, re.MULTILINE)
+        assert re.search(r"^\[rank \d\] rank \d: continues after epoch [1-9]", log, re.MULTILINE)
     status = cluster.play("deeplearning.cluster.status", "-e", "training_job_name=elastic").stdout
     assert re.search(r"agent 2 +deeplearning-worker3 +failed", status)
     assert cluster.members("elastic") == []
