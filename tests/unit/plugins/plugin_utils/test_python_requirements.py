@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.action.python_environment import read_requirements
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requirements import read_requirements
 
 
 @pytest.mark.parametrize("line", ["-r base.txt", "--constraint=pins.txt", "-e .", "./wheels/a.whl", "-cpins.txt"])

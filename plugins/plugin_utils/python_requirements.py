@@ -1,0 +1,27 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads the requirements file of a Python environment on the controller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ansible.errors import AnsibleActionFail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import check_requirements
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import find
+
+
+def read_requirements(name: str, bases: Sequence[str]) -> str:
+    """Return the contents of the requirements file, found like a job's script. Raises AnsibleActionFail if hosts cannot use the file."""
+    path = find(name, bases)
+    if path is None or not os.path.isfile(path):
+        raise AnsibleActionFail(f"requirements {name!r} is not a file on the controller (looked in {', '.join(bases)})")
+    try:
+        with open(path, encoding="utf-8") as file:
+            contents = file.read()
+        check_requirements(contents)
+    except ValueError as error:
+        raise AnsibleActionFail(f"requirements {name!r}: {error}") from error
+    return contents
