@@ -10,7 +10,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import execute_watched
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import warn_of_names
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
 
 
 class ActionModule(ActionBase):
@@ -21,5 +21,5 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         refuse_injected_facts()
-        warn_of_names(task_vars or {})
+        check_names(task_vars or {})
         return {**result, **execute_watched(self, task_vars)}

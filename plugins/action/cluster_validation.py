@@ -1,21 +1,34 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Warns of misspelled and deprecated variables, which only the controller sees, and runs the module of the same name."""
+"""Checks what only the controller knows, runs the module of the same name, and reports all findings together."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import warn_of_names
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import JOB, KEY_PAIR, findings_of_task
 
 
 class ActionModule(NormalAction):
-    """Runs the module and adds the warnings about variables to its own."""
+    """Runs the module and adds the controller's findings to its own."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         refuse_injected_facts()
-        warn_of_names(task_vars or {})
-        return super().run(tmp, task_vars)
+        # The module's own validator of the key pair finds the same as the controller
+        own = [finding for finding in findings_of_task(self, task_vars or {}, JOB) if finding.validator != KEY_PAIR]
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        for finding in own:
+            if finding.level is Level.WARNING:
+                Display().warning(finding.message)
+        findings = [*(finding.as_dict() for finding in own), *result.get("findings", [])]
+        result["findings"] = sorted(findings, key=lambda finding: finding["level"] != Level.ERROR.value)
+        errors = [finding.message for finding in own if finding.level is Level.ERROR]
+        if errors:
+            errors += [result["msg"]] if result.get("failed") else []
+            result.update(failed=True, valid=False, msg="\n".join(errors))
+        return result

@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
     write_archive,
 )
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import cluster_of, known_nodes
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import warn_of_names
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
 
 
 class ActionModule(NodeAction, module="training_job"):
@@ -35,7 +35,7 @@ class ActionModule(NodeAction, module="training_job"):
         arguments = dict(self._task.args)
         state = arguments.get("state", "started")
         if state == "checked":
-            warn_of_names(variables)
+            check_names(variables)
             return {**result, **self._check(arguments)}
         if state != "stopped" and not arguments.get("generation"):
             arguments["generation"] = inventory_generation(variables)
@@ -43,7 +43,7 @@ class ActionModule(NodeAction, module="training_job"):
             arguments["efa"] = variables.get("deeplearning_has_efa", False)
         try:
             if state == "prepared" and is_first(variables):
-                warn_of_names(variables)
+                check_names(variables)
                 with job_code(arguments, self._bases()) as code:
                     arguments["code"] = code.origin
                     if not self._task.check_mode:

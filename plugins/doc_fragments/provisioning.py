@@ -541,6 +541,12 @@ options:
       - EC2 key pair for the first login. Required with O(state=present).
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
+  private_key_file:
+    description:
+      - The controller's file with the private key of O(key_name). It is compared with the key pair, and not copied.
+      - The inventory sets it to its own option of this name, which is the file that SSH uses.
+      - It counts for one run and is not stored.
+    type: path
   root_volume_size:
     description:
       - Size of the encrypted root volume, in GiB.
@@ -1345,6 +1351,12 @@ options:
       - EC2 key pair for the first login. Required with O(state=present).
       - Changing it replaces the nodes, which happens only with O(replace_nodes).
     type: str
+  private_key_file:
+    description:
+      - The controller's file with the private key of O(key_name). It is compared with the key pair, and not copied.
+      - The inventory sets it to its own option of this name, which is the file that SSH uses.
+      - It counts for one run and is not stored.
+    type: path
   root_volume_size:
     description:
       - Size of the encrypted root volume, in GiB.

@@ -130,6 +130,8 @@ class InventoryModule(AWSInventoryBase):
         self.inventory.set_variable("all", "deeplearning_cluster_name", cluster)  # the former name
         self.inventory.set_variable("all", "deeplearning_region", region)
         self.inventory.set_variable("all", "deeplearning_ssh_directory", self._ssh_directory())
+        if self.get_option("private_key_file"):
+            self.inventory.set_variable("all", "deeplearning_private_key_file", self._private_key_file())
         # All images for EC2 have Python there. Discovery would cost a round trip to every host in every run. group_vars override it
         self.inventory.set_variable(TRAINERS, "ansible_python_interpreter", "/usr/bin/python3")
 

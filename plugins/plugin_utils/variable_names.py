@@ -3,7 +3,8 @@
 
 """Finds variables that use a former name of one of the collection's variables, and variables with misspelled names.
 
-Ansible accepts misspelled variables without a warning, and they have no effect.
+Ansible accepts misspelled variables, and they have no effect. So they are errors, or warnings if `deeplearning_allow_unknown_variables`
+is set.
 """
 
 from __future__ import annotations
@@ -13,15 +14,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
+from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.yaml import yaml_load
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import FORMER_PREFIX, PREFIX
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
 
 COLLECTION = Path(__file__).parents[2]
 #: Minimum similarity of names without their prefix. With 0.75, a four-letter name with two letters swapped still matches.
 CUTOFF = 0.75
+#: Minimum similarity of whole names, if even the prefix is none of the collection.
+WHOLE_CUTOFF = 0.92
+#: The variable that makes misspelled names warnings.
+ALLOWED = "deeplearning_allow_unknown_variables"
 
 #: The variables that the inventory plugin sets for a cluster and its nodes, without the prefix.
 INVENTORY = (
@@ -45,6 +53,7 @@ INVENTORY = (
 FURTHER = (
     "dataset_kms_key_id",
     "dataset_result",
+    ALLOWED,
     "deeplearning_answer_timeout",
     "deeplearning_confirm",
     "deeplearning_end_unasked_nodes",
@@ -57,13 +66,28 @@ FURTHER = (
 )
 
 
-def warn_of_names(variables: Mapping[str, Any]) -> None:
-    """Show a warning for each variable with a former name, and for each variable with a misspelled name."""
+def check_names(variables: Mapping[str, Any]) -> None:
+    """Show a warning for each variable with a former name. Raises AnsibleActionFail for variables with misspelled names."""
+    findings = name_findings(variables)
+    for finding in findings:
+        if finding.level is Level.WARNING:
+            Display().warning(finding.message)
+    errors = [finding.message for finding in findings if finding.level is Level.ERROR]
+    if errors:
+        raise AnsibleActionFail("\n".join(errors))
+
+
+def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
+    """Return a finding for each variable with a misspelled name, and show a warning for each one with a former name."""
     for name, meant in former(variables).items():
         message = f"Variable '{name}' is deprecated. Use '{meant}'."
         Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
-    for name, meant in misspellings(variables).items():
-        Display().warning(f"Unknown variable '{name}'. Did you mean '{meant}'?")
+    allowed = boolean(variables.get(ALLOWED) or False, strict=False)
+    level, advice = (Level.WARNING, "") if allowed else (Level.ERROR, f" If it is your own, set {ALLOWED}: true.")
+    return [
+        Finding("variable_names", level, f"Unknown variable '{name}'. Did you mean '{meant}'?{advice}")
+        for name, meant in misspellings(variables).items()
+    ]
 
 
 def former(variables: Mapping[str, Any]) -> dict[str, str]:
@@ -77,7 +101,8 @@ def former(variables: Mapping[str, Any]) -> dict[str, str]:
 def misspellings(names: Iterable[str]) -> dict[str, str]:
     """Return the names that are similar to variables of the collection, each with the name of the most similar variable.
 
-    A name that has a prefix of the collection but is similar to none of its variables counts as the user's own.
+    A name that has a prefix of the collection but is similar to none of its variables counts as the user's own. So does a name with a
+    similar prefix, unless it is very similar as a whole.
     """
     old, found = former_names(), {}
     known = known_variables() | old.keys()
@@ -88,7 +113,11 @@ def misspellings(names: Iterable[str]) -> dict[str, str]:
             if name.startswith(prefix):
                 for rest in difflib.get_close_matches(name[len(prefix) :], rests, n=1, cutoff=CUTOFF):
                     found[name] = old.get(prefix + rest, prefix + rest)
-    return found
+    for name in unknown:
+        if not name.startswith((*prefixes(), "_", "ansible_")):
+            for meant in difflib.get_close_matches(name, known, n=1, cutoff=WHOLE_CUTOFF):
+                found[name] = old.get(meant, meant)
+    return dict(sorted(found.items()))
 
 
 @lru_cache(maxsize=None)

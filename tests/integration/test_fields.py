@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +63,16 @@ class Account:
     @property
     def key_pair(self) -> str:
         return self.once("key pair", lambda: self.ec2("create_key_pair", KeyName=self.name)["KeyName"])
+
+    @property
+    def private_key_file(self) -> str:
+        def make() -> str:
+            pair = self.ec2("describe_key_pairs", KeyNames=[KEY_NAME], IncludePublicKey=True)["KeyPairs"][0]
+            file = Path(self.cloud.environment["LOCAL_CLOUD_HOME"], f"{self.name}.pub")
+            file.write_text(pair["PublicKey"])
+            return str(file)
+
+        return self.once("private key", make)
 
     @property
     def placement_group(self) -> str:
@@ -227,6 +238,7 @@ FIELDS = {
     "grow": Field(second=True),
     "replace_nodes": Field(second=True),
     "progress_file": Field(second="/dev/null"),
+    "private_key_file": Field(second=lambda account: account.private_key_file),
     "image_id": Field(
         "adopted network",
         first=lambda account: account.image(IMAGE_PARAMETER),

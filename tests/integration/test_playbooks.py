@@ -45,16 +45,68 @@ def test_a_job_that_cannot_be_is_refused_before_anything_is_launched(
     cloud.control.forget_calls()
     refused = play("train", **variables)
     assert refused.returncode != 0
-    assert message in refused.stdout.replace("\\", "")
+    assert message in " ".join(refused.stdout.replace("\\", "").split())
     assert refused.stdout.count("fatal:") == 1
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
+
+
+def test_all_that_the_controller_can_know_is_one_failure(cloud: LocalCloud, play: Run) -> None:
+    cloud.control.forget_calls()
+    told = play(
+        "train",
+        training_job_script="nope.py",
+        trainning_job_name="digits",
+        training_job_launcher="torchrum",
+        python_environment_name="digits",
+        python_environment_requirements="nowhere.txt",
+        training_job_report_directory="README.md",
+        training_job_time_limit="hour",
+    )
+    assert told.returncode != 0
+    output = " ".join(told.stdout.split())
+    assert "Unknown variable 'trainning_job_name'. Did you mean 'training_job_name'?" in output.replace("''", "'")
+    for message in ("script 'nope.py'", "launcher 'torchrum'", "requirements 'nowhere.txt'", "report_directory: ", "time_limit: 'hour'"):
+        assert message in output.replace("''", "'"), message
+    assert told.stdout.count("fatal:") == 1
     assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
 
 
 def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: Run) -> None:
     options = {"training_job_repository": "git@example.com:train.git", "training_job_source": "", "training_job_script": "x.py"}
-    checked = play("imports/check_job", **options)
-    assert checked.returncode == 0, checked.stdout
-    assert play("imports/check_job", training_job_script="", training_job_launcher="torchrum").returncode == 0
+    for variables in (options, {"training_job_source": "", "training_job_script": "{{ deeplearning_hostname }}.py"}):
+        checked = play("validate", **variables)
+        assert checked.returncode == 0, checked.stdout
+    missing = play("train", training_job_script="")
+    assert "training_job_script: is missing" in missing.stdout
+
+
+@pytest.mark.parametrize(("name", "known", "refused"), [("done", "i-1", True), ("new", "i-1", False), ("done", "i-2", False)])
+def test_the_name_of_an_ended_job_is_refused_before_aws_is_asked(
+    cloud: LocalCloud, play: Run, tmp_path: Path, name: str, known: str, refused: bool
+) -> None:
+    """Only nodes that this controller has configured are asked."""
+    (tmp_path / "done/status").mkdir(parents=True)
+    (tmp_path / "done/status/over").touch()
+    (tmp_path / "known_hosts").write_text(f"{known} ssh-ed25519 AAAA\n")
+    host = {"ansible_connection": "local", "deeplearning_instance_id": "i-1"}
+    variables = {"deeplearning_cluster": "demo", "deeplearning_ssh_directory": str(tmp_path)}
+    inventory = tmp_path / "hosts.json"
+    inventory.write_text(json.dumps({"trainers": {"hosts": {"demo-master": host}, "vars": variables}}))
+    cloud.control.forget_calls()
+    told = play("train", str(inventory), training_job_name=name, training_job_directory=str(tmp_path), training_job_command=["true"])
+    message = f"job done has already run and its results are in {tmp_path}/done. Choose another name"
+    assert (message in " ".join(told.stdout.split())) == refused, told.stdout
+    assert not (refused and cloud.control.calls())
+
+
+def test_a_data_set_that_cannot_be_is_refused_before_aws_is_asked(cloud: LocalCloud, play: Run) -> None:
+    cloud.control.forget_calls()
+    told = play("dataset", dataset_source="/nowhere/at/all", dataset_name="a b", dataset_destination="s3://data/x")
+    assert told.returncode != 0
+    output = " ".join(told.stdout.split()).replace("''", "'")
+    assert "dataset_source: '/nowhere/at/all' does not exist on the controller." in output
+    assert "dataset_name is 'a b'" in output
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
 
 
 @pytest.mark.parametrize("name", ["status", "logs", "stop", "report", "tensorboard"])

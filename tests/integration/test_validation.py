@@ -161,7 +161,14 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
     assert "Unknown variable" not in good
     misspelled = " ".join(validate(worker_cuont=3, cost_center="research").split())
     assert "Unknown variable 'deeplearning_worker_cuont'. Did you mean 'deeplearning_worker_count'?" in misspelled
-    assert misspelled.count("Unknown variable") == 1, "what is close to nothing is the user's own"
+    assert "cost_center" not in misspelled, "what is close to nothing is the user's own"
+    assert "can be provisioned" not in misspelled
+    allowed = {"deeplearning_allow_unknown_variables": True}
+    assert "No errors and 1 warning" in " ".join(validate(allowed, worker_cuont=3).split())
+    both = validate({"training_job_script": "train.py", "training_job_launcher": "torchrum"}, key_name="nobody")
+    assert "key_name: there is no key pair 'nobody'" in both
+    assert "training_job_launcher 'torchrum': is unknown" in both.replace("''", "'")
+    assert both.count("fatal:") == 1, "one list"
     assert "fs-0123456789abcdef0" in validate(file_system_id="fs-0123456789abcdef0")
     former = " ".join(validate({"deeplearning_file_system": "fs-0123456789abcdef0", "provision_key_name": "nobody"}).split())
     assert "there is no key pair 'nobody'" in former
@@ -169,6 +176,31 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
     assert "Variable 'deeplearning_file_system' is deprecated. Use 'deeplearning_file_system_id'." in former
     assert "Variable 'provision_key_name' is deprecated. Use 'deeplearning_key_name'." in former
     assert former.count("is deprecated") == 2
+
+
+def test_the_private_key_has_to_be_that_of_the_key_pair(cloud, run, definition, name, tmp_path):
+    ec2 = cloud.client("ec2")
+    made = ec2.create_key_pair(KeyName=f"{name}-made", KeyType="rsa")
+    own, other = tmp_path / "own.pem", tmp_path / "other.pem"
+    own.write_text(made["KeyMaterial"])
+    own.chmod(0o600)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)], check=True)
+    ec2.import_key_pair(KeyName=f"{name}-imported", PublicKeyMaterial=other.with_suffix(".pem.pub").read_bytes())
+    for key_name, file, refused in (
+        (f"{name}-made", own, ""),
+        (f"{name}-made", other, f"private_key_file: {other} does not belong to the key pair '{name}-made' (key_name) in {REGION}"),
+        (f"{name}-imported", other, ""),
+        (f"{name}-imported", own, f"private_key_file: {own} does not belong to the key pair '{name}-imported'"),
+        (f"{name}-made", tmp_path / "none.pem", f"private_key_file: '{tmp_path}/none.pem' is not a file on the controller"),
+    ):
+        options = {**definition, "key_name": key_name, "private_key_file": str(file)}
+        if not refused:
+            assert run("cluster_validation", **options)["findings"] == []
+            continue
+        with pytest.raises(ModuleFailed) as failure:
+            run("cluster_validation", **options)
+        assert refused in failure.value.result["msg"]
+        assert findings(failure) == [("key_pair", "error")]
 
 
 def test_every_validator_is_on_the_page(repository):

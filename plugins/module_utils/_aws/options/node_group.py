@@ -203,6 +203,16 @@ OPTIONS = (
         ("EC2 key pair for the first login. Required with O(state=present).",),
     ),
     Option(
+        "private_key_file",
+        {"type": "path", "no_log": False},
+        (NODE_GROUP,),
+        NOT_STORED,
+        (
+            "The controller's file with the private key of O(key_name). It is compared with the key pair, and not copied.",
+            "The inventory sets it to its own option of this name, which is the file that SSH uses.",
+        ),
+    ),
+    Option(
         "root_volume_size",
         {"type": "int", "default": 100},
         (NODE_GROUP,),

@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, ClusterError, error_code, is_missing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, offering, zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, volumes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, private_key, volumes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP, clustered
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.placement import STRATEGY
@@ -29,11 +29,29 @@ class KeyPair(Validator):
         if not name:
             return
         try:
-            cloud.retrieve_once("ec2", "describe_key_pairs", "KeyPairs", KeyNames=[name])
+            pairs = cloud.retrieve_once("ec2", "describe_key_pairs", "KeyPairs", KeyNames=[name], IncludePublicKey=True)
         except ClientError as error:
             if not is_missing(error):
                 raise
             yield f"key_name: there is no key pair '{name}' in {cloud.region}. Create or import it, or specify another one."
+            return
+        yield from _check_private_key(request.options["private_key_file"], pairs[0], cloud.region)
+
+
+def _check_private_key(path: str | None, pair: Mapping[str, Any], region: str) -> Iterator[str]:
+    """The private key belongs to the key pair, so that ssh can log in."""
+    if not path:
+        return
+    try:
+        own = private_key.read_public_key(path)
+    except ValueError as error:
+        yield f"private_key_file: {error}"
+        return
+    if own and pair.get("PublicKey") and own != private_key.public_part(pair["PublicKey"]):
+        yield (
+            f"private_key_file: {path} does not belong to the key pair '{pair['KeyName']}' (key_name) in {region}, so logins would be "
+            "refused. Set private_key_file in the inventory to that key pair's file, or key_name to the key pair of this file."
+        )
 
 
 class InstanceTypeOffered(Validator):

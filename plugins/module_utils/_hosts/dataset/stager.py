@@ -131,7 +131,7 @@ def run(spec: Spec, progress: Progress) -> None:
 def examine(spec: Spec) -> Plan:
     """Read what the source contains, and check whether it is already staged. Changes nothing. Raises DataError."""
     source = parse(spec["source"])
-    _refuse(spec, source)
+    check_options(spec, source)
     name = name_of(source, spec["name"])
     files: list[File] = []
     size, single, facts = None, source.kind == URL, [spec["checksum"], spec["unpack"]]
@@ -160,8 +160,8 @@ def examine(spec: Spec) -> Plan:
     return plan
 
 
-def _refuse(spec: Spec, source: Source) -> None:
-    """Raise DataError if the options contradict each other."""
+def check_options(spec: Spec, source: Source) -> None:
+    """Raise DataError if the options contradict each other. Reads `destination`, `unpack` and `checksum`."""
     destination = spec["destination"]
     if destination not in DESTINATIONS:
         if not parse_s3("dataset_destination", destination).key.strip("/"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.inventory.nodes import InventoryModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
@@ -12,12 +13,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import (
     COLLECTION,
     INVENTORY,
+    check_names,
     former,
     former_names,
     known_variables,
     misspellings,
     prefixes,
-    warn_of_names,
 )
 
 USED_IN = ("roles/**/*.*", "playbooks/*.yml", "inventory/**/*.yml", "examples/definitions/*.yml", "docs/*.md", "README.md")
@@ -53,6 +54,12 @@ def used(pattern):
         ("ssh_trust_validity_day", "ssh_trust_validity_days"),
         ("shared_storage_time_out", "shared_storage_timeout"),
         ("worker_metadata_worker_ip_files", "worker_metadata_worker_ip_file"),
+        ("trainning_job_script", "training_job_script"),
+        ("deeplerning_worker_count", "deeplearning_worker_count"),
+        ("deep_learning_nat", "deeplearning_nat"),
+        ("trainingjob_script", "training_job_script"),
+        ("datset_source", "dataset_source"),
+        ("pyhton_environment_name", "python_environment_name"),
     ],
 )
 def test_a_misspelled_variable(name, meant):
@@ -73,6 +80,9 @@ def test_a_misspelled_variable(name, meant):
         "my_training_job_nmae",
         "trainings",
         "worker_cuont",
+        "training_script",
+        "ansible_training_job_script",
+        "learning_worker_count",
     ],
 )
 def test_a_variable_of_somebodys_own(name):
@@ -102,14 +112,26 @@ def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
     assert misspellings(names) == {}
 
 
-def test_each_misspelled_variable_is_warned_of(monkeypatch):
+MISSPELLED = {"dataset_nmae": 1, "training_job_argumnets": [], "training_job_name": "digits", "ansible_user": "ubuntu"}
+UNKNOWN = [
+    "Unknown variable 'dataset_nmae'. Did you mean 'dataset_name'?",
+    "Unknown variable 'training_job_argumnets'. Did you mean 'training_job_arguments'?",
+]
+
+
+def test_misspelled_variables_are_one_error():
+    own = " If it is your own, set deeplearning_allow_unknown_variables: true."
+    with pytest.raises(AnsibleActionFail) as refused:
+        check_names(MISSPELLED)
+    assert refused.value.message == "\n".join(line + own for line in UNKNOWN)
+
+
+@pytest.mark.parametrize("allowed", [True, "true"])
+def test_misspelled_variables_can_be_allowed(monkeypatch, allowed):
     told = []
     monkeypatch.setattr("ansible.utils.display.Display.warning", lambda _self, message: told.append(message))
-    warn_of_names({"dataset_nmae": 1, "training_job_argumnets": [], "training_job_name": "digits", "ansible_user": "ubuntu"})
-    assert told == [
-        "Unknown variable 'dataset_nmae'. Did you mean 'dataset_name'?",
-        "Unknown variable 'training_job_argumnets'. Did you mean 'training_job_arguments'?",
-    ]
+    check_names({**MISSPELLED, "deeplearning_allow_unknown_variables": allowed})
+    assert told == UNKNOWN
 
 
 @pytest.mark.parametrize("option", options_of(), ids=lambda option: option.name)
@@ -135,7 +157,7 @@ def test_each_option_is_a_variable_of_the_same_name(option):
 def test_a_former_name_is_deprecated(monkeypatch, name, meant):
     told = []
     monkeypatch.setattr("ansible.utils.display.Display.deprecated", lambda _self, message, **further: told.append((message, further)))
-    warn_of_names({name: "x", "ansible_user": "ubuntu"})
+    check_names({name: "x", "ansible_user": "ubuntu"})
     assert told == [
         (f"Variable '{name}' is deprecated. Use '{meant}'.", {"version": "0.3.0", "collection_name": "deeplearning.cluster"}),
     ]

@@ -1,0 +1,39 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Checks the variables of a run on the controller. It starts no module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import DATASET, JOB, findings_of_task
+
+ARGUMENTS = {
+    "subject": {"type": "str", "choices": [JOB, DATASET], "default": JOB},
+    "required": {"type": "bool", "default": False},
+}
+
+
+class ActionModule(ActionBase):
+    """Shows the warnings, and fails with one line for each error."""
+
+    _supports_check_mode = True
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        refuse_injected_facts()
+        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        findings = findings_of_task(self, task_vars or {}, arguments["subject"], needs_job=arguments["required"])
+        for finding in findings:
+            if finding.level is Level.WARNING:
+                Display().warning(finding.message)
+        errors = [finding.message for finding in findings if finding.level is Level.ERROR]
+        if errors:
+            return {**result, "failed": True, "msg": "\n".join(errors)}
+        return {**result, "changed": False, "findings": [finding.as_dict() for finding in findings]}

@@ -1,0 +1,65 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: variable_validation
+version_added: 0.2.0
+short_description: Checks the variables of a run on the controller
+description:
+  - Reports all problems that the controller can know without AWS and without a host, at once. These are misspelled variables, values
+    of the wrong type, a missing script, source, requirements file, data set or private key, an unknown launcher or option of a launcher,
+    and a directory for reports that cannot be written.
+  - Warns of variables that are set and have no effect.
+  - The values are those that the nodes will have. A value that contains a variable of one host, or a file that only a host has, is not
+    checked.
+  - Misspelled variables are errors, unless C(deeplearning_allow_unknown_variables) is V(true).
+  - This is an action plugin. It runs on the controller and does not start a module.
+options:
+  subject:
+    description:
+      - The variables to check. V(job) are those of a training job, its Python environment, and the configuration of nodes.
+        V(dataset) are those of a data set.
+    type: str
+    choices: [job, dataset]
+    default: job
+  required:
+    description:
+      - Whether a job must have a script or a command.
+    type: bool
+    default: false
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Check the variables of the job
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Check the variables
+      deeplearning.cluster.variable_validation:
+        required: true
+"""
+
+RETURN = r"""
+findings:
+  description: The warnings.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    validator:
+      description: Name of the check.
+      type: str
+      sample: unused_variables
+    level:
+      description: C(warning).
+      type: str
+      sample: warning
+    message:
+      description: The problem, and what to do about it.
+      type: str
+"""

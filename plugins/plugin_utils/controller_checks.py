@@ -1,0 +1,200 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Checks everything that the controller knows without AWS and without a host: names, values and files of a run.
+
+A value that the controller does not know, such as a template with a host's variables, is left to the hosts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.yaml import yaml_load
+from ansible.plugins.action import ActionBase
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.private_key import read_public_key
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import PATH, DataError, name_of, parse
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import check_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import (
+    RefusalError,
+    find_launcher,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import code_to_send, patterns
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN, NodeVariables, node_variables
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requirements import read_requirements
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.unused_variables import of_definition, of_job
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION, name_findings
+
+JOB, DATASET = "job", "dataset"
+KEY_PAIR, UNUSED_VARIABLES = "key_pair", "unused_variables"
+#: The roles whose variables a run uses, by what the run is for.
+ROLES = {
+    JOB: ("python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
+    DATASET: ("dataset",),
+}
+REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
+
+
+def errors_of_run(kind: str, nodes: NodeVariables, bases: Sequence[str], *, needs_job: bool) -> Iterator[str]:
+    """Return what is wrong with the variables of a job or a data set. Paths are relative to one of `bases`.
+
+    With `needs_job`, a missing script is an error.
+    """
+    given, wrong = known_values(ROLES[kind], nodes)
+    yield from wrong
+    if kind == DATASET:
+        yield from dataset_errors(given)
+        return
+    yield from environment_errors(given, bases)
+    yield from job_errors(given, bases, needs_job=needs_job)
+    yield from report_errors(given)
+
+
+def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str, *, needs_job: bool = False) -> list[Finding]:
+    """Return the findings about the variables of a run, errors first. The task runs on the controller.
+
+    Values of the definition are known there, whatever they refer to, because the controller uses them.
+    """
+    nodes = node_variables(variables, action._templar)
+    controller = NodeVariables(variables, action._templar.template, of_host=False)
+    found = [*name_findings(variables), *(Finding(KEY_PAIR, Level.ERROR, message) for message in key_errors(controller))]
+    if nodes is not None:
+        bases = [os.getcwd(), action._loader.get_basedir()]
+        found += [Finding(kind, Level.ERROR, message) for message in errors_of_run(kind, nodes, bases, needs_job=needs_job)]
+        found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in (of_job(nodes) if kind == JOB else ())]
+    found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in of_definition(controller)]
+    return sorted(found, key=lambda finding: finding.level is not Level.ERROR)
+
+
+def known_values(roles: Iterable[str], nodes: NodeVariables) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of the roles' variables, UNKNOWN among them, and messages about values of the wrong type.
+
+    Variables that are not set, or empty, are left out. A value of the wrong type counts as unknown.
+    """
+    given, wrong = {}, []
+    for name, spec in {name: spec for role in roles for name, spec in argument_spec(role).items()}.items():
+        value = nodes.get(name)
+        if value is UNKNOWN:
+            given[name] = value
+        elif value is not None:
+            validation = ArgumentSpecValidator({name: spec}).validate({name: value})
+            checked = validation.validated_parameters[name]
+            if validation.error_messages:
+                wrong.append(f"{name}: {type_error(spec, value)}")
+                given[name] = UNKNOWN
+            elif checked or isinstance(checked, (bool, int)):
+                given[name] = checked
+    return given, wrong
+
+
+def type_error(spec: Mapping[str, Any], value: Any) -> str:
+    shown = "the value" if spec.get("no_log") else f"{value!r:.100}"
+    if spec.get("choices"):
+        return f"{shown} is unknown. Use one of {', '.join(map(str, spec['choices']))}."
+    kind = f"{spec['type']} of {spec['elements']}" if spec.get("elements") else spec["type"]
+    return f"{shown} is not of type {kind}. Give a value of that type."
+
+
+@lru_cache(maxsize=None)
+def argument_spec(role: str) -> dict[str, dict[str, Any]]:
+    """Return the argument spec of a role, in which no variable is required."""
+    content = yaml_load((COLLECTION / "roles" / role / "meta/argument_specs.yml").read_text(encoding="utf-8"))
+    keys = ("type", "elements", "choices", "options", "no_log")
+    options = content["argument_specs"]["main"]["options"]
+    return {name: {key: option[key] for key in keys if key in option} for name, option in options.items()}
+
+
+def refusal(prefix: str, check: Callable[[], Any]) -> list[str]:
+    """Return the message of the exception with which a check refuses a value, with the prefix of the role's variables."""
+    try:
+        check()
+    except REFUSALS as error:
+        return [prefix + str(error)]
+    return []
+
+
+def of_role(prefix: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of one role's variables by their names without its prefix."""
+    return {name[len(prefix) :]: value for name, value in given.items() if name.startswith(prefix)}
+
+
+def are_known(given: Mapping[str, Any], *names: str) -> bool:
+    return not any(given.get(name) is UNKNOWN for name in names)
+
+
+def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: bool) -> Iterator[str]:
+    """Return what is wrong with the options of a training job. Without a script and a command, there is no job to check."""
+    prefix, options = "training_job_", of_role("training_job_", given)
+    if not (options.get("script") or options.get("command")):
+        if needs_job:
+            yield f"{prefix}script: is missing. Set the training script, or {prefix}command."
+        return
+    if options.get("name") and are_known(options, "name"):
+        yield from refusal(prefix, lambda: records.check_name(options["name"]))
+    if are_known(options, "launcher", "launcher_options"):
+        launcher = {"launcher": options.get("launcher", "torchrun"), "launcher_options": options.get("launcher_options", {})}
+        yield from refusal(prefix, lambda: find_launcher(launcher))
+    if options.get("source") and options.get("repository"):
+        yield f"{prefix}source: is set, and so is {prefix}repository. Leave the one empty that does not have the code."
+    elif not options.get("repository") and are_known(options, "script", "source", "exclude"):
+        yield from refusal(prefix, lambda: code_to_send(options, bases, patterns(options)))
+
+
+def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
+    """Return what is wrong with the Python environment of a job."""
+    prefix, options = "python_environment_", of_role("python_environment_", given)
+    name, requirements = options.get("name"), options.get("requirements")
+    if not name:
+        return
+    if name is not UNKNOWN:
+        yield from refusal(f"{prefix}name: {name!r}: ", lambda: check_name(name))
+    if requirements and requirements is not UNKNOWN:
+        yield from refusal(prefix, lambda: read_requirements(requirements, bases))
+
+
+def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
+    """Return why the controller cannot write the report of a job."""
+    name = "training_job_report_directory"
+    directory = given.get(name, "reports")
+    if directory is UNKNOWN or given.get("training_job_report") is False:
+        return
+    existing = path = os.path.abspath(os.path.expanduser(directory))
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    if not os.path.isdir(existing):
+        yield f"{name}: {existing!r} is not a directory. Choose another directory, or set training_job_report: false."
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        yield f"{name}: {path!r} cannot be written, because {existing!r} is not yours. Choose another directory."
+
+
+def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
+    """Return what is wrong with the options of a data set."""
+    options = {"destination": stager.SHARED, "checksum": "", "unpack": False, **of_role("dataset_", given)}
+    if not options.get("source") or not are_known(options, "source"):
+        return
+    wrong = refusal("", lambda: parse(options["source"]))
+    if wrong:
+        yield from wrong
+        return
+    source = parse(options["source"])
+    if are_known(options, "destination", "checksum", "unpack"):
+        yield from refusal("", lambda: stager.check_options(options, source))
+    if are_known(options, "name"):
+        yield from refusal("", lambda: name_of(source, options.get("name")))
+    if source.kind == PATH and not os.path.exists(source.text):
+        yield f"dataset_source: {source.text!r} does not exist on the controller. Set an existing path, a URL or s3://bucket/prefix."
+
+
+def key_errors(controller: NodeVariables) -> Iterator[str]:
+    """Return why SSH cannot use the private key file that the inventory names."""
+    path = controller.get("deeplearning_private_key_file")
+    if path and path is not UNKNOWN:
+        yield from refusal("private_key_file: ", lambda: read_public_key(path))

@@ -1,0 +1,161 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Finds variables that are set and have no effect because of another variable.
+
+A variable with its default or an empty value counts as unset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
+
+
+class Variables(Protocol):
+    """The values of variables; those that the controller cannot know are UNKNOWN."""
+
+    def get(self, name: str, default: Any = None) -> Any: ...
+
+
+Get = Callable[[str], Any]
+
+
+class Rule(NamedTuple):
+    """`names` have no effect if `applies` returns true. `because` says why, and what to do about it."""
+
+    names: tuple[str, ...]
+    applies: Callable[[Get], bool]
+    because: str
+
+
+NEW_EFS = ("encrypted", "performance_mode", "throughput_mode", "provisioned_throughput")
+NEW_LUSTRE = ("lustre_capacity", "lustre_deployment", "lustre_throughput", "lustre_compression")
+ENVIRONMENT = ("requirements", "location", "directory", "installer", "python", "index_url", "find_links", "timeout")
+
+OF_JOB = (
+    Rule(
+        ("training_job_script",), lambda get: bool(get("training_job_command")), "training_job_command runs instead. Empty one of the two."
+    ),
+    Rule(
+        ("training_job_version",),
+        lambda get: not get("training_job_repository"),
+        "training_job_repository is empty. Set it, or remove this.",
+    ),
+    Rule(
+        ("training_job_exclude",),
+        lambda get: not get("training_job_repository") and not get("training_job_source"),
+        "only a training_job_source or training_job_repository has files to leave out.",
+    ),
+    Rule(("training_job_report_directory",), lambda get: get("training_job_report") is False, "training_job_report is false."),
+    Rule(
+        tuple(f"python_environment_{name}" for name in ENVIRONMENT),
+        lambda get: not get("python_environment_name"),
+        "python_environment_name is empty. Set it, or remove this.",
+    ),
+    Rule(
+        ("python_environment_name",),
+        lambda get: bool(get("training_job_python")),
+        "the job uses training_job_python. Remove one of the two.",
+    ),
+)
+
+OF_DEFINITION = (
+    Rule(NEW_EFS, lambda get: get("efs") is False, "efs is false. Remove it."),
+    Rule(
+        NEW_EFS, lambda get: bool(get("file_system_id")), "file_system_id is adopted, and an adopted file system is not changed. Remove it."
+    ),
+    Rule(("encrypt_in_transit",), lambda get: get("efs") is False, "efs is false. Remove it."),
+    Rule(
+        (*NEW_LUSTRE, "lustre_data_repositories", "lustre_mount_point"),
+        lambda get: not get("lustre") and not get("lustre_file_system_id"),
+        "lustre is false. Set lustre: true, or remove it.",
+    ),
+    Rule(
+        NEW_LUSTRE,
+        lambda get: bool(get("lustre_file_system_id")),
+        "lustre_file_system_id is adopted, and an adopted file system is not changed. Remove it.",
+    ),
+    Rule(("lustre_throughput",), lambda get: get("lustre_deployment") == "SCRATCH_2", "SCRATCH_2 has a fixed throughput. Remove it."),
+    Rule(("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set it, or remove this."),
+    Rule(("network_cidr", "nat"), lambda get: bool(get("vpc_id")), "the network vpc_id is adopted, and not changed. Remove it."),
+    Rule(
+        ("public_subnet_ids", "private_subnet_ids", "security_group_ids"),
+        lambda get: not get("vpc_id"),
+        "vpc_id is not set. Set it, or remove this.",
+    ),
+    Rule(("image_os",), lambda get: not get("image_framework"), "image_framework is not set. Set it, or remove this."),
+    Rule(("image_update",), lambda get: bool(get("image_id")), "image_id names one image. Remove one of the two."),
+    Rule(("permissions_boundary",), lambda get: bool(get("instance_profile")), "the role of instance_profile is not changed. Remove it."),
+    Rule(
+        ("spot_max_price",),
+        lambda get: get("market") != "spot" and "spot" not in [item.get("market") for item in get("alternatives") or []],
+        "no node is bought on the spot market. Set market: spot, or remove it.",
+    ),
+)
+
+
+def of_job(nodes: Variables) -> Iterator[str]:
+    """Return a message for each variable of a job that is set and has no effect."""
+
+    def get(name: str) -> Any:
+        value = nodes.get(name)
+        return _as_boolean(value) if name == "training_job_report" else value
+
+    for name, because in _without_effect(OF_JOB, get):
+        yield f"{name}: it has no effect, because {because}"
+
+
+def of_definition(controller: Variables) -> Iterator[str]:
+    """Return a message for each option of the definition that is set to another value than its default, and has no effect."""
+    options = {option.name: option for option in options_of()}
+
+    def get(name: str) -> Any:
+        option = options[name]
+        values = (controller.get(variable) for variable in (option.variable, *option.former_names))
+        value = next((value for value in values if value is not None), None)
+        if value is UNKNOWN:
+            return value
+        value = _as_boolean(value) if option.spec["type"] == "bool" else value
+        return None if value == option.spec.get("default") or value == "" else value
+
+    for name, because in _without_effect(OF_DEFINITION, get):
+        yield f"{options[name].variable}: it has no effect, because {because}"
+
+
+def _as_boolean(value: Any) -> Any:
+    return boolean(value, strict=False) if isinstance(value, (str, int)) and value != "" else value
+
+
+class _UnknownError(Exception):
+    """A rule asks for a value that the controller does not know."""
+
+
+def _without_effect(rules: tuple[Rule, ...], get: Get) -> Iterator[tuple[str, str]]:
+    told: dict[str, str] = {}
+
+    def known(name: str) -> Any:
+        value = get(name)
+        if value is UNKNOWN:
+            raise _UnknownError
+        return value
+
+    for rule in rules:
+        for name in rule.names:
+            value = get(name)
+            if name in told or (value is not UNKNOWN and _is_unset(value)):
+                continue
+            try:
+                if rule.applies(known):
+                    told[name] = rule.because
+            except _UnknownError:
+                continue
+    yield from told.items()
+
+
+def _is_unset(value: Any) -> bool:
+    return value is None or value in ("", [], {}, ())

@@ -1,0 +1,125 @@
+"""What the controller finds in the variables of a run, all at once, and what it leaves to the hosts."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import (
+    argument_spec,
+    errors_of_run,
+    key_errors,
+)
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
+
+
+@pytest.fixture
+def errors(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    (tmp_path / "requirements.txt").write_text("torch==2.7\n")
+
+    def find(kind="job", *, needs_job=True, **values):
+        return list(errors_of_run(kind, values, [str(tmp_path)], needs_job=needs_job))
+
+    return find
+
+
+def job(**values):
+    return {"training_job_script": "train.py", **{f"training_job_{name}": value for name, value in values.items()}}
+
+
+def test_all_findings_come_at_once(errors, tmp_path):
+    (tmp_path / "file").touch()
+    found = errors(
+        **job(script="nope.py", launcher="torch", name="My_Job", time_limit="an hour", report_directory="file/reports"),
+        python_environment_name="bert",
+        python_environment_requirements="req.txt",
+        ssh_trust_validity_days="soon",
+    )
+    for message in (
+        "training_job_time_limit: 'an hour' is not of type int. Give a value of that type.",
+        "ssh_trust_validity_days: 'soon' is not of type int. Give a value of that type.",
+        f"python_environment_requirements 'req.txt' is not a file on the controller (looked in {tmp_path})",
+        "training_job_name 'My_Job' is not a job name",
+        "training_job_launcher 'torch': is unknown. Use one of command",
+        f"training_job_script 'nope.py' is not a file on the controller (looked in {tmp_path})",
+        f"training_job_report_directory: '{tmp_path}/file' is not a directory. Choose another directory",
+    ):
+        assert any(message in finding for finding in found), message
+    assert len(found) == 7
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        job(),
+        job(script="", command=["nvidia-smi"]),
+        job(repository="git@example.com:train.git", script="x.py"),
+        job(script=UNKNOWN),
+        job(script="nope.py", source=UNKNOWN),
+        job(launcher=UNKNOWN, launcher_options={"restart": 3}),
+        job(report_directory=UNKNOWN),
+        job(report_directory="train.py", report=False),
+        {"training_job_command": UNKNOWN},
+        {**job(), "python_environment_name": "bert", "python_environment_requirements": "requirements.txt"},
+        {**job(), "python_environment_name": UNKNOWN, "python_environment_requirements": UNKNOWN},
+        {**job(), "python_environment_requirements": "not used"},
+    ],
+)
+def test_what_is_good_or_not_known_is_not_refused(errors, values):
+    assert errors(**values) == []
+
+
+def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
+    assert errors() == ["training_job_script: is missing. Set the training script, or training_job_command."]
+    assert errors(needs_job=False, training_job_launcher="not looked at") == []
+
+
+def test_code_has_one_place(errors):
+    assert errors(**job(source="src", repository="git@example.com:x")) == [
+        "training_job_source: is set, and so is training_job_repository. Leave the one empty that does not have the code."
+    ]
+
+
+def test_a_secret_of_the_wrong_type_is_not_shown(errors):
+    (found,) = errors(**job(secrets="hunter2 is not a dictionary"))
+    assert found == "training_job_secrets: the value is not of type dict. Give a value of that type."
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"source": "s3:/bucket"}, "dataset_source is 's3:/bucket': specify s3://bucket/prefix"),
+        ({"source": "/nowhere/at/all"}, "dataset_source: '/nowhere/at/all' does not exist on the controller."),
+        ({"source": "s3://b/k", "name": "a b"}, "dataset_name is 'a b'"),
+        ({"source": "s3://b/k", "checksum": "md4:1"}, "dataset_checksum is 'md4:1'"),
+        ({"source": "s3://b/k", "destination": "s3://bucket"}, "dataset_destination is 's3://bucket': add a prefix"),
+        ({"source": "https://e.org/x.tar", "destination": "direct"}, "dataset_destination direct requires"),
+        ({"source": "s3://b/k", "unpack": "perhaps"}, "dataset_unpack: 'perhaps' is not of type bool."),
+    ],
+)
+def test_the_options_of_a_data_set(errors, values, message):
+    (found,) = errors("dataset", **{f"dataset_{name}": value for name, value in values.items()})
+    assert found.startswith(message)
+
+
+def test_a_data_set_with_several_faults_has_several_findings(errors):
+    assert len(errors("dataset", dataset_source="/nowhere", dataset_name="a b", dataset_destination="direct")) == 3
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"dataset_source": "/"}, {"dataset_source": UNKNOWN}, {"dataset_source": "s3://b/k", "dataset_destination": UNKNOWN}],
+)
+def test_a_data_set_that_is_good_or_not_known(errors, values):
+    assert errors("dataset", **{"dataset_name": "x", **values}) == []
+
+
+def test_the_private_key_file(tmp_path):
+    assert list(key_errors({})) == []
+    assert list(key_errors({"deeplearning_private_key_file": UNKNOWN})) == []
+    (found,) = key_errors({"deeplearning_private_key_file": str(tmp_path / "key.pem")})
+    assert found == f"private_key_file: '{tmp_path}/key.pem' is not a file on the controller. Set the path of the key pair's private key."
+
+
+def test_no_variable_of_a_role_is_required_for_its_check():
+    assert not any("required" in option for role in ("dataset", "training_job") for option in argument_spec(role).values())
