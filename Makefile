@@ -47,6 +47,10 @@ train: run-setup ## Create a cluster in the local cloud and train a model on it,
 shell: run-setup ## A shell in which ansible and AWS tools talk to the local cloud, as its administrator
 	$(WITH_LOCAL_CLOUD) ANSIBLE_INVENTORY=$(CURDIR)/inventory/local exec $${SHELL:-bash}
 
+.PHONY: ssh
+ssh: run-setup ## Let `ssh demo-master` work in your terminals, by a line in ~/.ssh/config; ARGS="-e ssh_state=absent" removes it
+	$(WITH_LOCAL_CLOUD) ansible-playbook -i inventory/local playbooks/ssh.yml $(ARGS)
+
 .PHONY: clean
 clean: ## End the local cloud: its server, containers and networks, nothing else
 	if command -v local-cloud >/dev/null; then

@@ -26,6 +26,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import login_advice
 
 display = Display()
 
@@ -120,9 +121,20 @@ class NodeAction(ActionBase):
                 f"{self._host}: no answer within {self._limit} s. Check the host, or give it more time by deeplearning_answer_timeout."
             ) from None
         except AnsibleConnectionFailure as error:
-            raise AnsibleConnectionFailure(clean(str(error))) from None
+            message = clean(str(error))
+            raise AnsibleConnectionFailure(
+                message + login_advice(message, self._ssh("remote_user"), self._ssh("private_key_file"))
+            ) from None
         except AnsibleError as error:
             raise AnsibleError(clean(str(error))) from None
+
+    def _ssh(self, option: str) -> str | None:
+        """Return an option of the connection, None if it has no such option."""
+        try:
+            value: str | None = self._connection.get_option(option)
+        except (AnsibleError, KeyError):
+            return None
+        return value
 
     def _execute_module(
         self,

@@ -151,3 +151,35 @@ def test_a_playbook_of_the_user_imports_one_of_the_collection_with_its_defaults(
     command = ["ansible-playbook", "-i", "hosts.json", "site.yml", "-e", json.dumps(variables)]
     done = subprocess.run(command, env=cloud.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert f"there are no jobs in {jobs}\n" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("before", [None, "Host *\n    Compression yes\n"])
+def test_ssh_knows_the_hosts_on_request(cloud: LocalCloud, repository: Path, tmp_path: Path, before: str | None) -> None:
+    directory, home = tmp_path / "my clusters", tmp_path / "home"
+    config = home / ".ssh/config"
+    config.parent.mkdir(parents=True)
+    if before is not None:
+        config.write_text(before)
+        config.chmod(0o640)
+    variables = {"deeplearning_cluster": "demo", "deeplearning_region": "us-east-1", "deeplearning_ssh_directory": str(directory)}
+    inventory = tmp_path / "hosts.json"
+    inventory.write_text(json.dumps({"all": {"vars": variables}, "workers": {"hosts": {"demo-worker2": {}}}}))
+    environment = {**cloud.environment, "HOME": str(home), "ANSIBLE_INVENTORY_ENABLED": "yaml"}
+
+    def play(*arguments: str) -> str:
+        command = ["ansible-playbook", "-i", str(inventory), "playbooks/ssh.yml", *arguments]
+        return " ".join(
+            subprocess.run(command, env=environment, cwd=repository, capture_output=True, text=True, check=False).stdout.split()
+        )
+
+    assert "this controller has not configured cluster demo yet" in play()
+    directory.mkdir()
+    (directory / "config").write_text("Host demo-master\n    HostName 192.0.2.9\n")
+    assert "Log in with ssh demo-master, or with demo-worker2 in its place." in play()
+    assert "changed=0" in play()
+    assert config.stat().st_mode & 0o777 == (0o600 if before is None else 0o640)
+    seen = subprocess.run(["ssh", "-G", "-F", str(config), "demo-master"], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "hostname 192.0.2.9" in seen
+    assert ("compression yes" in seen) == (before is not None)
+    play("-e", "ssh_state=absent")
+    assert config.read_text() == (before or "")
