@@ -282,7 +282,7 @@ def test_a_capacity_block(cloud, run, definition, types):
     with pytest.raises(ModuleFailed, match=r"placement: cluster is not possible in a Capacity Block"):
         run("cluster", **definition, placement="cluster")
     result = run("cluster", **definition)
-    assert re.search(r"Capacity Block cr-\w+ ends at .* UTC, and EC2 ends its nodes from .* UTC on", str(result["warnings"]))
+    assert re.search(r"Capacity Block cr-\w+ ends at .* UTC, and EC2 terminates its nodes from .* UTC on", str(result["warnings"]))
     assert types() == [(P4D, "us-east-1a", "capacity-block")] * 5
     assert "placement_group" not in result["resources"], "AWS refuses one for a Capacity Block"
 
@@ -290,8 +290,11 @@ def test_a_capacity_block(cloud, run, definition, types):
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ({"start": 7200}, r"cr-\w+ is scheduled, and starts at 20\d\d-\d\d-\d\d \d\d:\d\d UTC\. Run again then"),
-        ({"duration": 1500}, r"cr-\w+ ends at .* UTC, and EC2 launches no more nodes in it so shortly before\. Give one that lasts longer"),
+        ({"start": 7200}, r"cr-\w+ is scheduled and starts at 20\d\d-\d\d-\d\d \d\d:\d\d UTC\. Run again then"),
+        (
+            {"duration": 1500},
+            r"cr-\w+ ends at .* UTC, and EC2 launches no more nodes in it shortly before that time\. Specify one that ends later",
+        ),
     ],
 )
 def test_a_capacity_block_that_is_not_there_now(cloud, run, definition, times, message):
@@ -308,15 +311,15 @@ def test_a_capacity_block_that_is_not_there_now(cloud, run, definition, times, m
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"worker_minimum": 5}, "worker_minimum: 5 is not possible. Give a number from 1 to 4"),
+        ({"worker_minimum": 5}, "worker_minimum: 5 is not possible. Specify a number from 1 to 4"),
         ({"worker_minimum": 0}, "worker_minimum: 0 is not possible"),
-        ({"market": "capacity-block"}, "capacity_reservation_id: missing. Give the id of the Capacity Block"),
+        ({"market": "capacity-block"}, "capacity_reservation_id: missing. Specify the id of the Capacity Block"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "cr-0123456789abcdef0"}, "cr-0123456789abcdef0 does not exist"),
         ({"market": "spot", "spot_max_price": "cheap"}, "spot_max_price: 'cheap' is not a price"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "my-block"}, "my-block does not exist"),
         ({"capacity_reservation_id": "cr-0123456789abcdef0"}, "market: on-demand does not use capacity_reservation_id"),
-        ({"alternatives": [{"zone": "us-east-1z"}], "zones": ZONES}, "number 1 names the zone us-east-1z.*us-east-1 has us-east-1a"),
-        ({"alternatives": [{"zone": "us-east-1c"}], "zones": ZONES}, "names the zone us-east-1c.*Add it to zones"),
+        ({"alternatives": [{"zone": "us-east-1z"}], "zones": ZONES}, "number 1 has the zone us-east-1z.*us-east-1 has us-east-1a"),
+        ({"alternatives": [{"zone": "us-east-1c"}], "zones": ZONES}, "has the zone us-east-1c.*Add it to zones"),
         ({"alternatives": [{"instance_type": "p4d.huge"}]}, r"p4d.huge of number 1 is not offered in us-east-1a\. Check the name"),
     ],
 )

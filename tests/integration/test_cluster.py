@@ -138,7 +138,7 @@ def test_processes_that_others_suspended_stay_so_and_are_told(cloud, run, defini
     autoscaling.suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
     unchanged = run("cluster", **definition)
     assert not unchanged["changed"]
-    assert f"{name}-workers: somebody else has suspended Launch, which this run leaves. Resume it" in str(unchanged["warnings"])
+    assert f"{name}-workers: somebody else has suspended Launch, and this run does not change that." in str(unchanged["warnings"])
     autoscaling.resume_processes(AutoScalingGroupName=f"{name}-workers")
     cloud.control.suspend(f"{name}-workers", "Launch")
     assert steps(run("cluster", **definition)) == {("update", "auto_scaling_group workers")}
@@ -235,7 +235,7 @@ def test_tags_of_others_stay(cloud, run, definition, name):
         ({"image_parameter": None, "image_id": "ami-0123456789abcdef0"}, "image_id: there is no image ami-0123456789abcdef0"),
         ({"root_volume_size": 9}, r"root_volume_size: 9 GiB cannot hold ami-\w+, which needs \d+"),
         ({"instance_type": "c5.huge"}, "instance_type: c5.huge is not offered"),
-        ({"zones": ["us-east-1z"]}, "zones: us-east-1z not in us-east-1, which has us-east-1a"),
+        ({"zones": ["us-east-1z"]}, "zones: there is no us-east-1z in us-east-1. Choose from us-east-1a"),
         ({"cluster": "No_Good"}, "cluster: 'No_Good' is not"),
         ({"tags": {"deeplearning:number": 1}}, "tags: 'deeplearning:number' must not start with aws: or deeplearning:"),
         ({"read_buckets": ["s3://data"]}, "read_buckets: 's3://data' is not the name of a bucket"),

@@ -274,14 +274,14 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"efa": True}, r"efa: c5.large has no Elastic Fabric Adapter\. No type of its family has one"),
+        ({"efa": True}, r"efa: c5.large has no Elastic Fabric Adapter\. No type in its family has one"),
         (
             {"efa": True, "instance_type": "c5n.large"},
-            r"efa: c5n.large has no .* In its family c5n.9xlarge, c5n.18xlarge, c5n.metal have one",
+            r"efa: c5n.large has no .* In its family, c5n.9xlarge, c5n.18xlarge, c5n.metal have one",
         ),
         (
             {"placement": "cluster", "instance_type": "t3.large"},
-            "placement: t3.large cannot be in a placement group of the strategy cluster",
+            "placement: t3.large cannot be in a placement group with the strategy cluster",
         ),
         ({"placement_group": "nobody"}, "placement_group: there is no placement group 'nobody' in us-east-1"),
         ({"placement_group": "nobody", "placement": "none"}, "placement_group: nobody is not possible with placement: none"),
@@ -296,7 +296,7 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
         ),
         ({"image_framework": "pytorch"}, "mutually exclusive: image_id|image_parameter|image_framework"),
         ({"root_volume_type": "io2"}, "root_volume_iops: missing"),
-        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible. Give a number from 1 to 64"),
+        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible. Specify a number from 1 to 64"),
         ({"root_volume_kms_key": "alias/none"}, "root_volume_kms_key: there is no key 'alias/none' in us-east-1"),
     ],
 )
@@ -308,5 +308,7 @@ def test_bad_input_changes_nothing(cloud, run, definition, change, message):
 
 def test_a_placement_group_with_another_strategy_is_refused(cloud, run, definition, name):
     cloud.client("ec2").create_placement_group(GroupName=f"{name}-spread", Strategy="spread")
-    with pytest.raises(ModuleFailed, match=r"placement_group: test-\d+-spread has the strategy spread. Name one with the strategy cluster"):
+    with pytest.raises(
+        ModuleFailed, match=r"placement_group: test-\d+-spread has the strategy spread. Specify one with the strategy cluster"
+    ):
         run("cluster", **definition, placement_group=f"{name}-spread")

@@ -176,7 +176,7 @@ def test_components_one_by_one_in_a_network_of_somebody_else(run, definition, la
     for group in ("workers", "master"):
         run("node_group", **common, **nodes, group=group)
     assert not run("cluster", **definition, **owner.options())["changed"]
-    with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster lies in {owner.vpc} and cannot get a VPC of its own"):
+    with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster is in {owner.vpc} and cannot get a VPC of its own"):
         run("node_group", cluster=name, **nodes, group="workers")
 
 
@@ -228,13 +228,13 @@ def test_the_public_side_stays_while_the_master_is_there(cloud, run, definition)
 def test_a_cluster_stays_in_its_vpc(cloud, run, definition, landlord, name):
     owner, other = landlord(), landlord()
     own = run("cluster", **definition)["resources"]["vpc"]["main"]
-    with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster has {own} of its own and cannot move to {owner.vpc}"):
+    with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster has its own VPC {own} and cannot move to {owner.vpc}"):
         run("cluster", **definition, **owner.options())
     second = {**definition, "cluster": f"{name}-b"}
     run("network", cluster=second["cluster"], ssh_cidrs=["203.0.113.0/24"], **owner.options())
     for options, wish in ((other.options(), f"cannot move to {other.vpc}"), ({}, "cannot get a VPC of its own")):
         cloud.control.forget_calls()
-        with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster lies in {owner.vpc} and {wish}"):
+        with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster is in {owner.vpc} and {wish}"):
             run("cluster", **second, **options)
         assert not _writes(cloud)
 
@@ -246,21 +246,21 @@ BAD = {
         "public_subnet_ids: there is no subnet 'nonsense'.*private_subnet_ids: there is no subnet 'subnet-0123456789abcdef0'",
     ),
     "no such group": (lambda owner: {"security_group_ids": {"ssh": "sg-0123456789abcdef0"}}, "there is no security group 'sg-0123456789"),
-    "no vpc": (lambda owner: {"vpc_id": None}, r"public_subnet_ids: only possible in an adopted VPC. Give that in vpc_id"),
+    "no vpc": (lambda owner: {"vpc_id": None}, r"public_subnet_ids: only possible in an adopted VPC. Specify the VPC in vpc_id"),
     "no private subnets": (lambda owner: {"private_subnet_ids": []}, "private_subnet_ids: missing"),
     "no public subnets": (lambda owner: {"public_subnet_ids": []}, "public_subnet_ids: missing.*set master_public_address: false"),
     "two in a zone": (
         lambda owner: {"private_subnet_ids": [*owner.private, create_subnet(owner.ec2, owner.vpc, "10.20.50.0/24", "us-east-1a")]},
-        r"private_subnet_ids: subnet-\w+ and subnet-\w+ both lie in us-east-1a",
+        r"private_subnet_ids: subnet-\w+ and subnet-\w+ are both in us-east-1a",
     ),
     "ipv6 alone": (
         lambda owner: {"private_subnet_ids": [_ipv6_subnet(owner.ec2, owner.vpc, "us-east-1a")]},
-        r"private_subnet_ids: subnet-\w+ has IPv6 addresses alone",
+        r"private_subnet_ids: subnet-\w+ has only IPv6 addresses",
     ),
-    "other zones": (lambda owner: {"zones": ["us-east-1b"]}, "us-east-1b has no subnet.*lies in us-east-1a, which zones does not"),
+    "other zones": (lambda owner: {"zones": ["us-east-1b"]}, "us-east-1b has no subnet.*is in us-east-1a, which is missing in zones"),
     "sides apart": (
         lambda owner: {"public_subnet_ids": [create_subnet(owner.ec2, owner.vpc, "10.20.51.0/24", "us-east-1b")]},
-        "public_subnet_ids: none lies in us-east-1a, where a private subnet is",
+        "public_subnet_ids: no subnet is in us-east-1a, which has a private subnet",
     ),
     "sides exchanged": (
         lambda owner: {"public_subnet_ids": owner.private, "private_subnet_ids": owner.public},
@@ -268,16 +268,19 @@ BAD = {
     ),
     "nodes apart": (
         lambda owner: {"security_group_ids": {"nodes": owner.group("n", ("tcp", 22, 22, ""))}},
-        r"sg-\w+ \(nodes\) does not let in all TCP ports from itself",
+        r"sg-\w+ \(nodes\) does not allow all TCP traffic from itself",
     ),
-    "no nfs": (lambda owner: {"security_group_ids": {"storage": owner.group("s", ("tcp", 22, 22, ""))}}, "does not let in TCP port 2049"),
-    "no ssh": (lambda owner: {"security_group_ids": {"ssh": owner.group("x")}}, r"\(ssh\) lets in no TCP port 22"),
+    "no nfs": (
+        lambda owner: {"security_group_ids": {"storage": owner.group("s", ("tcp", 22, 22, ""))}},
+        "does not allow traffic from the nodes to TCP port 2049",
+    ),
+    "no ssh": (lambda owner: {"security_group_ids": {"ssh": owner.group("x")}}, r"\(ssh\) does not allow traffic to TCP port 22"),
     "session manager out of reach": (
         lambda owner: {"vpc_id": None, "private_subnet_ids": [], "public_subnet_ids": [], "nat": "none", "session_manager": True},
         r"session_manager: nodes in private subnets do not reach ssm, ssmmessages",
     ),
     "no such endpoint": (lambda owner: {"interface_endpoints": ["nonsense", "s3"]}, "no interface endpoint for 'nonsense'.*s3 has a"),
-    "too many nodes": (lambda owner: {"worker_count": 300}, r"\d+ addresses are free in subnet-\w+, and 301 are needed"),
+    "too many nodes": (lambda owner: {"worker_count": 300}, r"\d+ addresses are free in subnet-\w+, but 301 are needed"),
     "no such profile": (lambda owner: {"instance_profile": "nobody"}, "instance_profile: there is no instance profile 'nobody'"),
 }
 
@@ -307,7 +310,7 @@ def test_a_private_subnet_without_a_way_out_is_warned_of(run, definition, landlo
     bare, furnished = landlord(internet=False), landlord(internet=False)
     warnings = str(run("cluster", **definition, **bare.options(), check=True)["warnings"])
     assert f"{bare.private[0]} has no default route" in warnings
-    assert "no endpoint for s3, ec2, autoscaling, which nodes there cannot reach. Add a route or the endpoints." in warnings
+    assert "no endpoint for s3, ec2, autoscaling, so nodes there cannot reach these services. Add a route or the endpoints." in warnings
     with pytest.raises(ModuleFailed, match=r"session_manager: .* do not reach ssm, ssmmessages"):
         run("cluster", **definition, **bare.options(session_manager=True), check=True)
     furnished.s3_endpoint()
@@ -330,7 +333,7 @@ def test_an_endpoint_that_is_there_is_not_made_again(run, definition, landlord):
 
 
 def test_the_range_holds_the_nodes(run, definition):
-    with pytest.raises(ModuleFailed, match=r"network_cidr: 192.168.0.0/26 leaves 11 addresses .* and 41 are needed. Give a mask of /23"):
+    with pytest.raises(ModuleFailed, match=r"network_cidr: 192.168.0.0/26 leaves 11 addresses .* but 41 are needed. Specify a mask of /23"):
         run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/26", check=True)
     run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/23", check=True)
 
@@ -339,7 +342,7 @@ def test_efa_needs_a_group_for_all_protocols(run, definition, landlord):
     owner = landlord()
     options = owner.options(security_group_ids={"nodes": owner.group("tcp-only", ("tcp", 0, 65535, ""))})
     definition |= {"instance_type": "c5n.18xlarge", "efa": True}
-    with pytest.raises(ModuleFailed, match=r"\(nodes\) does not let through all protocols from itself and to itself, which efa needs"):
+    with pytest.raises(ModuleFailed, match=r"\(nodes\) does not allow all protocols from itself and to itself, which efa needs"):
         run("cluster", **definition, **options, check=True)
 
 
@@ -347,7 +350,7 @@ def test_an_instance_profile_of_somebody_else_is_used_and_left_alone(cloud, run,
     iam = cloud.client("iam")
     profile = f"{name}-theirs"
     iam.create_instance_profile(InstanceProfileName=profile)
-    with pytest.raises(ModuleFailed, match=rf"instance_profile: {profile} holds no role"):
+    with pytest.raises(ModuleFailed, match=rf"instance_profile: {profile} contains no role"):
         run("cluster", **definition, instance_profile=profile)
     iam.create_role(RoleName=profile, AssumeRolePolicyDocument="{}")
     iam.add_role_to_instance_profile(InstanceProfileName=profile, RoleName=profile)
@@ -407,5 +410,5 @@ def test_example_of_three_zones(cloud, run, repository, name):
 
 def test_a_zone_without_nat_gateways_is_named(cloud, run, definition):
     cloud.control.set_faults([{"service": "ec2", "action": "CreateNatGateway", "code": "NotAvailableInZone", "status": 400}])
-    with pytest.raises(ModuleFailed, match=r"NAT gateways are not available in us-east-1b, the zone of subnet-\w+\. Name other zones"):
+    with pytest.raises(ModuleFailed, match=r"NAT gateways are not available in us-east-1b, the zone of subnet-\w+\. Choose other zones"):
         run("cluster", **definition, zones=["us-east-1b"])

@@ -153,7 +153,7 @@ def test_components_one_by_one(run, definition, name):
 def test_without_efs(cloud, run, definition, name):
     with pytest.raises(ModuleFailed, match=r"efs: false leaves the cluster without shared storage"):
         run("cluster", **definition, efs=False)
-    with pytest.raises(ModuleFailed, match=r"mount_point: /efs is where jobs are, and nothing is mounted there. Set it to /fsx"):
+    with pytest.raises(ModuleFailed, match=r"mount_point: jobs are stored in /efs, but nothing is mounted there. Set it to /fsx"):
         run("cluster", **definition, efs=False, lustre=True)
     options = {**definition, "efs": False, "lustre": True, "mount_point": "/fsx", "lustre_deployment": "SCRATCH_2"}
     made = run("cluster", **options)
@@ -172,7 +172,7 @@ def test_a_file_system_whose_answer_was_lost_is_the_clusters(cloud, run, definit
     again = run("cluster", **definition)
     assert (again["changed"], again["resources"]["file_system"]["main"]) == (False, file_system)
     cloud.client("efs").untag_resource(ResourceId=file_system, TagKeys=["deeplearning:cluster"])
-    with pytest.raises(ModuleFailed, match=f"{file_system} was created for a cluster named .* and its tags are gone"):
+    with pytest.raises(ModuleFailed, match=f"{file_system} was created earlier for a cluster named .* but its tags are gone"):
         run("file_system", cluster=definition["cluster"])
 
 
@@ -330,7 +330,7 @@ def test_a_policy_of_somebody_else_stays(cloud, run, definition, name):
     wait_until(lambda: "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"], 30)
     result = run("cluster", **{**definition, "encrypt_in_transit": True})
     assert POLICY not in steps(result)
-    assert "has a policy that is not the cluster's (its Id is 'efs-policy-wizard-1')" in str(result["warnings"])
+    assert "keeps its policy, which is not the cluster's own (Id 'efs-policy-wizard-1')" in str(result["warnings"])
     assert "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"]
 
 
@@ -416,9 +416,9 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bucket_mount": "s3://there-is-no-such"}, "bucket_mount: the bucket there-is-no-such does not exist in the partition aws"),
+        ({"bucket_mount": "s3://there-is-no-such"}, "bucket_mount: there is no bucket there-is-no-such in the partition aws"),
         ({"bucket_mount": "my-bucket"}, "bucket_mount: 'my-bucket' is not a bucket or prefix"),
-        ({"bucket_mount": "s3://there-is-no-such", "bucket_mount_point": "/efs/data"}, "must not lie in each other"),
+        ({"bucket_mount": "s3://there-is-no-such", "bucket_mount_point": "/efs/data"}, "must not contain each other"),
         ({"file_system_directory": "/a"}, "file_system_directory: only possible with an adopted file system"),
         *(
             (
@@ -431,21 +431,21 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
             {"file_system_id": "fs-01234567", "file_system_directory": "/a", "encrypt_in_transit": False},
             "encrypt_in_transit: false is not possible with file_system_directory, because access points need TLS",
         ),
-        ({"throughput_mode": "provisioned"}, "provisioned_throughput: missing or too small. Give at least 1 MiB/s"),
+        ({"throughput_mode": "provisioned"}, "provisioned_throughput: missing or too small. Specify at least 1 MiB/s"),
         ({"provisioned_throughput": 64}, "provisioned_throughput: not possible with throughput_mode: bursting"),
         ({"throughput_mode": "elastic", "performance_mode": "maxIO"}, "throughput_mode: elastic is not possible with performance_mode"),
         ({"encrypted": False, "kms_key_id": "0" * 36}, "kms_key_id: not possible with encrypted: false"),
         ({"kms_key_id": "alias/mine"}, "kms_key_id: 'alias/mine' is not the id or ARN of a KMS key"),
         ({"efs": False, "file_system_id": "fs-01234567"}, "file_system_id: fs-01234567 is not used with efs: false"),
         ({"file_system_id": "fs-01234567"}, "file_system_id: fs-01234567 does not exist in us-east-1"),
-        ({"lustre": True, "lustre_capacity": 3600}, "lustre_capacity: 3600 GiB is not possible. Give 1200 or a multiple of 2400"),
+        ({"lustre": True, "lustre_capacity": 3600}, "lustre_capacity: 3600 GiB is not possible. Specify 1200 or a multiple of 2400"),
         (
             {"lustre_file_system_id": "fs-01234567"},
             "lustre_file_system_id: fs-01234567 is not a file system of FSx for Lustre in us-east-1",
         ),
         (
             {"lustre": True, "lustre_mount_point": "/efs/fast"},
-            "lustre_mount_point: /efs/fast and mount_point /efs must not lie in each other",
+            "lustre_mount_point: /efs/fast and mount_point /efs must not contain each other",
         ),
         ({"lustre": True, "lustre_mount_point": "fsx"}, "lustre_mount_point: mount point 'fsx': must be an absolute path"),
         ({"lustre": True, "lustre_data_repositories": [{"s3": "bucket"}]}, "lustre_data_repositories: 'bucket' is not a bucket or prefix"),
@@ -456,7 +456,7 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
         ),
         (
             {"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": f"/{number}"} for number in range(9)]},
-            "lustre_data_repositories: 9 are too many. Give at most 8.",
+            "lustre_data_repositories: 9 are too many. Specify at most 8.",
         ),
         (
             {"lustre_file_system_id": "fs-01234567", "lustre_data_repositories": [{"s3": "s3://data"}]},
@@ -503,7 +503,8 @@ def test_mount_targets_of_the_owner_are_used_as_they_are(cloud, run, definition,
     target, _address, group = foreign_target(cloud, theirs, network["vpc"]["main"], subnet)
     options = {**definition, "file_system_id": theirs}
     with pytest.raises(
-        ModuleFailed, match=rf"file_system_id: {target} does not let the nodes in on TCP port 2049. Allow it in {group} from sg-"
+        ModuleFailed,
+        match=rf"file_system_id: {target} does not allow traffic from the nodes to TCP port 2049. Allow this traffic in {group} from sg-",
     ):
         run("cluster", **options)
     nodes = {"IpProtocol": "tcp", "FromPort": 2000, "ToPort": 2100, "UserIdGroupPairs": [{"GroupId": network["security_group"]["nodes"]}]}
@@ -540,7 +541,7 @@ def test_two_clusters_on_the_same_file_systems(cloud, run, definition, name, own
     with pytest.raises(ModuleFailed) as failure:
         run("cluster", **options)
     message = str(failure.value)
-    assert f"file_system_id: {efs} has its mount targets in {owner['resources']['vpc']['main']}, and EFS allows them in one" in message
+    assert f"file_system_id: {efs} has its mount targets in {owner['resources']['vpc']['main']}, and EFS allows them in only one" in message
     assert f"lustre_file_system_id: {lustre} is in {owner['resources']['vpc']['main']}. Peer that VPC" in message
 
     peer(cloud, network, owner["resources"], "10.9.0.0/16")
@@ -591,7 +592,7 @@ def test_two_clusters_in_one_vpc(run, definition, name, owner):
         "private_subnet_ids": [parts["subnet"]["private-us-east-1a"]],
     }
     nodes = {"nodes": parts["security_group"]["nodes"]}
-    with pytest.raises(ModuleFailed, match=r"file_system_id: fsmt-\w+ does not let the nodes in on TCP port 2049"):
+    with pytest.raises(ModuleFailed, match=r"file_system_id: fsmt-\w+ does not allow traffic from the nodes to TCP port 2049"):
         run("cluster", **definition, **inside, file_system_id=efs)
     options = {**definition, **inside, "file_system_id": efs, "security_group_ids": nodes}
     assert "mount_target us-east-1a" not in {resource for _action, resource in steps(run("cluster", **options))}
@@ -616,9 +617,7 @@ def test_an_adopted_group_needs_mount_targets(cloud, run, definition, name, owne
         "security_group_ids": groups,
     }
     theirs = foreign_file_system(cloud, name)
-    with pytest.raises(
-        ModuleFailed, match=rf"file_system_id: {theirs} has no mount target in us-east-1a, and behind an adopted security group"
-    ):
+    with pytest.raises(ModuleFailed, match=rf"file_system_id: {theirs} has no mount target in us-east-1a. With an adopted security group"):
         run("cluster", **definition, **inside, file_system_id=theirs)
     own = run("cluster", **definition, **inside)["resources"]["file_system"]["main"]
     assert not run("cluster", **definition, **inside)["changed"]
@@ -633,7 +632,7 @@ def test_another_file_system_is_not_put_under_running_nodes(cloud, run, definiti
     theirs = foreign_file_system(cloud, name)
     cloud.control.forget_calls()
     for change, now in (({"file_system_id": theirs}, theirs), ({"efs": False, "lustre": True, "mount_point": "/fsx"}, "none")):
-        with pytest.raises(ModuleFailed, match=rf"file_system_id: nodes run that mount {own}, so it cannot change to {now}"):
+        with pytest.raises(ModuleFailed, match=rf"file_system_id: running nodes mount {own}, so this option cannot change to {now}"):
             run("cluster", **{**definition, **change})
     assert writes(cloud) == []
 
@@ -682,5 +681,5 @@ def test_a_one_zone_file_system(cloud, run, definition, name):
 
 def test_a_zone_without_efs_is_named(cloud, run, definition, name):
     cloud.control.set_faults([{"service": "efs", "action": "CreateMountTarget", "code": "UnsupportedAvailabilityZone", "status": 400}])
-    with pytest.raises(ModuleFailed, match=r"EFS is not available in us-east-1b, the zone of subnet-\w+\. Name other zones .*efs: false"):
+    with pytest.raises(ModuleFailed, match=r"EFS is not available in us-east-1b, the zone of subnet-\w+\. Choose other zones .*efs: false"):
         run("cluster", **definition, zones=["us-east-1b"])

@@ -79,7 +79,7 @@ def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
             r"c5\.large \(on-demand\) need 6 vCPUs.*\n.*c5\.xlarge \(spot\) need 12 vCPUs",
         ),
         ({ADDRESSES: 0}, {}, r"nat: the cluster needs 1 more elastic IP address, and \d+ of the 0 that the quota 'EC2-VPC Elastic IPs'"),
-        ({VPCS: 1}, {}, r"vpc_id: the cluster needs a VPC of its own, and \d+ of the 1 that the quota 'VPCs per Region'"),
+        ({VPCS: 1}, {}, r"vpc_id: the cluster needs a VPC of its own, but \d+ of the 1 that the quota 'VPCs per Region'"),
     ],
 )
 def test_a_quota_that_is_too_small(cloud, run, definition, quotas, change, message):
@@ -130,7 +130,7 @@ def test_what_others_run_counts_and_a_complete_cluster_asks_nothing(cloud, run, 
     assert actions(cloud, "servicequotas") == []
 
     cloud.control.set_quotas({STANDARD_ON_DEMAND: others + 1})
-    with pytest.raises(ModuleFailed, match=r"4 nodes of c5\.large \(on-demand\) need 8 vCPUs, and 7 of the \d+ in the quota"):
+    with pytest.raises(ModuleFailed, match=r"4 nodes of c5\.large \(on-demand\) need 8 vCPUs, but 7 of the \d+ in the quota"):
         run("cluster", **{**definition, "worker_count": 3})
     cloud.control.set_quotas({STANDARD_ON_DEMAND: others + 2})
     run("cluster", **{**definition, "worker_count": 3})

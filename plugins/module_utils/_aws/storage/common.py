@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Code that all kinds of file systems share: finding the cluster's own, waiting for changes, and making the component."""
+"""Code that all kinds of file systems share. It finds the cluster's own file system, waits for changes, and makes the component."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Description = Mapping[str, Any]
 class FileSystems:
     """The file systems of one AWS service.
 
-    `is_usable` returns whether a description is that of a file system of this kind that is not being deleted. `address` is the address
+    `is_usable` returns whether a description belongs to a file system of this kind that is not being deleted. `address` is the address
     of the file system that the cluster uses.
     """
 
@@ -60,7 +60,7 @@ class FileSystems:
         return file_system is not None and file_system.adopted
 
     def component_of(self, kinds: tuple[Kind, ...], iam_actions: IamActions, **hooks: Any) -> Component:
-        """Return the component that provisions these file systems, which need a network, hold data and cost money."""
+        """Return the component that provisions these file systems. They need a network, hold data and are billed."""
         kind = self.address.kind
         return Component(
             self.component,
@@ -90,7 +90,7 @@ class FileSystems:
             ids = " and ".join(item["FileSystemId"] for item in matches)
             raise ClusterError(
                 f"{self.option}: {ids} are all tagged as the {self.name} of {cloud.cluster}. "
-                "Name the right one, or remove the tags of the others."
+                "Specify the right one, or remove the tags from the others."
             )
         return matches[0] if matches else None
 
@@ -102,7 +102,7 @@ class FileSystems:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Describes one resource in AWS. `name` is its name in messages. `arguments` returns the arguments of the call for an id."""
+    """Describes resources of one type in AWS. `name` is their name in messages. `arguments` returns the call's arguments for an id."""
 
     name: str
     service: str
@@ -121,7 +121,7 @@ class Lookup:
         return cloud.wait_until(f"{self.name} {found.id} to become available", available, timeout=timeout)
 
     def wait_until_gone(self, cloud: AwsClient, found: Found, *, timeout: float | None = None) -> None:
-        """Wait until AWS no longer describes the resource, or describes it as deleted."""
+        """Wait until AWS no longer lists the resource, or lists it as deleted."""
         call, arguments = self._call(cloud), self.arguments(found.id)
 
         def gone() -> bool:
@@ -146,6 +146,6 @@ def find(found: Iterable[Found], address: Address) -> Found | None:
 
 
 def comparable_key(wanted: str | None, arn: str | None) -> str | None:
-    """Return the key with this ARN in the form that the definition uses, which is its id or its ARN."""
+    """Return the key with this ARN in the form that the definition uses: either the key's id or its ARN."""
     same = bool(wanted and arn) and str(arn).endswith(str(wanted).rpartition("/")[2])
     return wanted if same else arn

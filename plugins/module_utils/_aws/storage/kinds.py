@@ -3,7 +3,7 @@
 
 """All kinds of storage that nodes can mount, with their tags and options, in the order in which nodes mount them. Pure.
 
-The components that provision them are in `registry.py`.
+The components that provision storage are in `registry.py`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
 
 KINDS: dict[str, tuple[StorageTag, ...]] = {"efs": efs_tags.TAGS, "lustre": lustre_tags.TAGS, "bucket": bucket_tags.TAGS}
-"""The tags of each kind. A node mounts a kind of storage if it has the first of its tags."""
+"""The tags of each kind. A node mounts a kind of storage if it has the first tag of that kind."""
 TAGS = tuple(tag for tags in KINDS.values() for tag in tags)
 OPTIONS: tuple[Option, ...] = (*efs_options.OPTIONS, *lustre_options.OPTIONS, *bucket_options.OPTIONS)
 MODULES = (efs_options.MODULE, lustre_options.MODULE)
-"""The modules of the kinds that a cluster can own."""
+"""The modules for the kinds of storage that a cluster can own."""
 SWITCHES = (efs_options.SWITCH, lustre_options.SWITCH)
 """The options that create storage for jobs."""
 BOUND_TO_NETWORK = (lustre_options.BOUND_TO_NETWORK,)
@@ -33,7 +33,7 @@ BOUND_TO_NETWORK = (lustre_options.BOUND_TO_NETWORK,)
 
 
 def told(tags: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the mounts in the tags of a node. Each mount has the arguments of the module `shared_storage` that the tags contain."""
+    """Return the mounts in the tags of a node. Each mount consists of those arguments of the module `shared_storage` that the tags hold."""
     return [
         {"kind": kind, **{tag.argument: tag.value(tags) for tag in own if tag.is_told(tags)}}
         for kind, own in KINDS.items()

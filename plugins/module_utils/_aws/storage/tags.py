@@ -14,10 +14,10 @@ def _any(_text: str) -> None:
 
 
 class StorageTag(NamedTuple):
-    """One property of a mount, in a tag of nodes and of their group.
+    """One property of a mount. A tag of the nodes and of their group contains its value.
 
-    `argument` is its name as an argument of the module `shared_storage`. `variable` is its variable in the inventory, if it has one.
-    `check` raises ValueError for an invalid value. `values` maps texts of the tag to values. Other texts are ignored.
+    `argument` is the argument of the module `shared_storage` for this property. `variable` is the variable in the inventory, if there is
+    one. `check` raises ValueError for an invalid value. `values` maps the tag's strings to values. Other strings are ignored.
     """
 
     key: str
@@ -26,7 +26,7 @@ class StorageTag(NamedTuple):
     check: Callable[[str], None] = _any
     values: Mapping[str, Any] | None = None
     kept: bool = False
-    """Whether the value must not change while nodes run, because jobs depend on it. If so, `variable` is the name of an option."""
+    """Whether the value must not change while nodes are running, because jobs depend on it. If so, `variable` is an option name."""
 
     def is_told(self, tags: Mapping[str, str]) -> bool:
         """Return whether the tags contain the property."""

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the account's quotas. They check only resources that do not exist yet, so a complete cluster needs no check."""
+"""Validators of the account's quotas. They check quotas only for resources that do not exist yet."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 try:
     from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
 except ImportError:
-    pass  # AnsibleAWSModule reports it
+    pass  # AnsibleAWSModule reports the missing library
 
 ON_DEMAND = "on-demand"
 ADDRESSES = "L-0263D0A3"
 VPCS = "L-F678F1CE"
-# The names of the quotas for vCPUs. Other markets are missing, because reservations and Capacity Blocks already count toward the quotas
+# The names of the quotas for vCPUs. Reservations and Capacity Blocks already count toward these quotas, so their markets are not listed
 VCPU_QUOTAS = {
     ON_DEMAND: re.compile(r"Running On-Demand (.+) instances"),
     capacity.SPOT: re.compile(r"All (.+) Spot Instance Requests"),
@@ -45,7 +45,7 @@ class Quota(NamedTuple):
 
 
 def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
-    """Return the account's quotas for a service, or None without permission or without access to Service Quotas."""
+    """Return the account's quotas for a service, or None if permissions or access to Service Quotas are missing."""
     try:
         listed = cloud.retrieve_once("service-quotas", "list_service_quotas", "Quotas", ServiceCode=service)
     except (EndpointConnectionError, ConnectTimeoutError):
@@ -58,7 +58,7 @@ def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
 
 
 def families(name: str, market: str) -> tuple[str, ...]:
-    """Return the prefixes of the instance types in the name of a quota for vCPUs. Other quotas have none."""
+    """Return the prefixes of instance types that the name of a vCPU quota contains. Return none for other quotas."""
     match = VCPU_QUOTAS[market].fullmatch(name)
     if not match:
         return ()
@@ -67,13 +67,13 @@ def families(name: str, market: str) -> tuple[str, ...]:
 
 
 def vcpu_quota(instance_type: str, market: str, known: Iterable[Quota]) -> Quota | None:
-    """Return the quota for the vCPUs of a type. The longest matching prefix wins, so that `trn1` counts as Trn and not as T."""
+    """Return the quota for the vCPUs of a type. The longest matching prefix applies, so that `trn1` counts as Trn and not as T."""
     matching = [(len(family), quota) for quota in known for family in families(quota.name, market) if instance_type.startswith(family)]
     return max(matching)[1] if matching else None
 
 
 def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int) -> str | None:
-    """Return a message if the quota does not allow `count` instances in a new cluster. Return None if it does, or if none applies."""
+    """Return a message if the quota does not allow `count` instances in a new cluster. Return None if it does, or if no quota applies."""
     known = quotas(cloud, "ec2") or []
     quota = vcpu_quota(instance_type, market, known) if market in VCPU_QUOTAS else None
     each = _vcpus(cloud, [instance_type]).get(instance_type)
@@ -90,7 +90,7 @@ def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int
         return None
     free = max(quota.value - used, 0)
     return (
-        f"instance_type: {count} nodes of {instance_type} ({market}) need {count * each} vCPUs, and {free:.0f} of the {quota.value:.0f} "
+        f"instance_type: {count} nodes of {instance_type} ({market}) need {count * each} vCPUs, but {free:.0f} of the {quota.value:.0f} "
         f"in the quota '{quota.name}' ({quota.code}) of {cloud.region} are free. "
         "Request an increase in Service Quotas, or launch fewer or smaller nodes."
     )
@@ -117,7 +117,7 @@ class QuotaValidator(Validator):
     service = "ec2"
 
     def needed(self, request: Request, found: Sequence[Found]) -> int:
-        """Return how much of the quota the run will use. Return 0 if the definition cannot be planned, which other validators report."""
+        """Return how much of the quota the run will use, or 0 if no plan is possible, which other validators report."""
         try:
             return self._needed(request, found)
         except (ClusterError, ValueError):
@@ -180,8 +180,8 @@ class AddressQuota(QuotaValidator):
         if exceeded:
             noun = "address" if needed == 1 else "addresses"
             yield (
-                f"nat: the cluster needs {needed} more elastic IP {noun}, and {exceeded}. "
-                "Release unused ones, request an increase in Service Quotas, or set nat: none and master_public_address: false."
+                f"nat: the cluster needs {needed} more elastic IP {noun}, but {exceeded}. "
+                "Release unused addresses, request an increase in Service Quotas, or set nat: none and master_public_address: false."
             )
 
 
@@ -203,8 +203,8 @@ class VpcQuota(QuotaValidator):
         exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)
         if exceeded:
             yield (
-                f"vpc_id: the cluster needs a VPC of its own, and {exceeded}. "
-                "Name an existing one, delete an unused one, or request an increase in Service Quotas."
+                f"vpc_id: the cluster needs a VPC of its own, but {exceeded}. "
+                "Specify an existing VPC, delete an unused one, or request an increase in Service Quotas."
             )
 
 
@@ -220,6 +220,6 @@ class QuotasReadable(Validator):
         asked = [item for item in QUOTA_VALIDATORS if item.components & request.components and item.needed(request, found)]
         if any(quotas(request.cloud, service) is None for service in {item.service for item in asked}):
             yield (
-                f"The quotas of the account in {request.cloud.region} are not checked, because these credentials may not list them, or not "
-                "from here. Allow servicequotas:ListServiceQuotas."
+                f"The quotas of the account in {request.cloud.region} are not checked, because these credentials may not list them or "
+                "cannot reach Service Quotas. Allow servicequotas:ListServiceQuotas."
             )

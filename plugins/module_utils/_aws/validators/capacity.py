@@ -34,7 +34,7 @@ class WorkerMinimum(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         least, count = request.options["worker_minimum"], request.options["worker_count"]
         if least is not None and count and not 1 <= least <= count:
-            yield f"worker_minimum: {least} is not possible. Give a number from 1 to {count} (worker_count)."
+            yield f"worker_minimum: {least} is not possible. Specify a number from 1 to {count} (worker_count)."
 
 
 class AlternativesOffered(Validator):
@@ -50,7 +50,7 @@ class AlternativesOffered(Validator):
             instance_type, zone = item.get("instance_type") or options["instance_type"], item.get("zone")
             if zone and zone_names and zone not in zone_names:
                 known = "Add it to zones." if zone in available(cloud) else f"{cloud.region} has {', '.join(sorted(available(cloud)))}."
-                yield f"alternatives: number {number} names the zone {zone}, which the cluster does not have. {known}"
+                yield f"alternatives: number {number} has the zone {zone}, which is not a zone of the cluster. {known}"
                 continue
             offered = offering(cloud, instance_type) if instance_type else set()
             wanted = {zone} if zone else zone_names
@@ -80,10 +80,10 @@ class Market(Validator):
 
 def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterator[str]:
     if not reservation:
-        yield "capacity_reservation_id: missing. Give the id of the Capacity Block."
+        yield "capacity_reservation_id: missing. Specify the id of the Capacity Block."
     if clustered(options, reserved=True):
         option = "placement_group" if options["placement_group"] else "placement"
-        yield f"{option}: {options[option]} is not possible in a Capacity Block, whose nodes are close to each other. Leave it out."
+        yield f"{option}: {options[option]} is not possible in a Capacity Block, whose nodes are close to each other. Remove this option."
 
 
 class Reservation(Validator):
@@ -104,23 +104,23 @@ class Reservation(Validator):
                 yield f"{name} does not exist in {request.cloud.region}. Specify the id of a reservation or Capacity Block there."
             elif described["State"] in COMING:
                 starts = _time(described.get("StartDate"))
-                yield f"{name} is {described['State']}, and starts at {starts}. Run again then, or specify one that is active."
+                yield f"{name} is {described['State']} and starts at {starts}. Run again then, or specify an active reservation."
             elif described["State"] != "active":
-                yield f"{name} is {described['State']}. Specify one that is active."
+                yield f"{name} is {described['State']}. Specify an active reservation."
             elif _end_of_nodes(described) <= datetime.now(timezone.utc):
                 yield (
-                    f"{name} ends at {_time(described['EndDate'])}, and EC2 launches no more nodes in it so shortly before. "
-                    "Give one that lasts longer."
+                    f"{name} ends at {_time(described['EndDate'])}, and EC2 launches no more nodes in it shortly before that time. "
+                    "Specify one that ends later."
                 )
             elif described["InstanceType"] != alternative.instance_type:
-                yield f"{name} is for {described['InstanceType']}, and the nodes are {alternative.instance_type}. Make them the same."
+                yield f"{name} is for {described['InstanceType']}, but the nodes are {alternative.instance_type}. Use the same type."
             elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
                 kind = BLOCK if alternative.market != BLOCK else RESERVATION
-                yield f"{name} is a {kind}, and market is {alternative.market}. Set market to {kind}."
+                yield f"{name} is a {kind}, but market is {alternative.market}. Set market to {kind}."
 
 
 class BlockEnd(Validator):
-    """Warns of the time when EC2 ends the nodes in a Capacity Block. Another validator checks whether the block is valid."""
+    """Warns of the time at which EC2 terminates the nodes in a Capacity Block. Another validator checks whether the block is valid."""
 
     name = "capacity_block_end"
     level = Level.WARNING
@@ -136,13 +136,14 @@ class BlockEnd(Validator):
             described = described_reservation(request.cloud, block)
             if described and described["State"] == "active" and described.get("EndDate"):
                 yield (
-                    f"capacity_reservation_id: Capacity Block {block} ends at {_time(described['EndDate'])}, and EC2 ends its nodes from "
-                    f"{_time(_end_of_nodes(described))} on. Let jobs end before that, and then delete the cluster, which keeps the data."
+                    f"capacity_reservation_id: Capacity Block {block} ends at {_time(described['EndDate'])}, and EC2 terminates its nodes "
+                    f"from {_time(_end_of_nodes(described))} on. Make sure that jobs finish before that, and then delete the cluster, "
+                    "which keeps the data."
                 )
 
 
 def _end_of_nodes(reservation: Mapping[str, Any]) -> datetime:
-    """Return when EC2 begins to terminate the nodes: some time before the end of a Capacity Block, and never in other reservations.
+    """Return the time when EC2 begins to terminate nodes: shortly before the end of a Capacity Block, and never in other reservations.
 
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how.html
     """
@@ -153,7 +154,7 @@ def _end_of_nodes(reservation: Mapping[str, Any]) -> datetime:
 
 
 def _time(moment: datetime | None) -> str:
-    return f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC" if moment else "a time that EC2 does not tell"
+    return f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC" if moment else "a time that EC2 does not report"
 
 
 def _is_price(text: str) -> bool:

@@ -28,10 +28,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # what IAM, EFS and SSM accept; EC2 accepts more
 RESERVED_TAGS = ("aws:", "deeplearning:")
-MOST_TAGS = 50  # The limit of AWS for an instance
+MOST_TAGS = 50  # AWS's limit for an instance
 SMALLEST_ROOT_VOLUME = 8  # GiB
-MOST_HOPS = 64  # The limit of EC2 for the instance metadata service
-# The largest ranges of one company: registries assign an IPv6 /32 to providers, and a few companies have an IPv4 /8
+MOST_HOPS = 64  # EC2's limit for the instance metadata service
+# The largest ranges that one company has. Registries assign an IPv6 /32 to providers, and a few companies have an IPv4 /8
 WIDEST_SSH_RANGE = {4: ipaddress.ip_network("0.0.0.0/8"), 6: ipaddress.ip_network("::/32")}
 PRIVATE: dict[int, list[Any]] = {
     4: [ipaddress.ip_network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")],
@@ -41,19 +41,19 @@ ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMP
 
 
 def check_cluster_name(name: str) -> Iterator[str]:
-    """Check the name, which is part of the names of hosts, IAM roles and security groups. The last must not look like ids (`sg-...`)."""
+    """Check the name, which is part of the names of hosts, roles and groups. Names of security groups must not begin with `sg-`."""
     if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-"):
         yield (
-            f"cluster: '{name}' is not possible. Give 1 to 30 lower case letters, digits and dashes. Start with a letter, "
-            "not with sg-, and do not end with a dash."
+            f"cluster: '{name}' is not possible. Specify 1 to 30 lower case letters, digits and dashes. The name must start with a letter, "
+            "but not with sg-, and must not end with a dash."
         )
 
 
 def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> Iterator[str]:
-    """Check that every service accepts the tags. `of_mounts` are the keys of further tags on instances."""
+    """Check that every service accepts the tags. `of_mounts` are the keys of the instances' other tags."""
     most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
     if len(wanted) > most:
-        yield f"tags: {len(wanted)} are too many. Give at most {most}."
+        yield f"tags: {len(wanted)} are too many. Specify at most {most}."
     keys = ["name", "nodetype"]
     for key, value in wanted.items():
         if not 0 < len(key) <= 128 or len(value) > 256 or not TAG_TEXT.fullmatch(key + value):
@@ -80,9 +80,9 @@ def check_network_cidr(cidr: str) -> Iterator[str]:
 
 
 def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True) -> Iterator[str]:
-    """Check the ranges from which SSH is allowed. They may only include everybody if the definition explicitly allows it."""
+    """Check the ranges from which SSH is allowed. They may be this large only if the definition explicitly allows it."""
     if needed and not cidrs:
-        yield "ssh_cidrs: missing. Name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
+        yield "ssh_cidrs: missing. Specify the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
     parsed: list[Any] = []
     for cidr in cidrs:
         try:
@@ -91,7 +91,7 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
             yield f"ssh_cidrs: '{cidr}' is not an address range ({error}). Specify one such as 203.0.113.0/24."
     if allow_anywhere:
         return
-    advice = "Name your own ranges, or set allow_ssh_from_anywhere: true if that is what you want."
+    advice = "Specify your own ranges. If you want to allow this, set allow_ssh_from_anywhere: true."
     for version, widest in WIDEST_SSH_RANGE.items():
         public = [item for item in parsed if item.version == version and not any(item.subnet_of(own) for own in PRIVATE[version])]
         together = list(ipaddress.collapse_addresses(public))
@@ -105,20 +105,20 @@ def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
     """Check the options that a group of nodes requires."""
     for name, example in (("instance_type", "p4d.24xlarge"), ("key_name", "my-key")):
         if not options.get(name):
-            yield f"{name}: missing. Give one, for example {example}."
+            yield f"{name}: missing. Specify a value, for example {example}."
     if options.get("worker_count") is None:
-        yield "worker_count: missing. Give the number of workers beside the master, at least 1."
+        yield "worker_count: missing. Specify the number of workers besides the master, at least 1."
     elif options["worker_count"] < 1:
-        yield f"worker_count: {options['worker_count']} is not possible. A cluster has at least 1 worker beside the master."
+        yield f"worker_count: {options['worker_count']} is not possible. A cluster has at least 1 worker besides the master."
     if not any(options.get(name) for name in ("image_id", "image_parameter", "image_framework")):
         yield (
-            "image_id: missing. Give the id of an image, in image_framework that of a deep learning AMI such as pytorch, "
-            "or in image_parameter a public SSM parameter."
+            "image_id: missing. Specify the id of an image, the framework of a deep learning AMI such as pytorch in image_framework, "
+            "or a public SSM parameter in image_parameter."
         )
     if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
-        yield f"root_volume_size: {options['root_volume_size']} GiB is too small. Give at least {SMALLEST_ROOT_VOLUME}."
+        yield f"root_volume_size: {options['root_volume_size']} GiB is too small. Specify at least {SMALLEST_ROOT_VOLUME}."
     if not 1 <= options["metadata_hop_limit"] <= MOST_HOPS:
-        yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not possible. Give a number from 1 to {MOST_HOPS}."
+        yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not possible. Specify a number from 1 to {MOST_HOPS}."
     try:
         mounts.check_mount_point(options["mount_point"])
     except ValueError as error:

@@ -37,9 +37,9 @@ class InstanceProfile(Validator):
             return
         profile = next((item for item in found if item.address == INSTANCE_PROFILE), None)
         if not profile:
-            yield f"instance_profile: there is no instance profile '{name}'. Specify an existing one, or remove the option to create one."
+            yield f"instance_profile: there is no instance profile '{name}'. Specify another one. To have one created, remove the option."
         elif not profile.properties["role"]:
-            yield f"instance_profile: {name} holds no role, so nodes could do nothing. Add a role to it, or specify another one."
+            yield f"instance_profile: {name} contains no role, so nodes would have no permissions. Add a role, or specify another one."
 
 
 class IgnoredRights(Validator):
@@ -53,15 +53,16 @@ class IgnoredRights(Validator):
         if options["instance_profile"] and ignored:
             yield (
                 f"instance_profile: {options['instance_profile']} is not changed, so {', '.join(ignored)} "
-                "have no effect. Check that its role allows them."
+                "have no effect. Check that the role of the profile allows this access."
             )
 
 
 class AuthorityReadable(Validator):
-    """Training scripts cannot read the authority's private key. The cluster's own role denies it, but an adopted one may allow it.
+    """Training scripts cannot read the authority's private key. The cluster's own role denies this, but an adopted role may allow it.
 
     The validator simulates the role's policies. Service control policies and the policy of a KMS key may restrict access further. Without
-    permission to simulate, it looks for known names among the attached policies. Without permission to list those, it reports nothing.
+    permission for simulations, it looks for known names among the attached policies. Without permission to list these policies, it
+    reports nothing.
     """
 
     name = "authority_readable"
@@ -76,7 +77,7 @@ class AuthorityReadable(Validator):
             parameter = parameter_name(cloud.cluster)
             yield (
                 f"instance_profile: the role of {name} may read {parameter}, so a training script could sign certificates for every node. "
-                f"Deny it ssm:GetParameter* on parameter/deeplearning/*, or set deeplearning_ssh_authority_create_kms_key: true."
+                f"Deny the role ssm:GetParameter* on parameter/deeplearning/*, or set deeplearning_ssh_authority_create_kms_key: true."
             )
 
 
@@ -106,7 +107,7 @@ def _is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool
 
 
 def _authority_key(cloud: AwsClient) -> str:
-    """Return the KMS key of the authority's parameter, or an empty text if there is no parameter yet."""
+    """Return the KMS key of the authority's parameter, or an empty string if there is no parameter yet."""
     names = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[names])
     return next((str(item.get("KeyId", "")) for item in described), "")

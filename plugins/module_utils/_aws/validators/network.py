@@ -41,7 +41,7 @@ def _one(found: Iterable[Found], address: Address) -> Found | None:
 
 
 def _adopted_subnets(request: Request, found: Sequence[Found], side: str) -> list[Found]:
-    """Return the adopted subnets of a side. There are none if the VPC is the cluster's own or does not exist."""
+    """Return the adopted subnets of a side. The result is empty if the VPC is the cluster's own or does not exist."""
     network = _one(found, VPC)
     if not network or not request.options["vpc_id"]:
         return []
@@ -58,11 +58,11 @@ class Zones(Validator):
         known = available(cloud) if named else set()
         unknown = [zone for zone in named if zone not in known]
         if unknown:
-            yield f"zones: {', '.join(unknown)} not in {cloud.region}, which has {', '.join(sorted(known))}."
+            yield f"zones: there is no {', '.join(unknown)} in {cloud.region}. Choose from {', '.join(sorted(known))}."
 
 
 class AdoptedNetwork(Validator):
-    """All adopted resources exist, and none is missing in the definition."""
+    """All adopted resources exist, and the definition specifies all of them."""
 
     name = "adopted_network"
     components = EVERY_NETWORK_USER
@@ -73,16 +73,16 @@ class AdoptedNetwork(Validator):
         groups = adopted.group_ids(request)
         if not vpc_id:
             for option in [name for name, ids in {**subnets, "security_group_ids": groups}.items() if ids]:
-                yield f"{option}: only possible in an adopted VPC. Give that in vpc_id, or leave this out."
+                yield f"{option}: only possible in an adopted VPC. Specify the VPC in vpc_id, or remove this option."
             return
         yield from _check_existence(request.cloud, vpc_id, subnets, groups.values())
         yield from _check_completeness(request, vpc_id, subnets)
 
 
 def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collection[str]], groups: Collection[str]) -> Iterator[str]:
-    """Check that all adopted resources exist. `subnets` has the ids by option."""
+    """Check that all adopted resources exist. `subnets` contains the ids by option."""
     if not adopted.vpcs(cloud, vpc_id):
-        yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Specify an existing one, or remove the option to create one."
+        yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Specify an existing one. To have one created, remove the option."
     for option, ids in subnets.items():
         missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
         if missing:
@@ -93,12 +93,12 @@ def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collec
 
 
 def _check_completeness(request: Request, vpc_id: str, subnets: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Check that the definition names all required subnets."""
+    """Check that the definition specifies all required subnets."""
     if not subnets["private_subnet_ids"]:
         yield f"private_subnet_ids: missing. Specify one subnet of {vpc_id} for every zone of the cluster."
     if not subnets["public_subnet_ids"] and request.options["master_public_address"]:
         yield (
-            f"public_subnet_ids: missing, and the master has a public address. Give one subnet of {vpc_id} for every zone, "
+            f"public_subnet_ids: missing, but the master has a public address. Specify one subnet of {vpc_id} for every zone, "
             "or set master_public_address: false."
         )
 
@@ -126,12 +126,12 @@ class AdoptedSubnets(Validator):
         if not sides["private"]:
             return
         for zone in sorted(named - sides["private"]):
-            yield f"zones: {zone} has no subnet in private_subnet_ids. Add one there, or remove the zone."
+            yield f"zones: {zone} has no subnet in private_subnet_ids. Add a subnet, or remove the zone."
         for zone in sorted(sides["private"] - named):
-            yield f"private_subnet_ids: a subnet lies in {zone}, which zones does not name. Add the zone to zones, or remove the subnet."
+            yield f"private_subnet_ids: a subnet is in {zone}, which is missing in zones. Add the zone to zones, or remove the subnet."
         if options["master_public_address"] and sides["public"]:
             for zone in sorted(named & sides["private"] - sides["public"]):
-                yield f"public_subnet_ids: none lies in {zone}, where a private subnet is. Add one there, or remove the private one."
+                yield f"public_subnet_ids: no subnet is in {zone}, which has a private subnet. Add a public one, or remove the private one."
 
     @staticmethod
     def _places(option: str, vpc_id: str, subnets: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -141,9 +141,9 @@ class AdoptedSubnets(Validator):
             if item["VpcId"] != vpc_id:
                 yield f"{option}: {subnet_id} is in {item['VpcId']} and not in {vpc_id}. Specify subnets of {vpc_id}."
             elif not item.get("CidrBlock"):
-                yield f"{option}: {subnet_id} has IPv6 addresses alone, and nodes use IPv4. Specify a subnet with an IPv4 range."
+                yield f"{option}: {subnet_id} has only IPv6 addresses, but nodes use IPv4. Specify a subnet with an IPv4 range."
             elif zone in first:
-                yield f"{option}: {first[zone]} and {subnet_id} both lie in {zone}. Specify one subnet for each zone."
+                yield f"{option}: {first[zone]} and {subnet_id} are both in {zone}. Specify one subnet for each zone."
             else:
                 first[zone] = subnet_id
 
@@ -162,8 +162,8 @@ class AdoptedDns(Validator):
         off = [option for name, option in attributes.items() if not network.properties[name]]
         if off:
             yield (
-                f"vpc_id: {network.id} has {' and '.join(off)} off, so nodes would not find file systems by name. "
-                f"Turn it on, for example with 'aws ec2 modify-vpc-attribute --vpc-id {network.id} --{off[0]}'."
+                f"vpc_id: {network.id} has {' and '.join(off)} disabled, so nodes would not find file systems by name. "
+                f"Enable it, for example with 'aws ec2 modify-vpc-attribute --vpc-id {network.id} --{off[0]}'."
             )
 
 
@@ -178,8 +178,8 @@ class PublicRoutes(Validator):
             table = adopted.route_table(request.cloud, request.options["vpc_id"], item.id)
             if not adopted.leads_to_the_internet(table):
                 yield (
-                    f"public_subnet_ids: {item.id} has no route to an internet gateway in {table['RouteTableId']}, so the master could "
-                    "not be reached. Add one, specify another subnet, or set master_public_address: false."
+                    f"public_subnet_ids: {item.id} has no route to an internet gateway in {table['RouteTableId']}, so the master would "
+                    "be unreachable. Add a route, specify another subnet, or set master_public_address: false."
                 )
 
 
@@ -196,7 +196,7 @@ class PrivateRoutes(Validator):
             if missing:
                 yield (
                     f"private_subnet_ids: {item.id} has no default route to a NAT, transit or virtual private gateway, and "
-                    f"{item.properties['vpc']} has no endpoint for {', '.join(missing)}, which nodes there cannot reach. "
+                    f"{item.properties['vpc']} has no endpoint for {', '.join(missing)}, so nodes there cannot reach these services. "
                     "Add a route or the endpoints."
                 )
 
@@ -232,8 +232,8 @@ class SessionManagerReach(Validator):
             missing = set(SESSION_SERVICES) - set(options["interface_endpoints"])
         if missing:
             yield (
-                f"session_manager: nodes in private subnets do not reach {', '.join(sorted(missing))}, which it needs. "
-                "Add them to interface_endpoints, or give the subnets a NAT gateway."
+                f"session_manager: nodes in private subnets do not reach {', '.join(sorted(missing))}, which Session Manager needs. "
+                "Add these services to interface_endpoints, or add a NAT gateway."
             )
 
 
@@ -251,8 +251,8 @@ class AdoptedGroups(Validator):
         for group in groups:
             if group.properties["vpc"] != vpc_id:
                 yield (
-                    f"security_group_ids: {group.id} ({group.address.key}) lies in {group.properties['vpc']} and not in {vpc_id}. "
-                    f"Give a group of {vpc_id}."
+                    f"security_group_ids: {group.id} ({group.address.key}) is in {group.properties['vpc']} and not in {vpc_id}. "
+                    f"Specify a group of {vpc_id}."
                 )
         here = {item.address: item for item in groups if item.properties["vpc"] == vpc_id}
         cidrs = _adopted_cidrs(request, found)
@@ -272,7 +272,7 @@ def _adopted_cidrs(request: Request, found: Sequence[Found]) -> list[str]:
 
 def _check_ssh_group(group: Found) -> Iterator[str]:
     if not any(adopted.covers(rule, SSH) for rule in group.properties["ingress"]):
-        yield f"security_group_ids: {group.id} (ssh) lets in no TCP port 22, so the master could not be reached. Add a rule."
+        yield f"security_group_ids: {group.id} (ssh) does not allow traffic to TCP port 22, so the master would be unreachable. Add a rule."
 
 
 def _check_storage_group(group: Found, nodes: Found | None, cidrs: Sequence[str]) -> Iterator[str]:
@@ -281,8 +281,8 @@ def _check_storage_group(group: Found, nodes: Found | None, cidrs: Sequence[str]
         sources.add(SELF)
     if not adopted.lets_in(group.properties["ingress"], NFS, sources, cidrs):
         yield (
-            f"security_group_ids: {group.id} (storage) does not let in TCP port 2049 from the nodes. "
-            "Add a rule for their security group or subnets."
+            f"security_group_ids: {group.id} (storage) does not allow traffic from the nodes to TCP port 2049. "
+            "Add a rule for the nodes' security group or subnets."
         )
 
 
@@ -291,11 +291,11 @@ def _check_nodes_group(group: Found, cidrs: Sequence[str], *, efa: bool) -> Iter
         both = [("-1", -1, -1, SELF) in group.properties[direction] for direction in ("ingress", "egress")]
         if not all(both):
             yield (
-                f"security_group_ids: {group.id} (nodes) does not let through all protocols from itself and to itself, "
-                "which efa needs. Add those two rules."
+                f"security_group_ids: {group.id} (nodes) does not allow all protocols from itself and to itself, "
+                "which efa needs. Add these two rules."
             )
     elif not adopted.lets_in(group.properties["ingress"], ALL_TCP, {SELF}, cidrs):
-        yield (f"security_group_ids: {group.id} (nodes) does not let in all TCP ports from itself, as nodes need it. Add a rule.")
+        yield (f"security_group_ids: {group.id} (nodes) does not allow all TCP traffic from itself, which nodes need. Add a rule.")
 
 
 class NetworkKept(Validator):
@@ -308,23 +308,23 @@ class NetworkKept(Validator):
         vpc_id, network = request.options["vpc_id"], _one(found, VPC)
         if network and not network.adopted:
             if vpc_id:
-                yield f"vpc_id: the cluster has {network.id} of its own and cannot move to {vpc_id}. Leave vpc_id out, or {ADVICE}."
+                yield f"vpc_id: the cluster has its own VPC {network.id} and cannot move to {vpc_id}. Remove this option, or {ADVICE}."
             return
         before = self._lies_in(request, found)
         if before and vpc_id != before:
             wish = f"cannot move to {vpc_id}" if vpc_id else "cannot get a VPC of its own"
-            yield f"vpc_id: the cluster lies in {before} and {wish}. Give {before}, or {ADVICE}."
+            yield f"vpc_id: the cluster is in {before} and {wish}. Specify {before}, or {ADVICE}."
             return
         own = {item.address.key for item in found if item.address.kind == "security_group" and not item.adopted}
         named = adopted.group_ids(request)
         for name in sorted(own & named.keys()):
-            yield f"security_group_ids: {name} is a group of the cluster's own and cannot become {named[name]}. Leave it out, or {ADVICE}."
+            yield f"security_group_ids: {name} is the cluster's own group and cannot become {named[name]}. Remove this group, or {ADVICE}."
         if before and NODES_GROUP.key not in {*own, *named} and _groups_of_nodes(found):
-            yield f"security_group_ids: the nodes are in a group that is not the cluster's own. Give it as nodes, or {ADVICE}."
+            yield f"security_group_ids: the nodes are in a group that is not the cluster's own. Specify that group as nodes, or {ADVICE}."
 
     @staticmethod
     def _lies_in(request: Request, found: Sequence[Found]) -> str | None:
-        """Return the VPC of the cluster's own security groups, or, if there are none, of its auto scaling groups."""
+        """Return the VPC of the cluster's own security groups, or, if there are none, the VPC of its auto scaling groups."""
         own = [item.properties["vpc"] for item in found if item.address.kind == "security_group" and not item.adopted]
         subnets = [subnet for item in _groups_of_nodes(found) for subnet in item.properties["subnets"]]
         return next(iter([*own, *(item["VpcId"] for item in adopted.subnets(request.cloud, subnets))]), None)
@@ -346,18 +346,18 @@ class InterfaceEndpoints(Validator):
         zone_names = zones(request, found)
         for name in dict.fromkeys(names):
             if name == "s3":
-                yield "interface_endpoints: s3 has a gateway endpoint, which costs nothing. Leave it out."
+                yield "interface_endpoints: s3 has a gateway endpoint, which costs nothing. Remove s3."
             elif name not in offered:
                 yield f"interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. Use the last part of a service's name."
             else:
                 lacking = [zone for zone in zone_names if zone not in offered[name]["AvailabilityZones"]]
                 if lacking:
-                    yield f"interface_endpoints: {name} has no endpoint in {', '.join(lacking)}. Leave it out, or choose other zones."
+                    yield f"interface_endpoints: {name} has no endpoint in {', '.join(lacking)}. Remove it, or choose other zones."
         yield from self._taken(request, found)
 
     @staticmethod
     def _taken(request: Request, found: Sequence[Found]) -> Iterator[str]:
-        """Check for existing endpoints of the VPC, which can have only one with private DNS names for each service."""
+        """Check for existing endpoints. A VPC can have only one endpoint with private DNS names for each service."""
         if not request.options["vpc_id"]:
             return
         own = {item.id for item in found if item.address.kind == "vpc_endpoint"}
@@ -365,7 +365,7 @@ class InterfaceEndpoints(Validator):
             name = endpoint_services.short_name(endpoint["ServiceName"], request.cloud.region)
             foreign = endpoint.get("PrivateDnsEnabled") and endpoint["VpcEndpointId"] not in own
             if foreign and name in request.options["interface_endpoints"]:
-                yield f"interface_endpoints: {endpoint['VpcId']} has {endpoint['VpcEndpointId']} for {name}. Leave it out."
+                yield f"interface_endpoints: {endpoint['VpcId']} has {endpoint['VpcEndpointId']} for {name}. Remove this service."
 
 
 class EnoughAddresses(Validator):
@@ -396,8 +396,8 @@ class EnoughAddresses(Validator):
         if need <= room:
             return
         fitting = [mask for mask in range(addresses.LARGEST_NETWORK, prefix) if addresses.room(mask, zone_count) >= need]
-        advice = f"Give a mask of /{max(fitting)} or a shorter one" if fitting else "Give more zones or fewer workers"
-        yield f"network_cidr: {cidr} leaves {room} addresses for the subnets of one side, and {need} are needed. {advice}."
+        advice = f"Specify a mask of /{max(fitting)} or a shorter one" if fitting else "Specify more zones or fewer workers"
+        yield f"network_cidr: {cidr} leaves {room} addresses for all public or all private subnets, but {need} are needed. {advice}."
 
     @staticmethod
     def _adopted(request: Request, found: Sequence[Found]) -> Iterator[str]:
@@ -409,8 +409,8 @@ class EnoughAddresses(Validator):
             if subnets and need > free:
                 names = ", ".join(sorted(item.id for item in subnets))
                 yield (
-                    f"{side}_subnet_ids: {free} addresses are free in {names}, and {need} are needed. "
-                    "Give larger ones, or reduce worker_count."
+                    f"{side}_subnet_ids: {free} addresses are free in {names}, but {need} are needed. "
+                    "Specify larger subnets, or reduce worker_count."
                 )
 
 

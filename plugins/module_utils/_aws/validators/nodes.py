@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the options from which nodes are launched, such as key pair, instance type, image and placement."""
+"""Validators of the options that determine how nodes are launched, such as key pair, instance type, image and placement."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ class ImageFits(Validator):
             return
         image = images.find(request.cloud, chosen.image_id)
         if image is None:
-            yield f"image_update: {chosen.image_id}, which {chosen.source} named before, is gone. Set image_update: true for a new one."
+            yield f"image_update: {chosen.image_id}, the former image for {chosen.source}, is gone. Set image_update: true for a new image."
             return
         if image.get("Architecture", instance_type.architecture) not in instance_type.architectures:
             yield (
-                f"{_image_option(options)}: {chosen.image_id} is for {image['Architecture']}, and {instance_type.name} is "
-                f"{instance_type.architecture}. Choose an image or an instance type of the other architecture."
+                f"{_image_option(options)}: {chosen.image_id} is for {image['Architecture']}, but {instance_type.name} is "
+                f"{instance_type.architecture}. Choose an image and an instance type of the same architecture."
             )
         system = images.unsupported_system(image)
         if system:
@@ -111,8 +111,8 @@ class ImageFits(Validator):
         smallest = images.root_volume_size(image)
         if options["root_volume_size"] < smallest:
             yield (
-                f"root_volume_size: {options['root_volume_size']} GiB cannot hold {image['ImageId']}, which needs {smallest}. "
-                "Give at least that."
+                f"root_volume_size: {options['root_volume_size']} GiB cannot hold {image['ImageId']}, which needs {smallest} GiB. "
+                "Specify at least that size."
             )
 
 
@@ -140,10 +140,10 @@ class RootVolumeKey(Validator):
             state = cloud.client("kms").describe_key(KeyId=key)["KeyMetadata"]["KeyState"]
         except ClientError as error:
             if error_code(error) == "AccessDeniedException":
-                return  # the permissions to launch nodes do not include reading the key
+                return  # the permissions for launching nodes do not include reading the key
             if not is_missing(error) and error_code(error) != "InvalidArnException":
                 raise
-            yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of one."
+            yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of a key."
             return
         if state != "Enabled":
             yield f"root_volume_kms_key: the key '{key}' is in state {state}. Enable it, or specify another one."
@@ -159,7 +159,7 @@ class Efa(Validator):
         for instance_type in _instance_types(request):
             if not instance_type.most_adapters:
                 relatives = instance_types.with_efa(request.cloud, instance_type.name)
-                advice = f"In its family {', '.join(relatives)} have one" if relatives else "No type of its family has one"
+                advice = f"In its family, {', '.join(relatives)} have one" if relatives else "No type in its family has one"
                 yield f"efa: {instance_type.name} has no Elastic Fabric Adapter. {advice}. Choose another type, or set efa: false."
                 continue
             try:
@@ -169,7 +169,7 @@ class Efa(Validator):
 
 
 class EfaUnused(Validator):
-    """EFA is used if it is available. Every cluster has at least two hosts, so their network matters."""
+    """EFA is used if it is available. Every cluster has at least two hosts, so the network between them matters."""
 
     name = "efa_unused"
     level = Level.WARNING
@@ -181,8 +181,8 @@ class EfaUnused(Validator):
         for instance_type in _instance_types(request):
             if instance_type.most_adapters:
                 yield (
-                    f"efa: {instance_type.name} has an Elastic Fabric Adapter, which costs nothing and is not used. "
-                    "Set efa: true for the fast network between the nodes."
+                    f"efa: {instance_type.name} has an Elastic Fabric Adapter, which costs nothing but is not used. "
+                    "For a fast network between the nodes, set efa: true."
                 )
 
 
@@ -196,9 +196,9 @@ class SuspendedProcesses(Validator):
             suspended = group.attributes["suspended_by_others"] if group.address.kind == "auto_scaling_group" else []
             if suspended:
                 yield (
-                    f"Auto scaling group {group.id}: somebody else has suspended {', '.join(suspended)}, which this run leaves. "
-                    "Resume it when the "
-                    f"reason is gone: aws autoscaling resume-processes --auto-scaling-group-name {group.id} "
+                    f"Auto scaling group {group.id}: somebody else has suspended {', '.join(suspended)}, and this run does not "
+                    "change that. When the "
+                    f"reason is gone, resume with: aws autoscaling resume-processes --auto-scaling-group-name {group.id} "
                     f"--scaling-processes {' '.join(suspended)}"
                 )
 
@@ -210,14 +210,14 @@ class Placement(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         if options["placement"] == "none" and options["placement_group"]:
-            yield f"placement_group: {options['placement_group']} is not possible with placement: none. Leave one of them out."
+            yield f"placement_group: {options['placement_group']} is not possible with placement: none. Remove one of them."
             return
         if not clustered(options):
             return
         for instance_type in _instance_types(request):
             if STRATEGY not in instance_type.placement_strategies:
                 yield (
-                    f"placement: {instance_type.name} cannot be in a placement group of the strategy {STRATEGY}. "
+                    f"placement: {instance_type.name} cannot be in a placement group with the strategy {STRATEGY}. "
                     "Choose another type, or set placement: none."
                 )
 
@@ -232,9 +232,9 @@ class PlacementGroup(Validator):
             return
         group = next((item for item in found if item.address == PLACEMENT_GROUP), None)
         if group is None:
-            yield f"placement_group: there is no placement group '{name}' in {request.cloud.region}. Create it, or leave the option out."
+            yield f"placement_group: there is no placement group '{name}' in {request.cloud.region}. Create it, or remove the option."
         elif group.properties["strategy"] != STRATEGY:
-            yield f"placement_group: {name} has the strategy {group.properties['strategy']}. Name one with the strategy {STRATEGY}."
+            yield f"placement_group: {name} has the strategy {group.properties['strategy']}. Specify one with the strategy {STRATEGY}."
 
 
 def _instance_types(request: Request) -> list[InstanceType]:

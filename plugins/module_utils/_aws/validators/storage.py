@@ -41,7 +41,7 @@ class SharedStorage(Validator):
 
 
 def _check_mount_points(mounts: Sequence[Mount]) -> Iterator[str]:
-    """Check all mount points except that of the jobs, which the validator `nodes` checks."""
+    """Check all mount points except the mount point of the jobs, which the validator `nodes` checks."""
     for mount in mounts:
         try:
             if mount.option != MOUNT_POINT:
@@ -54,11 +54,11 @@ def _check_jobs_have_a_mount(request: Request, shared: Sequence[Mount]) -> Itera
     wanted = request.options[MOUNT_POINT]
     if request.manages(EFS) and not shared:
         others = " or ".join(f"{option}: true" for option in kinds.SWITCHES if option != "efs")
-        yield f"efs: false leaves the cluster without shared storage, which jobs need. Set {others}, or leave efs as it is."
+        yield f"efs: false leaves the cluster without shared storage, which jobs need. Set {others}, or do not change efs."
     if shared and wanted not in [mount.mount_point for mount in shared]:
         other = shared[0]
         yield (
-            f"{MOUNT_POINT}: {wanted} is where jobs are, and nothing is mounted there. Set it to {other.mount_point}, as {other.option} is."
+            f"{MOUNT_POINT}: jobs are stored in {wanted}, but nothing is mounted there. Set it to {other.mount_point}, the {other.option}."
         )
 
 
@@ -67,7 +67,7 @@ def _check_nesting(mounts: Sequence[Mount]) -> Iterator[str]:
         paths = [f"{mount.mount_point}/" for mount in (first, second)]
         if paths[0].startswith(paths[1]) or paths[1].startswith(paths[0]):
             yield (
-                f"{second.option}: {second.mount_point} and {first.option} {first.mount_point} must not lie in each other. "
+                f"{second.option}: {second.mount_point} and {first.option} {first.mount_point} must not contain each other. "
                 "Choose another directory."
             )
 
@@ -79,7 +79,7 @@ class StorageKey(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         key = request.options["kms_key_id"]
         if key and not KMS_KEY.fullmatch(key):
-            yield f"kms_key_id: '{key}' is not the id or ARN of a KMS key. Specify one of these: an alias can change to another key."
+            yield f"kms_key_id: '{key}' is not the id or ARN of a KMS key. Specify an id or ARN. An alias could move to another key."
 
 
 class StoragePorts(Validator):
@@ -96,8 +96,8 @@ class StoragePorts(Validator):
                 groups = " or ".join(sorted(server.found.properties["security_groups"]))
                 sources = f"{nodes.id if nodes else 'the nodes'} or from {', '.join(cidrs)}"
                 yield (
-                    f"{server.option}: {server.found.id} does not let the nodes in on TCP port {server.ports[1]}. "
-                    f"Allow it in {groups} from {sources}."
+                    f"{server.option}: {server.found.id} does not allow traffic from the nodes to TCP port {server.ports[1]}. "
+                    f"Allow this traffic in {groups} from {sources}."
                 )
 
 
@@ -114,7 +114,7 @@ def _incoming(request: Request, server: Server) -> list[tuple[str, int, int, str
 
 
 class StorageKept(Validator):
-    """Running nodes keep the storage that they mounted at launch."""
+    """Running nodes keep the storage that they mounted when they were launched."""
 
     name = "storage_kept"
     components = STORAGE_NAMES | {NETWORK_COMPONENT, NODES_COMPONENT}
@@ -128,7 +128,7 @@ class StorageKept(Validator):
             before, after = launched.get(tag.key), described.get(tag.key)
             if tag.kept and before and tag.variable in request.options and after not in (before, UNKNOWN):
                 yield (
-                    f"{tag.variable}: nodes run that mount {before}, so it cannot change to {after or 'none'}. "
+                    f"{tag.variable}: running nodes mount {before}, so this option cannot change to {after or 'none'}. "
                     "Delete the cluster, which keeps the data, and create it again."
                 )
 

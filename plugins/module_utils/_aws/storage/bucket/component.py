@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The component for a bucket or prefix that nodes mount with Mountpoint for Amazon S3. It never creates or changes resources."""
+"""The component for a bucket or prefix that nodes mount with Mountpoint for Amazon S3. The component never creates or changes resources."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _mounts(request: Request, _found: Sequence[Found]) -> list[Mount]:
 
 
 def statements(source: str, partition: Partition) -> list[dict[str, Any]]:
-    """Return the policy statements that allow nodes to list and read the objects of the mount.
+    """Return the policy statements that allow nodes to list and read the mounted objects.
 
     https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#iam-permissions
     """

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 
 class BucketMount(Validator):
-    """The bucket exists in the partition of the cluster. Permissions are not checked: the owner of the bucket decides about them."""
+    """The bucket exists in the partition of the cluster. Permissions are not checked, because the owner of the bucket decides on them."""
 
     name = "bucket_mount"
     components = frozenset({INSTANCE_ROLE_COMPONENT, NODES_COMPONENT})
@@ -37,7 +37,7 @@ class BucketMount(Validator):
         except ClientError as error:
             if error_code(error) in ("404", "NoSuchBucket"):
                 partition = partition_of(cloud.region).name
-                yield f"bucket_mount: the bucket {bucket} does not exist in the partition {partition}. Give one that does, or leave it out."
+                yield f"bucket_mount: there is no bucket {bucket} in the partition {partition}. Specify another one, or remove the option."
 
 
 VALIDATORS = (BucketMount(),)

@@ -40,7 +40,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     own += [definition.wanted_access_point(options["file_system_directory"], tags)] if options["file_system_directory"] else []
     attributes = file_system.attributes if file_system else {}
     if attributes.get("vpc", vpc) not in (None, vpc):
-        return own  # It is mounted by its address, because a file system can have mount targets in only one VPC
+        return own  # Nodes mount the file system by its address, because a file system can have mount targets in only one VPC
     zone_names = [zone for zone in zones(request, found) if attributes.get("one_zone") in (None, zone)]
     return [*own, *definition.mount_targets(zone_names)]
 
@@ -51,7 +51,7 @@ def _own(request: Request, found: Sequence[Found]) -> list[Wanted]:
 
 
 def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether the policy should deny plain NFS. That affects existing mounts, so no node may use or get a mount without TLS."""
+    """Return whether the policy should deny plain NFS. This affects existing mounts, so all nodes, existing and new, must use TLS."""
     if not request.options["encrypt_in_transit"]:
         return False
     file_system, required = resources.FILE_SYSTEMS.find(found), definition.file_system_policy(tls_required=True).properties["policy"]
@@ -66,7 +66,7 @@ def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
 
 def _keeps(request: Request, item: Found) -> bool:
     if item.address.kind == definition.ACCESS_POINT_KIND:
-        # Access points that nodes have mounted stay until the nodes are replaced. A later run deletes them
+        # Access points that nodes have mounted are kept until the nodes are replaced. A later run deletes them
         replaces = request.options.get("replace_nodes") and request.options["wait"]
         return request.present and item.attributes["used_by_nodes"] and not replaces
     kept = (definition.FILE_SYSTEM.kind, definition.POLICY.kind)
@@ -119,14 +119,14 @@ def _adopted_targets(request: Request, found: Sequence[Found]) -> tuple[Server, 
 
 
 def _through_tls(option: bool | None, found: Sequence[Found]) -> bool | None:
-    """Return the option. If it is not set, nodes that were launched with plain NFS keep it, so that a default replaces no nodes."""
+    """Return the option. If the option is not set, nodes that were launched with plain NFS keep it, so no default replaces nodes."""
     launching = {item.properties["tags"].get(FILE_SYSTEM_TLS_TAG) for item in found if item.address.kind == "auto_scaling_group"}
     has_nodes = any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
     return False if option is None and launching == {tls_tag(False)} and has_nodes else option
 
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether nodes mount a file system, according to the definition. If it has no such options, the mount targets show it."""
+    """Return whether nodes mount a file system, according to the definition or, if it lacks these options, to existing mount targets."""
     if request.manages(resources.NAME):
         return bool(request.options["efs"])
     adopted = bool(request.options.get("file_system_id"))
@@ -134,7 +134,7 @@ def is_mounted(request: Request, found: Sequence[Found]) -> bool:
 
 
 def _host_address(found: Sequence[Found]) -> str:
-    """Return the address that nodes mount instead of the file system's name, or an empty text if they mount the name."""
+    """Return the address that nodes mount instead of the file system's name, or an empty string if they mount the name."""
     file_system = resources.FILE_SYSTEMS.find(found)
     return file_system.attributes["address"] if file_system else ""
 

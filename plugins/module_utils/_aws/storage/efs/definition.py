@@ -24,12 +24,12 @@ OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:
-    """Return the address of a directory's access point. Those of former file systems differ: access points cannot change file systems."""
+    """Return the address of a directory's access point. It differs for each file system, because access points belong to one of them."""
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 
 
 def wanted_access_point(directory: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
-    """Return the access point of a directory. It sets no user, because jobs run as another user than the login user."""
+    """Return the access point of a directory. The access point sets no user, because jobs do not run as the login user."""
     address = access_point(directory)
     return Wanted(address, {"file_system": Ref(FILE_SYSTEM), "tags": tags(address)})
 
@@ -44,11 +44,11 @@ def stale_mount_target(zone: str, file_system_id: str) -> Address:
 
 
 def host_address(targets: Mapping[str, str], zones: Sequence[str], *, same_vpc: bool, one_zone: str | None) -> str:
-    """Return the address that all hosts mount, or an empty text if each host can mount the name.
+    """Return the address that all hosts mount, or an empty string if each host can mount the name.
 
     The name resolves to the mount target of the host's zone. It resolves only in the VPC of the mount targets, and only in zones with a
-    mount target. A One Zone file system has only one. `targets` has addresses by zone. The first zone of the cluster with a mount target
-    is preferred.
+    mount target. A One Zone file system has only one mount target. `targets` contains the addresses by zone. The mount target in the
+    first possible zone of the cluster is preferred.
     """
     if not targets or (same_vpc and (one_zone is None or set(zones) <= {one_zone})):
         return ""
@@ -89,7 +89,7 @@ def policy_document(*, tls_required: bool) -> dict[str, Any]:
 
 
 def comparable_policy(document: Mapping[str, Any]) -> str:
-    """Return a policy as normalized JSON. EFS changes the order and the form of its parts, and adds the ARN of the file system."""
+    """Return a policy as normalized JSON. EFS changes the order and the format of its elements, and adds the file system's ARN."""
     statements = [
         {name: _comparable(name, value) for name, value in statement.items() if name not in ("Sid", "Resource")}
         for statement in _list(document["Statement"])

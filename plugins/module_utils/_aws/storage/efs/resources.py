@@ -60,11 +60,12 @@ Properties = Mapping[str, Any]
 
 
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
-    """Return the cluster's file system or the adopted one, and the mount targets that this cluster uses or no longer needs.
+    """Return the cluster's own or adopted file system, and the mount targets that this cluster uses or no longer needs.
 
-    Mount targets have no tags. Those with the cluster's own security group belong to the cluster. For the cluster's own file system, those
-    with an adopted group do too. The file system has these attributes: `address`, which hosts mount instead of its name, `vpc`, the VPC of
-    its mount targets (None without any), `addresses` of the mount targets, and `one_zone`, the zone of a One Zone file system.
+    Mount targets have no tags. Mount targets with the cluster's own security group belong to the cluster. If the file system is the
+    cluster's own, mount targets with an adopted group also belong to the cluster. The file system has these attributes: `address`, which
+    hosts mount instead of the file system's name; `vpc`, the VPC of the mount targets (None if there are none); `addresses` of the mount
+    targets; and `one_zone`, the zone of a One Zone file system.
     """
     cloud, network = request.cloud, list(network)
     group = find(network, STORAGE_GROUP)
@@ -83,8 +84,8 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str]) -> dict[str, Any] | None:
     """Return the description of the file system that the cluster uses.
 
-    It is the adopted one or the cluster's own. If there is no definition, it is the one whose mount targets have the cluster's security
-    group. `behind` lists the ids of such file systems.
+    It is the adopted file system or the cluster's own. Without a definition, it is the file system whose mount targets have the cluster's
+    security group. `behind` lists the ids of such file systems.
     """
     adopted_id = request.options.get("file_system_id")
     if adopted_id:
@@ -95,7 +96,7 @@ def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str])
 
 
 def _read_access_points(request: Request, file_system_id: str | None) -> list[Found]:
-    """Return the cluster's access points of the adopted file system, or of all file systems if the run deletes them."""
+    """Return the cluster's access points of the adopted file system, or of all file systems if the run deletes the access points."""
     cloud, present = request.cloud, request.present
     if present and not (file_system_id and request.options.get("file_system_id")):
         return []
@@ -116,7 +117,7 @@ def _read_access_points(request: Request, file_system_id: str | None) -> list[Fo
 
 
 def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: bool) -> bool:
-    """Return whether the cluster's own file system is in use or to be deleted. If there is no definition, its mount targets show it."""
+    """Return whether the cluster's own file system is to be deleted, or is in use according to its mount targets."""
     return own is not None and (not present or own["FileSystemId"] in behind)
 
 
@@ -135,7 +136,7 @@ def _behind(cloud: AwsClient, group: Found) -> list[str]:
 
 
 def _left_over(cloud: AwsClient, group: Found, file_system_id: str) -> list[Found]:
-    """Return the mount targets of a file system that the cluster no longer uses. They have the cluster's security group."""
+    """Return the mount targets of a file system that the cluster no longer uses. These mount targets have the cluster's security group."""
     targets = [_mount_target(cloud, target) for target in _targets(cloud, file_system_id)]
     return [
         replace(target, address=stale_mount_target(target.address.key, file_system_id))
@@ -167,7 +168,7 @@ def _private_zones(network: Iterable[Found]) -> list[str]:
 def _attributes(
     description: Mapping[str, Any], targets: Sequence[Mapping[str, Any]], vpc: str | None, zones: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the attributes of the file system for hosts in a VPC. `read` documents them."""
+    """Return the attributes of the file system for hosts in a VPC. `read` documents these attributes."""
     addresses = {target["AvailabilityZoneName"]: target["IpAddress"] for target in targets if target.get("IpAddress")}
     one_zone, same_vpc = description.get("AvailabilityZoneName"), all(target["VpcId"] == vpc for target in targets)
     return {
@@ -179,7 +180,7 @@ def _attributes(
 
 
 def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
-    """Return the policy of a file system, if it has one. A policy with another Id is not the cluster's own."""
+    """Return the policy of a file system, if there is one. A policy with a different Id is not the cluster's own."""
     try:
         document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
     except ClientError as error:
@@ -243,10 +244,10 @@ def _create_file_system(cloud: AwsClient, address: Address, properties: Properti
         existing = FILE_SYSTEMS.describe(cloud, FileSystemId=file_system_id)
         if not existing or not FILE_SYSTEMS.is_own(cloud, existing):
             raise ClusterError(
-                f"{file_system_id} was created for a cluster named {cloud.cluster} before, and its tags are gone. "
+                f"{file_system_id} was created earlier for a cluster named {cloud.cluster}, but its tags are gone. "
                 "Adopt it with file_system_id, or delete it."
             ) from error
-        created = existing  # This call has created it, but the first answer was lost
+        created = existing  # This call has created the file system, but the first response was lost
     cloud.created.add(created["FileSystemId"])
     return Found(address, created["FileSystemId"], properties)
 
@@ -264,7 +265,7 @@ def _settle(lookup: Lookup) -> Callable[[AwsClient, Found], Found]:
             state = description["LifeCycleState"]
             if state == "error":
                 name = f"{lookup.name[0].upper()}{lookup.name[1:]}"
-                raise ClusterError(f"{name} {found.id} is in the state 'error', which is final. Delete it, and run again.")
+                raise ClusterError(f"{name} {found.id} is in the final state 'error'. Delete it, and run again.")
             return bool(state == "available")
 
         return lookup.settle(cloud, found, is_available)
@@ -307,7 +308,7 @@ def _put_policy(cloud: AwsClient, found: Found, properties: Properties, _changed
 
 
 def _settle_policy(cloud: AwsClient, found: Found) -> Found:
-    """Wait until AWS shows the policy, so that the next run finds it."""
+    """Wait until AWS returns the policy, so that the next run finds it."""
 
     def shown() -> bool:
         return [item.properties for item in _read_policy(cloud, found.properties["file_system"])] == [found.properties]
@@ -355,7 +356,7 @@ def _create_mount_target(cloud: AwsClient, address: Address, properties: Propert
         if error_code(error) != "UnsupportedAvailabilityZone":
             raise
         raise ClusterError(
-            f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Name other zones in zones, "
+            f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Choose other zones in zones, "
             "or subnets of other zones in private_subnet_ids, or set efs: false."
         ) from error
     return Found(address, created["MountTargetId"], properties)
@@ -379,7 +380,7 @@ KINDS = (
         settle=_settle(FILE_SYSTEM_LOOKUP),
         updatable=frozenset({"throughput_mode", "provisioned_throughput", "tags"}),
         deleted_after=("mount_target", "file_system_policy"),
-        advice="A file system cannot change this setting. Restore the former value, or copy the data to a new file system and adopt that.",
+        advice="This setting cannot be changed. Restore the former value, or copy the data to a new file system and adopt that one.",
     ),
     Kind(
         "file_system_policy",

@@ -10,10 +10,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 FILE_SYSTEM_TAG = "deeplearning:file-system"
 FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # for nodes that cannot resolve its name
-FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it with TLS: a key of the dictionary `TLS`
+FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it with TLS; a key of the dictionary `TLS`
 ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # the access point of nodes that mount only a directory
 TLS = {"true": True, "false": False, "preferred": None}
-"""The option `encrypt_in_transit` by the text of the tag. With `preferred`, hosts that have the client use TLS."""
+"""The value of the option `encrypt_in_transit` by the value of the tag. With `preferred`, hosts that have the client use TLS."""
 
 TAGS = (
     StorageTag(FILE_SYSTEM_TAG, "source", "file_system_id", mounts.check_file_system_id, kept=True),
@@ -24,5 +24,5 @@ TAGS = (
 
 
 def tls_tag(encrypt_in_transit: bool | None) -> str:
-    """Return the text of the tag for a value of the option."""
+    """Return the value of the tag for a value of the option."""
     return next(text for text, option in TLS.items() if option is encrypt_in_transit)

@@ -32,10 +32,10 @@ class FileSystemOptions(Validator):
         options = request.options
         yield from _check_directory(options)
         if options["file_system_id"] and not options["efs"]:
-            yield f"file_system_id: {options['file_system_id']} is not used with efs: false. Leave one of them out."
+            yield f"file_system_id: {options['file_system_id']} is not used with efs: false. Remove one of them."
         yield from _check_throughput(options)
         if options["kms_key_id"] and not options["encrypted"] and options["efs"]:
-            yield "kms_key_id: not possible with encrypted: false. Leave one of them out."
+            yield "kms_key_id: not possible with encrypted: false. Remove one of them."
 
 
 def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
@@ -43,21 +43,21 @@ def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
     if not directory:
         return
     if not DIRECTORY.fullmatch(directory):
-        yield f"file_system_directory: '{directory}' is not a directory that an access point can have. Specify one such as /teams/bert."
+        yield f"file_system_directory: '{directory}' is not a valid directory for an access point. Specify one such as /teams/bert."
     if not options["file_system_id"]:
         yield "file_system_directory: only possible with an adopted file system. Set file_system_id, or remove this option."
     if options["encrypt_in_transit"] is False:
-        yield "encrypt_in_transit: false is not possible with file_system_directory, because access points need TLS. Leave one of them out."
+        yield "encrypt_in_transit: false is not possible with file_system_directory, because access points need TLS. Remove one of them."
 
 
 def _check_throughput(options: Mapping[str, Any]) -> Iterator[str]:
     mode, throughput = options["throughput_mode"], options["provisioned_throughput"]
     if mode == "provisioned" and (throughput is None or throughput < 1):
-        yield "provisioned_throughput: missing or too small. Give at least 1 MiB/s with throughput_mode: provisioned."
+        yield "provisioned_throughput: missing or too small. Specify at least 1 MiB/s with throughput_mode: provisioned."
     if mode != "provisioned" and throughput is not None:
-        yield f"provisioned_throughput: not possible with throughput_mode: {mode}. Leave it out, or set throughput_mode: provisioned."
+        yield f"provisioned_throughput: not possible with throughput_mode: {mode}. Remove it, or set throughput_mode: provisioned."
     if mode == "elastic" and options["performance_mode"] == "maxIO":
-        yield "throughput_mode: elastic is not possible with performance_mode: maxIO. Leave one of them out."
+        yield "throughput_mode: elastic is not possible with performance_mode: maxIO. Remove one of them."
 
 
 class AdoptedFileSystem(Validator):
@@ -75,7 +75,7 @@ class AdoptedFileSystem(Validator):
         elif adopted_id:
             yield (
                 f"file_system_id: {adopted_id} does not exist in {request.cloud.region}. "
-                "Specify the id of a file system there, or remove the option to create a new one."
+                "Specify the id of a file system there. To have a new one created, remove the option."
             )
 
 
@@ -86,13 +86,14 @@ def _check_reach(request: Request, found: Sequence[Found], file_system: Found) -
         yield from _check_zones(request, found, file_system)
     elif not is_routed(request.cloud, found, attributes["address"]):
         yield (
-            f"file_system_id: {file_system.id} has its mount targets in {attributes['vpc']}, and EFS allows them in one VPC only. "
-            f"Peer that VPC with the cluster's and route to {attributes['address']}, delete the mount targets, or use another file system."
+            f"file_system_id: {file_system.id} has its mount targets in {attributes['vpc']}, and EFS allows them in only one VPC. "
+            f"Peer that VPC with the cluster's VPC and add routes to {attributes['address']}, delete the mount targets, "
+            "or use another file system."
         )
 
 
 def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -> Iterator[str]:
-    """Check that the file system has, or can get, a mount target in each zone of the cluster."""
+    """Check that the file system has a mount target in each zone of the cluster, or can get one."""
     name, one_zone, zone_names = f"file_system_id: {file_system.id}", file_system.attributes["one_zone"], zones(request, found)
     addresses, group = file_system.attributes["addresses"], find(found, STORAGE_GROUP)
     if one_zone and not addresses and zone_names != [one_zone]:
@@ -100,13 +101,13 @@ def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -
     lacking = [zone for zone in zone_names if zone not in addresses and one_zone in (None, zone)]
     if group and group.adopted and file_system.adopted and lacking:
         yield (
-            f"{name} has no mount target in {', '.join(lacking)}, and behind an adopted security group the cluster adds none, "
-            "because it could not recognize its own. Add them, or leave security_group_ids.storage out."
+            f"{name} has no mount target in {', '.join(lacking)}. With an adopted security group, the cluster adds no mount targets, "
+            "because it could not recognize them later. Add the mount targets, or remove security_group_ids.storage."
         )
 
 
 class FileSystemPolicy(Validator):
-    """Warns if the cluster's file system has a policy that the collection did not write, because the run does not replace it."""
+    """Warns if the cluster's file system has a policy that the collection did not write. A run does not replace such a policy."""
 
     name = "file_system_policy"
     components = frozenset({FILE_SYSTEM})
@@ -117,8 +118,8 @@ class FileSystemPolicy(Validator):
         if policy and policy.adopted and not request.options["file_system_id"]:
             file_system = policy.properties["file_system"]
             yield (
-                f"file_system: {file_system} has a policy that is not the cluster's (its Id is {policy.attributes['policy_id']!r}), "
-                "and keeps it. For the cluster's own, delete it with "
+                f"file_system: {file_system} keeps its policy, which is not the cluster's own (Id {policy.attributes['policy_id']!r}). "
+                "To get the cluster's own policy, delete the present one with "
                 f"aws efs delete-file-system-policy --file-system-id {file_system}, and provision again."
             )
 

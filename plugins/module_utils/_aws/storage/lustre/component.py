@@ -26,7 +26,7 @@ def _read(request: Request, network: Sequence[Found]) -> list[Found]:
     try:
         return resources.read(request, network)
     except ClientError as error:
-        # Users of clusters without FSx may have no permission for it
+        # Users of clusters without FSx may lack permissions for FSx
         if _is_wished(request) or error_code(error) not in ("AccessDenied", "AccessDeniedException"):
             raise
         return []
@@ -50,7 +50,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 
 
 def _keeps(request: Request, item: Found) -> bool:
-    """Keep the file system, and its links to S3 unless the definition has others."""
+    """Keep the file system, and keep its links to S3 unless the definition specifies links."""
     if not request.present:
         return not request.options["delete_data"]
     return item.address.kind == definition.LUSTRE.kind or not _is_own_described(request)
@@ -79,16 +79,16 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
 
 
 def _adopted_servers(found: Sequence[Found]) -> tuple[Server, ...]:
-    """Return the adopted file system if it is in the cluster's VPC. Only the port on which its servers listen is checked."""
+    """Return the adopted file system if it is in the cluster's VPC. Validators check only the port on which its servers listen."""
     item = resources.FILE_SYSTEMS.find(found)
     here = item is not None and item.adopted and item.attributes["vpc"] == vpc_id(found)
     return (Server(item, "lustre_file_system_id", definition.PORTS[0]),) if item and here else ()
 
 
 def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[Rule]:
-    """Return the rules that let the servers reach the nodes.
+    """Return the rules that allow traffic from the servers to the nodes.
 
-    Servers of the cluster's own file system are in the private subnets. The ports of a former file system stay open.
+    Servers of the cluster's own file system are in the private subnets. The ports for a former file system stay open.
     """
     file_systems = [item for item in found if item.address.kind == definition.LUSTRE.kind]
     cidrs = {cidr for item in file_systems for cidr in _cidrs_of_servers(request, found, item)}
@@ -98,7 +98,7 @@ def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mappin
 
 
 def _cidrs_of_servers(request: Request, found: Sequence[Found], file_system: Found) -> list[str]:
-    """Return the address range of the file system's subnet, or only the file system's address if this account cannot see the subnet."""
+    """Return the address range of the file system's subnet, or only the file system's address if the subnet cannot be read."""
     subnet = file_system.properties["subnet"]
     known = [item.properties["cidr"] for item in found if item.address.kind == "subnet" and item.id == subnet]
     described = known or [item["CidrBlock"] for item in adopted.subnets(request.cloud, [subnet])]

@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 LUSTRE = Address("lustre_file_system", "main")
 PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
-"""Protocol, first and last port by which servers and clients connect to each other."""
+"""The protocol, the first and the last port that servers and clients use to connect to each other."""
 SCRATCH, PERSISTENT = "SCRATCH_2", "PERSISTENT_2"
 EVENTS = frozenset({"NEW", "CHANGED", "DELETED"})
 """The events that a link to S3 transfers."""
@@ -33,7 +33,7 @@ def wanted(options: Mapping[str, Any], zone: str, tags: Callable[[Address], dict
         {
             "capacity": options["lustre_capacity"],
             "deployment": deployment,
-            # AWS sets the throughput and the key of a scratch file system
+            # AWS determines the throughput and the key of a scratch file system
             "throughput": options["lustre_throughput"] if persistent else None,
             "kms_key": options["kms_key_id"] if persistent else None,
             "compression": options["lustre_compression"],

@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
 
 NAME = "lustre"
-TIMEOUT = 3600  # seconds to create, change or delete a file system: minutes according to AWS, many for a large one
+TIMEOUT = 3600  # seconds to create, change or delete a file system. This takes minutes according to AWS, longer for a large one
 FILE_SYSTEM = Lookup(
     "Lustre file system", "fsx", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemIds": [id_]}, ("FileSystemNotFound",)
 )
@@ -40,7 +40,7 @@ LINK = Lookup(
     lambda id_: {"AssociationIds": [id_]},
     ("DataRepositoryAssociationNotFound",),
 )
-VERSION = "2.15"  # the default of the first deployment types is 2.10, which has no associations with S3
+VERSION = "2.15"  # the default for the older deployment types is 2.10, which does not support associations with S3
 Properties = Mapping[str, Any]
 
 
@@ -52,9 +52,9 @@ FILE_SYSTEMS = FileSystems("fsx", NAME, LUSTRE, "Lustre file system", "lustre_fi
 
 
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
-    """Return the cluster's file system or the adopted one, and the cluster's own links to S3.
+    """Return the cluster's own or adopted file system, and the cluster's own links to S3.
 
-    The attributes of the file system hold its name for mount(8) (`source`), its `vpc`, and its `address` there.
+    The attributes of the file system contain its name for mount(8) (`source`), its `vpc`, and its `address` in that VPC.
     """
     cloud = request.cloud
     own, adopted_id = FILE_SYSTEMS.owned(cloud), request.options.get("lustre_file_system_id")
@@ -73,7 +73,7 @@ def _found(request: Request, description: Mapping[str, Any], vpc: str | None) ->
     cloud, tags, target = request.cloud, description.get("Tags", []), _target(description)
     lustre = {**description["LustreConfiguration"], **target.get("LustreConfiguration", {})}
     ids = description.get("NetworkInterfaceIds", [])
-    # A failed file system may name deleted interfaces, so this uses a filter, which accepts them
+    # The description of a failed file system may contain deleted interfaces, so this call uses a filter, which accepts their ids
     filters = [{"Name": "network-interface-id", "Values": ids}]
     described = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=filters) if ids else []
     interfaces = {item["NetworkInterfaceId"]: item for item in described}
@@ -142,7 +142,7 @@ def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:
 def _token(cloud: AwsClient, request: Mapping[str, Any]) -> str:
     """Return the client token for a request. Within a run, the same request has the same token, so that a retry creates nothing twice.
 
-    Another run finds existing resources by tags. It uses other tokens, because for an old one FSx could return a deleted resource.
+    Another run finds existing resources by their tags. It uses new tokens, because FSx could return a deleted resource for an old token.
     """
     return hashlib.sha256(json.dumps([cloud.cluster, cloud.run_id, request], sort_keys=True).encode()).hexdigest()[:40]
 
@@ -183,7 +183,7 @@ def _settle_file_system(cloud: AwsClient, found: Found) -> Found:
 
 
 def _timeout(cloud: AwsClient) -> float:
-    """Return how long to wait for a file system, in seconds. A timeout of the user that is shorter than the default applies too."""
+    """Return how long to wait for a file system, in seconds. If the user has set a timeout below the default, it applies."""
     return TIMEOUT if cloud.wait_timeout >= DEFAULT_WAIT_TIMEOUT else cloud.wait_timeout
 
 
@@ -196,7 +196,7 @@ def _is_available(description: Mapping[str, Any]) -> bool:
 
 
 def _target(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the new values of a file system's properties that are being updated."""
+    """Return the new values of those properties of a file system that are being updated."""
     target: dict[str, Any] = {}
     for action in reversed(description.get("AdministrativeActions", [])):
         if action["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE" and action["Status"] in ("PENDING", "IN_PROGRESS"):
@@ -233,12 +233,12 @@ def _delete_file_system(cloud: AwsClient, found: Found) -> None:
 
 
 def _policies(properties: Properties) -> dict[str, Any]:
-    """Return which events a link transfers. An empty list disables them."""
+    """Return the events that a link transfers. An empty list disables a direction."""
     return {"AutoImportPolicy": {"Events": sorted(properties["imports"])}, "AutoExportPolicy": {"Events": sorted(properties["exports"])}}
 
 
 def _created_policies(properties: Properties) -> dict[str, Any]:
-    """Return the same for a new link, without empty lists, which the API does not accept here."""
+    """Return the events that a new link transfers, without empty lists, which the API does not accept for new links."""
     policies = {name: policy for name, policy in _policies(properties).items() if policy["Events"]}
     return {"S3": policies} if policies else {}
 
@@ -283,7 +283,7 @@ KINDS = (
         updatable=frozenset({"capacity", "throughput", "compression", "security_groups", "tags"}),
         deleted_after=("data_repository_association", "auto_scaling_group"),
         deleted_before=("security_group", "subnet"),
-        advice="A Lustre file system cannot change this setting. Restore the former value, or copy the data to a new one and adopt that.",
+        advice="This setting cannot be changed. Restore the former value, or copy the data to a new file system and adopt that one.",
     ),
     Kind(
         "data_repository_association",
@@ -292,6 +292,6 @@ KINDS = (
         update=_update_link,
         settle=_settle_link,
         updatable=frozenset({"imports", "exports", "tags"}),
-        advice="Remove this path from lustre_data_repositories, run, and add it again with the other prefix.",
+        advice="Remove this path from lustre_data_repositories, run, add the path again with the other prefix, and run again.",
     ),
 )

@@ -9,7 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 LUSTRE_TAG = "deeplearning:lustre-file-system"
-LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # as mount(8) names it
+LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # the source for mount(8)
 
 TAGS = (
     StorageTag(LUSTRE_SOURCE_TAG, "source", "lustre_source", mounts.check_lustre_source),

@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 S3_PREFIX = re.compile(rf"s3://{BUCKET_NAME}(/[^\r\n]*)?")
 DIRECTORY = re.compile(r"/|(/[^/\r\n]+)+")
-MOST_LINKS = 8  # The limit of AWS for one file system
+MOST_LINKS = 8  # AWS's limit for one file system
 
 
 class LustreOptions(Validator):
@@ -30,7 +30,7 @@ class LustreOptions(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         if options["lustre_file_system_id"] and options["lustre_data_repositories"]:
-            yield "lustre_data_repositories: an adopted file system is not changed. Link it yourself, and remove this option."
+            yield "lustre_data_repositories: an adopted file system is not changed. Create the links yourself, and remove this option."
         if not options["lustre"] or options["lustre_file_system_id"]:
             return
         yield from _check_capacity(options["lustre_capacity"], FILE_SYSTEMS.find(found))
@@ -39,16 +39,16 @@ class LustreOptions(Validator):
 
 def _check_capacity(capacity: int, own: Found | None) -> Iterator[str]:
     if capacity <= 0 or (capacity != 1200 and capacity % 2400):
-        yield f"lustre_capacity: {capacity} GiB is not possible. Give 1200 or a multiple of 2400."
+        yield f"lustre_capacity: {capacity} GiB is not possible. Specify 1200 or a multiple of 2400."
     elif own and capacity < own.properties["capacity"]:
         size = own.properties["capacity"]
-        yield f"lustre_capacity: {own.id} has {size} GiB and cannot shrink to {capacity}. Give {size}, or adopt a smaller one."
+        yield f"lustre_capacity: {own.id} has {size} GiB and cannot shrink to {capacity}. Specify {size}, or adopt a smaller file system."
 
 
 def _check_links(repositories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     option = "lustre_data_repositories"
     if len(repositories) > MOST_LINKS:
-        yield f"{option}: {len(repositories)} are too many. Give at most {MOST_LINKS}."
+        yield f"{option}: {len(repositories)} are too many. Specify at most {MOST_LINKS}."
     for item in repositories:
         if not S3_PREFIX.fullmatch(item["s3"]):
             yield f"{option}: '{item['s3']}' is not a bucket or prefix. Specify one such as s3://bucket/prefix."
@@ -57,7 +57,7 @@ def _check_links(repositories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     paths = sorted(item["path"].rstrip("/") + "/" for item in repositories)
     for first, second in zip(paths, paths[1:]):
         if second.startswith(first):
-            yield f"{option}: {second} lies in {first}, and linked directories must not. Choose another directory."
+            yield f"{option}: {second} is in {first}, but linked directories must not contain each other. Choose another directory."
 
 
 class AdoptedLustre(Validator):
@@ -76,12 +76,12 @@ class AdoptedLustre(Validator):
         if file_system is None or not is_mounted(request, found):
             return
         if file_system.attributes["state"] == "FAILED":
-            yield f"lustre: {file_system.id} is in the state FAILED. Delete it, or adopt another one with lustre_file_system_id."
+            yield f"lustre: {file_system.id} is in the state FAILED. Delete it, or adopt another file system with lustre_file_system_id."
         vpc, address = file_system.attributes["vpc"], file_system.attributes["address"]
         if vpc != vpc_id(found) and not is_routed(cloud, found, address):
             yield (
-                f"lustre_file_system_id: {file_system.id} is in {vpc}. Peer that VPC with the cluster's and route to {address}, "
-                "or give another file system."
+                f"lustre_file_system_id: {file_system.id} is in {vpc}. Peer that VPC with the cluster's VPC and add routes to {address}, "
+                "or specify another file system."
             )
 
 

@@ -27,15 +27,15 @@ def test_good_names(name):
 @pytest.mark.parametrize("name", ["", "Bert", "2fast", "a_b", "a-", "a" * 31, "a b", "sg-1"])
 def test_bad_names(name):
     assert list(definition.check_cluster_name(name)) == [
-        f"cluster: '{name}' is not possible. Give 1 to 30 lower case letters, digits and dashes. Start with a letter, "
-        "not with sg-, and do not end with a dash."
+        f"cluster: '{name}' is not possible. Specify 1 to 30 lower case letters, digits and dashes. The name must start with a letter, "
+        "but not with sg-, and must not end with a dash."
     ]
 
 
 @pytest.mark.parametrize(
     ("cidrs", "anywhere", "message"),
     [
-        ([], False, "Name the address ranges"),
+        ([], False, "Specify the address ranges"),
         (["300.1.1.1/8"], False, "'300.1.1.1/8' is not an address range"),
         (["10.0.0.1/8"], False, "has host bits set"),
         (["0.0.0.0/0"], False, "opens SSH to the whole internet"),
@@ -60,15 +60,15 @@ def test_ssh_cidrs(cidrs, anywhere, message):
 @pytest.mark.parametrize(
     ("cidrs", "finding"),
     [
-        ([], "missing. Name the address ranges that may reach the master by SSH, for example 203.0.113.0/24."),
+        ([], "missing. Specify the address ranges that may reach the master by SSH, for example 203.0.113.0/24."),
         (
             ["11.0.0.0/8", "10.0.0.0/8", "12.0.0.0/32"],
             "11.0.0.0/8, 12.0.0.0/32 opens SSH to more than a /8 of the internet. "
-            "Name your own ranges, or set allow_ssh_from_anywhere: true if that is what you want.",
+            "Specify your own ranges. If you want to allow this, set allow_ssh_from_anywhere: true.",
         ),
         (
             ["::/0", "fd00::/8"],
-            "::/0 opens SSH to the whole internet. Name your own ranges, or set allow_ssh_from_anywhere: true if that is what you want.",
+            "::/0 opens SSH to the whole internet. Specify your own ranges. If you want to allow this, set allow_ssh_from_anywhere: true.",
         ),
     ],
 )
@@ -90,18 +90,18 @@ def test_the_range_of_a_network(cidr):
 @pytest.mark.parametrize(
     ("change", "finding"),
     [
-        ({"instance_type": ""}, "instance_type: missing. Give one, for example p4d.24xlarge."),
-        ({"key_name": None}, "key_name: missing. Give one, for example my-key."),
-        ({"worker_count": None}, "worker_count: missing. Give the number of workers beside the master, at least 1."),
-        ({"worker_count": 0}, "worker_count: 0 is not possible. A cluster has at least 1 worker beside the master."),
+        ({"instance_type": ""}, "instance_type: missing. Specify a value, for example p4d.24xlarge."),
+        ({"key_name": None}, "key_name: missing. Specify a value, for example my-key."),
+        ({"worker_count": None}, "worker_count: missing. Specify the number of workers besides the master, at least 1."),
+        ({"worker_count": 0}, "worker_count: 0 is not possible. A cluster has at least 1 worker besides the master."),
         (
             {"image_id": None},
-            "image_id: missing. Give the id of an image, in image_framework that of a deep learning AMI such as pytorch, "
-            "or in image_parameter a public SSM parameter.",
+            "image_id: missing. Specify the id of an image, the framework of a deep learning AMI such as pytorch in image_framework, "
+            "or a public SSM parameter in image_parameter.",
         ),
-        ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not possible. Give a number from 1 to 64."),
-        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible. Give a number from 1 to 64."),
-        ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small. Give at least 8."),
+        ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not possible. Specify a number from 1 to 64."),
+        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible. Specify a number from 1 to 64."),
+        ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small. Specify at least 8."),
         ({"mount_point": "efs"}, "mount_point: mount point 'efs': must be an absolute path"),
         ({"mount_point": "/efs/"}, "mount_point: mount point '/efs/': must be an absolute path"),
     ],
@@ -142,7 +142,7 @@ def test_all_that_is_missing_is_said_at_once():
         ({"name": "x"}, "'name' is a duplicate"),
         ({"NodeType": "x"}, "'NodeType' is a duplicate, because IAM ignores case. Rename or remove it."),
         ({"Team": "a", "team": "b"}, "'team' is a duplicate"),
-        ({f"k{number}": "v" for number in range(44)}, "44 are too many. Give at most 42"),
+        ({f"k{number}": "v" for number in range(44)}, "44 are too many. Specify at most 42"),
     ],
 )
 def test_tags(wanted, message):

@@ -27,9 +27,9 @@ def links(*paths, s3="s3://sets/images"):
         (links("/a", "/b"), []),
         (links("/"), []),
         (links("/a", "/ab"), []),
-        (links("/a", "/a/b"), ["/a/b/ lies in /a/"]),
+        (links("/a", "/a/b"), ["/a/b/ is in /a/"]),
         (links(*(f"/{number}" for number in range(8))), []),
-        (links(*(f"/{number}" for number in range(9))), ["9 are too many. Give at most 8"]),
+        (links(*(f"/{number}" for number in range(9))), ["9 are too many. Specify at most 8"]),
         (links("a"), ["'a' is not a directory"]),
         (links("/a", s3="sets"), ["'sets' is not a bucket or prefix"]),
         (links("/a", s3="s3://Sets"), ["'s3://Sets' is not a bucket or prefix"]),
@@ -47,4 +47,4 @@ def test_a_file_system_does_not_shrink(capacity, findings):
     own = Found(LUSTRE, "fs-1", {"capacity": 2400})
     found = list(validators.LustreOptions().check(Request(None, {**OPTIONS, "lustre_capacity": capacity}), [own]))
     assert len(found) == findings
-    assert all("fs-1 has 2400 GiB and cannot shrink to 1200. Give 2400" in finding for finding in found)
+    assert all("fs-1 has 2400 GiB and cannot shrink to 1200. Specify 2400" in finding for finding in found)
