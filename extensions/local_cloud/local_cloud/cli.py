@@ -53,7 +53,7 @@ def destroy(cloud: CloudManager, _options: argparse.Namespace) -> int:
 
 
 def status(cloud: CloudManager, _options: argparse.Namespace) -> int:
-    """Show the status. Exits with 3 if the cloud does not run, as systemctl does."""
+    """Show the status. Exits with status 3 if the cloud is not running, as systemctl does."""
     if not cloud.is_running:
         print("local-cloud: not running")
         return 3

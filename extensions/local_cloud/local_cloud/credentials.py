@@ -37,7 +37,7 @@ class Credentials:
 
     @classmethod
     def read(cls, path: Path) -> Credentials | None:
-        """Return the credentials of a file that `write` wrote, None without a file."""
+        """Return the credentials in a file that `write` wrote, or None if the file does not exist."""
         try:
             return cls(**json.loads(path.read_text()))
         except FileNotFoundError:

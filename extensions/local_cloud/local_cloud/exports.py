@@ -22,14 +22,14 @@ class Exports:
 
     def __init__(self, hosts: HostInterface) -> None:
         self._hosts = hosts
-        # The file systems that this process has exported. It never deletes the data of others, even if the state was lost.
+        # The file systems that this process has exported. It never deletes the data of other file systems, even if the state was lost.
         self._served: dict[str, tuple[frozenset[str], dict[str, Any]]] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="exports", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread. Exports stay as they are."""
+        """Stop the thread. Exports are kept."""
         self._closing.set()
         self._thread.join()
 
@@ -54,7 +54,7 @@ class Exports:
 
 
 def served_file_systems() -> dict[str, frozenset[str]]:
-    """Return the servers of every file system by id, none while it cannot be mounted.
+    """Return the servers of every file system by id. A file system that cannot be mounted has none.
 
     Servers of EFS are the DNS names and addresses of available mount targets. The server of Lustre is `DNS name@tcp:mount name`.
     """
@@ -73,7 +73,7 @@ def served_file_systems() -> dict[str, frozenset[str]]:
 
 
 def client_accesses() -> dict[str, dict[str, Any]]:
-    """Return what clients of each EFS file system may do."""
+    """Return the allowed actions of clients of each EFS file system."""
     return {
         file_system.file_system_id: client_access(backend, file_system)
         for _region, backend in _backends(efs_backends)

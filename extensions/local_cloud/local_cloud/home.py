@@ -34,15 +34,15 @@ class Setup:
 
     name: str = "local-cloud"
     port: int = 0
-    """Port of the API on 127.0.0.1, 0 before the first start."""
+    """Port of the API on 127.0.0.1; 0 before the first start."""
     hosts: bool = True
     image: str = ""
     environments: dict[str, str] = field(default_factory=lambda: {DEFAULT_ENVIRONMENT: ""})
-    """Folders that hosts see as /opt/<name>, by name. A path is empty before the environment is built."""
+    """Folders that hosts see as /opt/<name>, by name. The path is empty until the environment is built."""
     user_namespace: bool = False
     """Whether hosts run in a user namespace, in which root is an ordinary user of this machine."""
     fuse: bool = False
-    """Whether programs on hosts can mount file systems, as buckets are mounted."""
+    """Whether programs on hosts can mount file systems, as is done for buckets."""
 
 
 class Home:
@@ -61,7 +61,7 @@ class Home:
         self.operators = self.folder / "operators"
         """Access keys of IAM users that `operator` created."""
         self.ssh = self.folder / "ssh"
-        """SSH files that inventories of this cloud keep."""
+        """SSH files that inventories of this cloud write."""
         self.hosts = self.folder / "hosts"
         self.file_systems = self.folder / "file-systems"
         self._digest = hashlib.sha256(str(self.folder).encode()).digest()
@@ -121,7 +121,7 @@ class Home:
         return self.token_file.read_text().strip()
 
     def server_pid(self) -> int | None:
-        """Return the process id of the server, None if it does not run."""
+        """Return the process id of the server, or None if the server is not running."""
         try:
             with self.lock_file.open() as lock:
                 try:
@@ -134,7 +134,7 @@ class Home:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Hold the lock of the server. Raises `BlockingIOError` if another server runs."""
+        """Hold the lock of the server. Raises `BlockingIOError` if another server is running."""
         with open_private(self.lock_file, "a+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock.truncate(0)

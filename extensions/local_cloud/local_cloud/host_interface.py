@@ -35,7 +35,7 @@ class HostSpec:
 
 
 class HostInterface(Protocol):
-    """Starts and stops the hosts of instances. Several threads call it, never under the lock of the AWS API."""
+    """Starts and stops the hosts of instances. Several threads call the methods, and never while they hold the lock of the AWS API."""
 
     def start(self, spec: HostSpec) -> None:
         """Create the host, or start the existing one. Raises `RuntimeError`."""
@@ -53,13 +53,13 @@ class HostInterface(Protocol):
         """Remove the host and its disk. An unknown host is ignored."""
 
     def console_output(self, instance_id: str) -> str:
-        """Return the console output of the host, '' for an unknown host."""
+        """Return the console output of the host, or '' for an unknown host."""
 
     def socket(self, instance_id: str) -> Path | None:
-        """Return the path of the host's Unix socket, which the server of the AWS API creates, None without a host."""
+        """Return the path of the host's Unix socket, which the server of the AWS API creates, or None if there is no host."""
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
-        """Let hosts mount the file system from these servers only. It is created on first use.
+        """Let hosts mount the file system from these servers only. The file system is created on first use.
 
         `access` has the allowed actions of clients, as `file_system_policies.client_access` returns them.
         """
@@ -69,7 +69,7 @@ class HostInterface(Protocol):
 
 
 class NoHosts:
-    """Hosts that exist by name only and boot at once, for benchmarks and for tests of the API."""
+    """Hosts that exist by name only and boot immediately, for benchmarks and for tests of the API."""
 
     def __init__(self) -> None:
         self._running: set[str] = set()
@@ -99,7 +99,7 @@ class NoHosts:
         return None
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
-        """Do nothing: without hosts, nothing mounts it."""
+        """Do nothing: without hosts, nothing mounts the file system."""
 
     def delete_file_system(self, file_system_id: str) -> None:
-        """Do nothing: without hosts, it has no data."""
+        """Do nothing: without hosts, the file system has no data."""

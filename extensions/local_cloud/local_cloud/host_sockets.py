@@ -1,4 +1,4 @@
-"""Unix sockets by which hosts reach the metadata service and the AWS API. Each host has its own, which identifies it."""
+"""Unix sockets by which hosts reach the metadata service and the AWS API. Each host has its own socket, which identifies the host."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ API_ADDRESS = "127.0.0.2"
 
 
 class HostSockets:
-    """A thread that opens and closes sockets as hosts start and end."""
+    """A thread that opens and closes sockets as hosts start and stop."""
 
     def __init__(self, hosts: HostInterface, api: Application) -> None:
         self._hosts = hosts
@@ -50,7 +50,7 @@ class HostSockets:
             server.close()
 
     def update(self) -> None:
-        """Open sockets of new hosts, and close those of hosts that are gone."""
+        """Open sockets for new hosts, and close those of hosts that are gone."""
         with CLOUD.lock:
             live = {each.id for each in instances() if each.state in ("pending", "running")}
         for instance_id in self._open.keys() - live:
@@ -100,7 +100,7 @@ def host_application(metadata: Application, api: Application) -> Application:
 
 
 def _listen(path: Path) -> socket.socket:
-    """Return a listening socket at a path of any length. The kernel accepts short paths only."""
+    """Return a listening socket at a path of any length. The kernel itself accepts only short paths."""
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)

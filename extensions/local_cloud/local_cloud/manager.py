@@ -34,7 +34,7 @@ FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", 
 
 
 class CloudManager:
-    """The cloud of a home folder, running or not."""
+    """The cloud of a home folder, whether it is running or not."""
 
     def __init__(self, folder: Path, progress: Progress = print) -> None:
         self.home = Home(folder)
@@ -67,7 +67,7 @@ class CloudManager:
     def start(self, name: str | None = None, port: int = 0, hosts: bool | None = None, environments: Collection[str] = ()) -> bool:
         """Start the server, and build a missing image and environments. Return False if it was already running.
 
-        Options that are not given are those of the last start. `environments` are added to those of earlier starts.
+        Options that are not set keep their values from the last start. `environments` are added to those of earlier starts.
         Raises `CloudError`, `PodmanError`, or `ValueError` for an unknown environment.
         """
         self.home.prepare()
@@ -88,7 +88,7 @@ class CloudManager:
         return True
 
     def prepare_image(self, setup: Setup) -> Setup:
-        """Return the set-up with image and environments of hosts, which are built if missing."""
+        """Return the set-up with the image and the environments of hosts, and build those that are missing."""
         self.home.prepare()
         podman = Podman(self.home.containers_conf)
         podman.write_configuration()
@@ -96,7 +96,7 @@ class CloudManager:
         possible = podman.configure(image, *user_namespace.OPTIONS)
         folders = {name: str(environment(podman, image, name, self._progress)) for name in setup.environments}
         setup = replace(setup, image=image, environments=folders)
-        # Existing files of hosts belong to the users of one mode, which must not change.
+        # Existing files of hosts belong to the users of one mode (with or without a user namespace), so the mode must not change.
         isolated = possible and (setup.user_namespace or not self._has_hosts(setup))
         host_options = list(user_namespace.OPTIONS) if isolated else []
         return replace(setup, user_namespace=isolated, fuse=fuse.works(podman, image, self.home.hosts, host_options))
@@ -202,7 +202,7 @@ def podman_hosts(home: Home, setup: Setup) -> PodmanHosts:
 
 
 def _answers(endpoint: str) -> bool:
-    """Return whether an HTTP server answers."""
+    """Return whether an HTTP server responds."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         opener.open(f"{endpoint}/_local_cloud/", timeout=5).close()

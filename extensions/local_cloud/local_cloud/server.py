@@ -19,7 +19,8 @@ from .host_sockets import HostSockets
 from .manager import select_hosts
 
 LOG = logging.getLogger(__name__)
-# Seconds after a request until the state is saved, and between saves without requests, because instances change by themselves.
+# Seconds from a request until the state is saved, and between saves without requests, which are needed because instances change by
+# themselves.
 SAVE_AFTER = 3.0
 SAVE_EVERY = 30.0
 
@@ -42,7 +43,7 @@ class Saver:
             self._called.set()
 
     def close(self) -> None:
-        """Save a last time, and stop the thread."""
+        """Save the state a last time, and stop the thread."""
         self._closing.set()
         self._called.set()
         self._thread.join()
@@ -61,7 +62,7 @@ class Saver:
 
 
 def serve(home: Home) -> None:
-    """Serve the cloud of `home` until SIGTERM or SIGINT, then save its state. Hosts keep running."""
+    """Serve the cloud of `home` until SIGTERM or SIGINT, then save the state of the cloud. Hosts keep running."""
     with home.serving():
         _serve(home)
 
@@ -89,7 +90,7 @@ def _serve(home: Home) -> None:
 
 
 def main() -> None:
-    """Serve the home folder that the command line names."""
+    """Serve the cloud of the home folder in the command line."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     serve(Home(Path(sys.argv[1])))
 

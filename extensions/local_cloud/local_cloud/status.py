@@ -13,7 +13,7 @@ FILE_SYSTEMS = ("file system", "name", "state", "mount targets")
 
 
 def table(environment: dict[str, str]) -> str:
-    """Return tables of the instances, groups, and file systems in the environment's region."""
+    """Return tables of the instances, groups, and file systems in the region that the environment selects."""
     session = boto3.Session(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"], region_name=environment["AWS_REGION"])
     clients = {name: session.client(name, endpoint_url=environment["AWS_ENDPOINT_URL"]) for name in ("ec2", "autoscaling", "efs")}
     parts = (

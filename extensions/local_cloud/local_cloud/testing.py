@@ -30,7 +30,7 @@ from .image.builder import environment, node_image
 from .manager import FOREIGN_VARIABLES, CloudManager
 
 BOOT_TIMEOUT = 60.0
-# Ranges for the VPCs of tests. Bare hosts and `make train` have others.
+# Ranges for the VPCs of tests. Bare hosts and `make train` use other ranges.
 RANGES = tuple(f"10.{number}.0.0/16" for number in range(100, 200))
 Result = TypeVar("Result")
 
@@ -46,7 +46,7 @@ class BareHost:
     user: str = "ubuntu"
 
     def spec(self, user_data: bytes = b"") -> HostSpec:
-        """Return the specification of the host, in a network with a /24 range of its own."""
+        """Return the specification of the host, in a network with its own /24 range."""
         network = ipaddress.ip_network(f"{self.private_ip}/24", strict=False)
         return HostSpec(
             instance_id=self.name,
@@ -74,7 +74,7 @@ class BareHost:
 def bare_hosts(
     folder: Path, count: int = 1, user_data: bytes = b"", environments: Collection[str] = ()
 ) -> Iterator[tuple[PodmanHosts, list[BareHost]]]:
-    """Boot hosts without an AWS API. `folder` has their files and determines their network: use a new one each time."""
+    """Boot hosts without an AWS API. `folder` contains their files and determines their network: use a new folder each time."""
     digest = hashlib.sha256(str(folder.resolve()).encode()).digest()
     key = folder / "id_ed25519"
     if not key.exists():
@@ -100,9 +100,9 @@ def bare_hosts(
 
 @contextmanager
 def unused_range() -> Iterator[str]:
-    """Claim a CIDR range for the VPC of a test, which neither this machine nor a test beside this one uses.
+    """Claim a CIDR range for the VPC of a test that neither this machine nor another running test uses.
 
-    Containers of two VPCs with one range cannot run on one machine.
+    Containers of two VPCs with the same range cannot run on one machine.
     """
     claims = Path(tempfile.gettempdir(), f"local-cloud-ranges-{os.getuid()}")
     claims.mkdir(mode=0o700, exist_ok=True)
@@ -150,22 +150,22 @@ class Control:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     def set_capacity(self, limits: Limits) -> None:
-        """Limit live instances: `{type: {zone: limit}}` on demand, or `{type: {zone: {"on-demand": limit, "spot": limit}}}`.
+        """Limit live instances: `{type: {zone: limit}}` for On-Demand Instances, or `{type: {zone: {"on-demand": limit, "spot": limit}}}`.
 
-        None removes a limit. Instances in Capacity Reservations do not count.
+        None removes a limit. Instances in Capacity Reservations are not counted.
         """
         self._ask("PUT", "capacity", limits)
 
     def set_spot_prices(self, prices: dict[str, float | None]) -> None:
-        """Set prices in dollars an hour by instance type, None for the default."""
+        """Set prices in dollars per hour by instance type. None restores the default."""
         self._ask("PUT", "prices", prices)
 
     def set_quotas(self, values: dict[str, float | None]) -> None:
-        """Set quotas by code, such as L-417A185B for vCPUs of P instances, None for the default, which is unlimited."""
+        """Set quotas by code, such as L-417A185B for vCPUs of P instances. None restores the default, which is unlimited."""
         self._ask("PUT", "quotas", values)
 
     def fail_launches(self, counts: dict[str, int]) -> None:
-        """Let the next launches of a type fail while they are pending, by number."""
+        """Let the next launches of each type, as many as `counts` contains, fail while they are pending."""
         self._ask("PUT", "failing", counts)
 
     def kill(self, instance: str) -> None:
@@ -185,7 +185,7 @@ class Control:
         return str(self._ask("POST", "capacity_block", {"type": instance_type, "zone": zone, "count": count, **options})["id"])
 
     def set_faults(self, faults: list[dict[str, Any]]) -> None:
-        """Replace all faults. [] removes them. `local_cloud.aws.requests.faults.Rule` has their fields."""
+        """Replace all faults. [] removes them. `local_cloud.aws.requests.faults.Rule` defines their fields."""
         self._ask("PUT", "faults", faults)
 
     def paused(self) -> list[dict[str, str]]:
@@ -198,7 +198,7 @@ class Control:
         return self.paused()
 
     def resume(self, execute: bool = True) -> None:
-        """Resume held calls. Those held before their execution are dropped without `execute`, or without their client."""
+        """Resume held calls. Calls held before their execution are dropped if `execute` is false or if their client has disconnected."""
         self._ask("POST", "resume", {"execute": execute})
 
     def set_delays(self, **seconds: float) -> None:
@@ -213,7 +213,7 @@ class Control:
         self._ask("DELETE", "decisions")
 
     def record_parameters(self) -> None:
-        """Start to record the parameters of requests, and which of them nothing reads."""
+        """Start to record the parameters of requests, and which parameters are never read."""
         self._ask("PUT", "parameters")
 
     def parameters(self) -> dict[str, list[str]]:
@@ -228,7 +228,7 @@ class Control:
         self._ask("DELETE", "calls")
 
     def reset(self) -> None:
-        """Clear calls, faults, limits, prices, quotas, and changed delays. Resources stay."""
+        """Clear calls, faults, limits, prices, quotas, and changed delays. Resources are kept."""
         self._ask("POST", "reset")
 
     def _ask(self, method: str, name: str, data: Any = None) -> Any:
@@ -275,7 +275,7 @@ class LocalCloud:
         return self.cloud.client(service, region)
 
     def operator(self, name: str, *policies: dict[str, Any]) -> dict[str, str]:
-        """Return the environment variables of an IAM user with exactly these policies."""
+        """Return the environment variables for an IAM user with exactly these policies."""
         return self.environment | self.cloud.operator(name, [json.dumps(policy) for policy in policies]).environment
 
     def restart(self) -> None:
@@ -285,7 +285,7 @@ class LocalCloud:
 
 
 def wait_until(condition: Callable[[], Result], timeout: float = 60.0, interval: float = 0.05) -> Result:
-    """Poll the condition until it returns something true, and return that. Raises `TimeoutError`."""
+    """Poll the condition until it returns a true value, and return this value. Raises `TimeoutError`."""
     deadline = time.monotonic() + timeout
     while not (result := condition()):
         if time.monotonic() > deadline:
@@ -295,7 +295,7 @@ def wait_until(condition: Callable[[], Result], timeout: float = 60.0, interval:
 
 
 def main(count: int) -> None:
-    """Boot bare hosts, and remove them when interrupted."""
+    """Boot bare hosts, and remove them on an interrupt."""
     with tempfile.TemporaryDirectory(prefix="bare-hosts-") as folder, bare_hosts(Path(folder), count) as (_runtime, hosts):
         for host in hosts:
             print(f"ssh -i {host.key_file} {host.user}@{host.private_ip}   # also {host.public_ip}", flush=True)

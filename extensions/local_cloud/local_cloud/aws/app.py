@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 KEPT_CALLS = 100_000
 WITHOUT_LOCK = {"GetConsoleOutput"}
-"""Actions that wait for a host, and so run without the cloud's lock."""
+"""Actions that wait for a host, and therefore run without the cloud's lock."""
 
 
 class AwsApi:
@@ -83,7 +83,7 @@ class AwsApi:
         self._calls.clear()
 
     def restore(self) -> None:
-        """Clear recorded calls, faults, limits, prices, quotas, and changed delays, and resume held calls. Resources stay."""
+        """Clear recorded calls, faults, limits, prices, quotas, and changed delays, and resume held calls. Resources are kept."""
         self.forget_calls()
         self.faults.set([])
         self.held_calls.resume()
@@ -99,12 +99,12 @@ class AwsApi:
         persistence.save(path)
 
     def load(self, path: Path) -> None:
-        """Replace the state by that of a file which `save` wrote, and continue from there."""
+        """Replace the state with that of a file which `save` wrote, and continue from there."""
         persistence.load(path)
         self.reconcile()
 
     def reconcile(self) -> None:
-        """Bring hosts in line with instances: start those that are down, and finish interrupted actions."""
+        """Make hosts match their instances: start hosts that are down, and finish interrupted actions."""
         CLOUD.lifecycle.recover()
 
     def close(self) -> None:
@@ -161,11 +161,11 @@ class AwsApi:
 
 
 def create(hosts: HostInterface, settings: Settings | None = None) -> AwsApi:
-    """Return an empty cloud. A process has one at a time, because moto keeps its state in globals."""
+    """Return an empty cloud. A process has one cloud at a time, because moto keeps its state in globals."""
     return AwsApi(hosts, settings or Settings())
 
 
 def serve(cloud: calls.Application, port: int = 0) -> BaseWSGIServer:
-    """Return a server on 127.0.0.1, bound and ready for `serve_forever()`. Port 0 selects a free port, `server_port`."""
+    """Return a server on 127.0.0.1, bound and ready for `serve_forever()`. Port 0 selects a free port: see `server_port`."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     return make_server(HOST, port, origin_check.refuse_foreign_origins(cloud), threaded=True, request_handler=MotoRequestHandler)

@@ -21,7 +21,7 @@ Limits = Mapping[str, Mapping[str, int | Mapping[str, int | None] | None]]
 
 
 class Capacity:
-    """Limits by instance type, zone, and market. Without a limit, capacity is unlimited. A new limit affects no running instance."""
+    """Limits by instance type, zone, and market. Without a limit, capacity is unlimited. A new limit does not affect running instances."""
 
     def __init__(self) -> None:
         self._limits: dict[tuple[str, str, str], int] = {}

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 
 class Clock:
-    """Calls to make later. Entries are bound methods of saved objects, so that snapshots can contain them."""
+    """Delayed calls. Entries are bound methods of saved objects, so that snapshots can contain them."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Call `action` after this many seconds, at once if there are none."""
+        """Call `action` after this many seconds, or immediately if `seconds` is 0."""
         if seconds <= 0:
             action()
         else:

@@ -1,4 +1,4 @@
-"""The state of the cloud beside moto's own, which the overrides share."""
+"""The state of the cloud in addition to moto's own. The overrides share it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT_DECISIONS = 100_000
 
 
 class CloudState:
-    """State beside moto's own. Reading and writing it, and moto's state, requires `lock`."""
+    """State in addition to moto's own. Reading and writing this state and moto's state requires `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

@@ -1,4 +1,4 @@
-"""Caches of what moto computes in every call, and lookups in place of searches."""
+"""Caches of values that moto would compute in every call, and lookups that replace searches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def list_of_moto_modules() -> tuple[str, ...]:
 
 @override(XFormedAttributePicker)
 def get_possible_keys(self: Any, context: AttributePickerContext) -> tuple[str, ...]:
-    """Return the possible names of an attribute, cached by class and position in the answer."""
+    """Return the possible names of an attribute, cached by class and position in the response."""
     parent = getattr(context.shape, "parent", None)
     service = context.service_model.service_name if context.service_model else None
     place = (service, parent.name if parent else None, context.key, context.shape.name, type(context.obj))
@@ -45,7 +45,7 @@ def get_possible_keys(self: Any, context: AttributePickerContext) -> tuple[str, 
 
 @override(XFormedAttributePicker)
 def __call__(self: Any, context: AttributePickerContext) -> Any:
-    """Return an attribute. Only a name that some transformer has is compared with the paths of all transformers."""
+    """Return an attribute. A name is compared with the paths of all transformers only if a transformer has this name."""
     transformed = self.__dict__.get("_transformed")
     if transformed is None:
         transformed = self._transformed = {path.rpartition(".")[2] for path in self.response_transformers}
@@ -70,5 +70,5 @@ def get_tags(self: Any) -> list[dict[str, str]]:
 
 @override(IAMBackend)
 def _init_aws_policies(self: Any) -> list[Any]:
-    """Return the policies of AWS for the partition `aws` alone. Loading those of all partitions takes a second."""
+    """Return the policies of AWS for the partition `aws` only. Loading the policies of all partitions takes a second."""
     return moto_aws_policies(self) if self.region_name == "aws" else []

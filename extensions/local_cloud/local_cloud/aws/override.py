@@ -19,7 +19,7 @@ def override(owner: object) -> Callable[[Function], Function]:
 
 
 def check_before(owner: type, action: str, check: Callable[[Any], None]) -> None:
-    """Call `check(response)` before the method `action` of `owner`, a response class of moto. `check` raises the error of the service."""
+    """Call `check(response)` before the method `action` of `owner`, a response class of moto. `check` raises the service's error."""
     moto_call = getattr(owner, action)
 
     def call(self: Any) -> Any:

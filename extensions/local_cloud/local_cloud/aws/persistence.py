@@ -27,7 +27,7 @@ from .context import CLOUD
 from .override import override
 
 FORMAT = b"local cloud, state 3\n"
-"""The first line of a snapshot. Increase the number when the form of the state, or the path of a saved class, changes."""
+"""The first line of a snapshot. Increase the number when the format of the state or the path of a saved class changes."""
 SAVED = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public", "service_roles")
 """Saved attributes of the cloud's own state."""
 LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
@@ -54,7 +54,7 @@ def _private_key(pem: bytes) -> Any:
 
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> tuple[str, str, str] | None:
-        """Return the name of a policy of AWS. Their documents are megabytes that never change."""
+        """Return the name of a policy of AWS. The documents of these policies have megabytes and never change."""
         return (obj.account_id, obj.partition, obj.arn) if isinstance(obj, AWSManagedPolicy) else None
 
     def reducer_override(self, obj: Any) -> Any:
@@ -64,7 +64,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, PRIVATE_KEYS):
             pem = obj.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             return _private_key, (pem,)
-        if isinstance(obj, GeneratorType):  # further pages of an answer, which moto keeps until they are requested
+        if isinstance(obj, GeneratorType):  # further pages of a response, which moto keeps until they are requested
             return iter, ((),)
         return NotImplemented
 
@@ -76,7 +76,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def save(path: Path) -> None:
-    """Write a snapshot. It replaces the file when it is complete."""
+    """Write a snapshot. The file is replaced only when the snapshot is complete."""
     with CLOUD.lock:
         in_use: list[Any] = BackendDict._instances  # type: ignore[misc]
         state = {
@@ -85,7 +85,7 @@ def save(path: Path) -> None:
         }
         new = path.with_name(path.name + ".new")
         new.unlink(missing_ok=True)
-        # It contains keys.
+        # The snapshot contains keys.
         with open_private(new, "xb") as file:
             file.write(FORMAT)
             _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(state)
@@ -93,9 +93,9 @@ def save(path: Path) -> None:
 
 
 def load(path: Path) -> None:
-    """Replace the state by a snapshot.
+    """Replace the state with a snapshot.
 
-    Unpickling executes code. Raises `ForeignFile` for a file of another user, and `CloudError` for a state of another version.
+    Unpickling executes code. Raises `ForeignFile` for a file of another user, and `CloudError` for a state that another version wrote.
     """
     with CLOUD.lock:
         with path.open("rb") as file:

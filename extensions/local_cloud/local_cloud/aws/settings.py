@@ -10,24 +10,24 @@ from ..credentials import Credentials
 
 @dataclass(frozen=True)
 class Delays:
-    """Seconds that changes take; 0 means at once."""
+    """Seconds that changes take; 0 means that they are immediate."""
 
     nat_gateway: float = 1.0
     """From creation to available, and from deletion to deleted."""
     file_system: float = 0.5
     mount_target: float = 0.5
     file_system_policy: float = 0.2
-    """Until a new policy is shown."""
+    """Until reads return a new policy."""
     launch_retry: float = 5.0
     """Between two attempts of a group to launch instances."""
     health_check: float = 1.0
     """Between two health checks of running hosts."""
     group_health_check: float = 0.2
-    """Until a group finds that its instance does not run any more. On AWS this takes minutes."""
+    """Until a group detects that its instance is not running any more. On AWS, this takes minutes."""
     block_end: float = 1800.0
     """From the termination of instances in a Capacity Block to the end of the block."""
     forget: float = 600.0
-    """Until terminated instances and deleted NAT gateways are not listed any more."""
+    """Until terminated instances and deleted NAT gateways are no longer listed."""
 
     def changed(self, changes: dict[str, float]) -> Delays:
         """Return these delays with some changes. Raises `ValueError` for an unknown name or a bad value."""
@@ -44,7 +44,7 @@ class Settings:
     """Settings of the AWS API."""
 
     public_prefix: str = "127.83.0.0/16"
-    """The range of public addresses: a part of 127.0.0.0/8, so that they never leave this machine."""
+    """The range of public addresses: a part of 127.0.0.0/8, so that their traffic never leaves this machine."""
     tick: float = 0.1
     """Seconds between two rounds of the ticker: boots, health checks, groups."""
     delays: Delays = field(default_factory=Delays)

@@ -14,10 +14,10 @@ from .podman import TIMEOUT, as_root, remove_as_root
 
 
 class FileSystems:
-    """The folder of all file systems of a cloud. `.servers/<server>` has the id of the file system of a server.
+    """The folder of all file systems of a cloud. `.servers/<server>` contains the id of the file system of a server.
 
     A server is the DNS name or address of an EFS mount target, or a Lustre file system's `DNS name@tcp:mount name`.
-    `.access/<id>` has the allowed actions of clients as JSON.
+    `.access/<id>` contains the allowed actions of clients as JSON.
     `root` is the user id of the hosts' root on this machine.
     """
 
@@ -30,14 +30,14 @@ class FileSystems:
         for each in (self._servers, self._access):
             each.mkdir(parents=True, exist_ok=True)
             each.chmod(0o755)
-        # Hosts see all file systems of the cloud in this folder. Its mode keeps their users out, who reach mounts only.
+        # Hosts see all file systems of the cloud in this folder. Because of the folder's mode, users of the hosts reach only mounts.
         if root and folder.stat().st_gid != root:
             subprocess.run(as_root("chgrp", str(root), str(folder)), check=True, timeout=TIMEOUT)
         folder.chmod(0o750 if root else 0o700)
         self._lock = threading.Lock()
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any]) -> None:
-        """Serve the file system at exactly these servers."""
+        """Export the file system from exactly these servers."""
         with self._lock:
             self._create(file_system_id)
             _write(self._access / file_system_id, json.dumps(access))
@@ -57,7 +57,7 @@ class FileSystems:
     def _create(self, file_system_id: str) -> None:
         root = self.folder / file_system_id
         if not root.exists():
-            # The owner and mode of a new file system of EFS.
+            # The owner and mode of a new EFS file system.
             owner = (f"--owner={self._root}", f"--group={self._root}")
             subprocess.run(as_root("install", "--directory", *owner, "--mode=755", str(root)), check=True, timeout=TIMEOUT)
 

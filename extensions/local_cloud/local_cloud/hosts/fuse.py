@@ -10,7 +10,7 @@ from .podman import TIMEOUT, Podman, as_root
 
 DEVICE = Path("/dev/fuse")
 NUMBER = ("10", "229")
-# A host with this device puts it in place of the machine's when it boots.
+# When a host with this device boots, it replaces the machine's device with it.
 OWN_DEVICE = "/srv/local-cloud/fuse"
 PROBE = f"if [ -c {OWN_DEVICE} ]; then mount --bind {OWN_DEVICE} {DEVICE}; fi; test -c {DEVICE}; exec 3<>{DEVICE}"
 
@@ -18,14 +18,14 @@ PROBE = f"if [ -c {OWN_DEVICE} ]; then mount --bind {OWN_DEVICE} {DEVICE}; fi; t
 def options(folder: Path) -> list[str]:
     """Return the options of `podman create` for a host with FUSE, and create the device they need in `folder`.
 
-    The machine's device may be for its root only. Root of a host in a user namespace is another user, and gets a device of its own.
+    The machine's device may be for root only. Root of a host in a user namespace is another user, so it gets its own device.
     """
     shared = stat.S_IMODE(DEVICE.stat().st_mode) & 0o006 == 0o006
     return [f"--device={DEVICE}", *([] if shared else [f"--volume={_own_device(folder)}:{OWN_DEVICE}"])]
 
 
 def works(podman: Podman, image: str, folder: Path, host_options: list[str]) -> bool:
-    """Return whether hosts with these options can open the device. A machine may have none, or forbid it in containers."""
+    """Return whether hosts with these options can open the device. A machine may have no such device, or forbid its use in containers."""
     if not DEVICE.is_char_device():
         return False
     try:

@@ -1,4 +1,4 @@
-"""Runs podman with a configuration of its own. The machine's configuration is neither read nor changed."""
+"""Runs podman with its own configuration. The machine's configuration is neither read nor changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def remove_as_root(path: Path) -> None:
 
 
 class PodmanError(RuntimeError):
-    """A podman command failed. The message is its last line of error output."""
+    """A podman command failed. The message is the last line of the command's error output."""
 
 
 class Podman:
@@ -56,7 +56,7 @@ class Podman:
         return True
 
     def configure(self, image: str, *options: str) -> bool:
-        """Write a configuration with an OCI runtime that runs `image`: the machine's default, or the first other one that works.
+        """Write a configuration with an OCI runtime that can run `image`: the machine's default, or the first other runtime that works.
 
         Returns whether the image also runs with these options of `podman run`. Raises `PodmanError`.
         """
@@ -71,7 +71,7 @@ class Podman:
         raise PodmanError("Containers do not run on this machine: " + "; ".join(reasons))
 
     def write_configuration(self, runtime: str = "") -> None:
-        """Write the configuration: limits that the machine grants, and a log driver that `podman logs` can read."""
+        """Write the configuration: limits that the machine allows, and a log driver that `podman logs` can read."""
         limits = [
             f"{name}={_hard_limit(kind, most)}:{_hard_limit(kind, most)}"
             for name, kind, most in (("nofile", resource.RLIMIT_NOFILE, 1 << 20), ("nproc", resource.RLIMIT_NPROC, 1 << 15))

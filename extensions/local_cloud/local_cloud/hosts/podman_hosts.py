@@ -27,14 +27,14 @@ SEED = "/var/lib/cloud/seed/nocloud"
 SOCKETS = "/var/lib/local-cloud"
 SOCKET = "aws.sock"
 SSH_PORT = 22
-# Seconds. One answer of `podman ps` is used for all hosts in a round.
+# Seconds. One output of `podman ps` is used for all hosts in a round.
 STATE_AGE = 1.0
 BANNER_TIMEOUT = 0.5
 STOP_GRACE = 10
 REMOVALS = 10
-# EC2 keeps 64 KB of a console.
+# EC2 keeps 64 KB of console output.
 CONSOLE_SIZE = 64 * 1024
-# Capabilities beyond those of a container: to mount, change the network, debug, raise priorities, and lock memory.
+# Capabilities in addition to podman's defaults: mount, change the network, debug, raise priorities, and lock memory.
 CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "SYS_NICE", "IPC_LOCK")
 
 
@@ -50,8 +50,8 @@ class Container:
 class PodmanHosts:
     """The hosts of one cloud. They outlive this process, which finds them by their labels.
 
-    `cloud` is the label of the cloud on this machine, `folder` has the seeds of hosts, `file_systems` the file systems.
-    `environments` are the folders that hosts see as /opt/<name>.
+    `cloud` is the label of the cloud on this machine. `folder` contains the seeds of hosts, `file_systems` the file systems. `environments`
+    are the folders that hosts see as /opt/<name>.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class PodmanHosts:
     def start(self, spec: HostSpec) -> None:
         """Create the host, or start the existing one. Raises `PodmanError`."""
         if spec.instance_id not in self._read(fresh=True):
-            # The lock of network removal, so that no network is removed before its first host exists.
+            # Network removal uses the same lock, so that no network is removed before its first host exists.
             with self._networks:
                 self._ensure_network(spec)
                 self._create(spec)
@@ -96,7 +96,7 @@ class PodmanHosts:
         return container is not None and container.running and _answers(container.address)
 
     def is_alive(self, instance_id: str) -> bool:
-        """Return whether the host exists and runs."""
+        """Return whether the host exists and is running."""
         container = self._read().get(instance_id)
         return container is not None and container.running
 
@@ -107,7 +107,7 @@ class PodmanHosts:
         self._forget()
 
     def remove(self, instance_id: str) -> None:
-        """Remove the host, its disk, and its network if it was the last host there. An unknown host is ignored."""
+        """Remove the host and its disk, and its network if no other host is in it. An unknown host is ignored."""
         container = self._read(fresh=True).get(instance_id)
         if container:
             self._remove_containers(self._name(instance_id))
@@ -125,7 +125,7 @@ class PodmanHosts:
         self._forget()
 
     def _remove_containers(self, *names: str) -> None:
-        """Remove containers. Retries while the kernel keeps a mount of a container that has just ended."""
+        """Remove containers. Retries while the kernel keeps a mount of a container that has just exited."""
         for attempt in range(REMOVALS):
             try:
                 self._podman("rm", "--force", "--time=0", "--volumes", "--ignore", *names)
@@ -142,7 +142,7 @@ class PodmanHosts:
         return containers, self._podman("network", "ls", label, "--format={{.Name}}").split()
 
     def console_output(self, instance_id: str) -> str:
-        """Return the console output of the host, '' for an unknown host."""
+        """Return the console output of the host, or '' for an unknown host."""
         try:
             written = self._podman("logs", self._name(instance_id))
         except PodmanError:
@@ -150,12 +150,12 @@ class PodmanHosts:
         return written.replace("\r", "")[-CONSOLE_SIZE:]
 
     def socket(self, instance_id: str) -> Path | None:
-        """Return the path of the host's socket, None without a host."""
+        """Return the path of the host's socket, or None if there is no host."""
         folder = self._sockets(instance_id)
         return folder / SOCKET if folder.is_dir() else None
 
     def export(self, file_system_id: str, servers: Collection[str], access: Mapping[str, Any] = OPEN) -> None:
-        """Let hosts mount the file system from these servers only. Without servers it cannot be mounted."""
+        """Let hosts mount the file system from these servers only. Without servers, the file system cannot be mounted."""
         self._file_systems.export(file_system_id, servers, access)
 
     def delete_file_system(self, file_system_id: str) -> None:
@@ -188,9 +188,9 @@ class PodmanHosts:
                 self._podman.succeeds("network", "rm", name)
 
     def _remove_bridge(self, network: str) -> None:
-        """Remove the bridge of a network without hosts, if it still exists.
+        """Remove the bridge of a network that has no hosts, if the bridge still exists.
 
-        Under load, podman may fail to detach a container from its network without an error. Its addresses would stay in use.
+        Under load, podman may fail to detach a container from its network without an error. The container's addresses would stay in use.
         """
         try:
             bridge = self._podman("network", "inspect", "--format={{.NetworkInterface}}", network).strip()
@@ -230,7 +230,7 @@ class PodmanHosts:
         )
 
     def _write_seed(self, spec: HostSpec) -> Path:
-        """Write the NoCloud seed of cloud-init: user data, and metadata as that of EC2. Return its folder."""
+        """Write the NoCloud seed of cloud-init: user data, and the same metadata as on EC2. Return the folder of the seed."""
         seed = self._folder / spec.instance_id / "seed"
         _make_readable_folder(seed)
         metadata = {
@@ -273,13 +273,13 @@ class PodmanHosts:
 
 
 def _make_readable_folder(path: Path) -> None:
-    """Create a folder that root of a host, another user of this machine, can read. The cloud's home keeps others out."""
+    """Create a folder that root of a host, another user of this machine, can read. The mode of the cloud's home folder excludes other users."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o755)
 
 
 def _mac_address(address: str) -> str:
-    """Return a MAC address derived from the private address: neighbours cache it for half a minute."""
+    """Return a MAC address derived from the private address, because neighbours cache MAC addresses for half a minute."""
     return ":".join(["0a", "ff", *(f"{number:02x}" for number in ipaddress.IPv4Address(address).packed)])
 
 
@@ -296,6 +296,6 @@ def _answers(address: str) -> bool:
 def _without_ipv6(interface: str) -> list[str]:
     """Return options that disable IPv6, so that a host's own name does not resolve to a link-local address.
 
-    The interface of a host in a user namespace is created later, with the settings of `default`.
+    In a user namespace, the host's interface is created later, with the settings of `default`.
     """
     return [f"--sysctl=net.ipv6.conf.{interface}.disable_ipv6=1"] if Path("/proc/sys/net/ipv6").is_dir() else []

@@ -26,7 +26,7 @@ INPUTS_LABEL = f"{LABEL}.inputs"
 IMAGE_FILES = ("Containerfile", "files")
 ENVIRONMENTS = SOURCES / "environments"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-# For machines with another system than Debian SUITE, which lack its keys.
+# For machines with a system other than Debian SUITE, which lack the keys of this release.
 PUBLIC_SOURCES = [
     f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE} main",
     f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE}-updates main",
@@ -45,7 +45,7 @@ def cache_directory() -> Path:
 
 
 def node_image(podman: Podman, progress: Progress = print) -> str:
-    """Return the name of the node image, which is built if it is missing. Raises `PodmanError`."""
+    """Return the name of the node image, and build the image if it is missing. Raises `PodmanError`."""
     name = f"{REPOSITORY}:{digest(IMAGE_FILES)}"
     with _locked("image"):
         if not podman.succeeds("image", "exists", name):
@@ -59,7 +59,7 @@ def environment_names() -> list[str]:
 
 
 def environment(podman: Podman, image: str, name: str, progress: Progress = print) -> Path:
-    """Return the folder of an environment that hosts see as /opt/<name>. A container of `image` builds it if it is missing.
+    """Return the folder of an environment that hosts see as /opt/<name>. If the folder is missing, a container of `image` builds it.
 
     Raises `ValueError` for a name that is not in `environment_names()`.
     """
@@ -75,7 +75,7 @@ def environment(podman: Podman, image: str, name: str, progress: Progress = prin
 
 
 def digest(names: tuple[str, ...]) -> str:
-    """Return a digest of the paths and contents of files and folders beside this file, twelve hex digits."""
+    """Return a digest of the paths and contents of files and folders in the folder of this file, as twelve hex digits."""
     total = hashlib.sha256(SUITE.encode())
     for name in names:
         top = SOURCES / name
@@ -105,7 +105,7 @@ def _build_image(podman: Podman, name: str, progress: Progress) -> None:
 
 
 def _make_readable(folder: Path) -> None:
-    """Set the modes of system files, which must not depend on the umask of the checkout."""
+    """Set the modes of system files, so that they do not depend on the umask at checkout."""
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -120,14 +120,14 @@ def _make_base(podman: Podman, context: Path) -> None:
     sources = context / "apt" / "machine.list"
     aptopt = f"--aptopt={context / 'apt/apt.conf.d/90machine'}"
     mirrors = [str(sources)] if sources.exists() else PUBLIC_SOURCES
-    # As root, like podman: a user would need user namespaces and a range of ids.
+    # As root, like podman: an ordinary user would need user namespaces and a range of ids.
     command = as_root("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates", aptopt, SUITE, str(archive), *mirrors)
     subprocess.run(command, check=True, timeout=BUILD_TIMEOUT)
     podman("import", "--quiet", str(archive), BASE, timeout=BUILD_TIMEOUT)
 
 
 def _write_apt_configuration(folder: Path) -> None:
-    """Write this machine's settings of package sources, if it runs the same release of Debian."""
+    """Write this machine's settings for package sources, if the machine runs the same release of Debian."""
     (folder / "apt.conf.d").mkdir(parents=True)
     settings = _output("apt-config", "dump").splitlines()
     wanted = [line for line in settings if line.startswith(APT_SETTINGS) and not line.endswith(' "";')]
@@ -163,7 +163,7 @@ def _build_environment(podman: Podman, image: str, name: str, place: Path) -> No
 
 
 def pip_configuration(listed: str) -> tuple[str, list[str]]:
-    """Return a pip.conf with the settings of `pip config list`, and the local paths it names (of a file:// index, its parent)."""
+    """Return a pip.conf with the settings of `pip config list`, and the local paths in it (for a file:// index, the parent folder)."""
     sections: dict[str, dict[str, str]] = {"global": {}}
     environment: dict[str, str] = {}
     for line in listed.splitlines():
@@ -180,13 +180,13 @@ def pip_configuration(listed: str) -> tuple[str, list[str]]:
 
 def _local_path(word: str) -> Path | None:
     if word.startswith("file://"):
-        # The pages of an index link to files beside it: <folder>/simple, <folder>/files.
+        # The pages of an index link to files next to the index: <folder>/simple, <folder>/files.
         return Path(unquote(urlparse(word).path)).parent
     return Path(word) if word.startswith("/") else None
 
 
 def _output(*command: str) -> str:
-    """Return the output of a command, '' if it fails or is missing."""
+    """Return the output of a command, or '' if the command fails or is missing."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
@@ -195,7 +195,7 @@ def _output(*command: str) -> str:
 
 @contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """Hold a lock, so that one process at a time builds on this machine."""
+    """Hold a lock, so that only one process at a time builds on this machine."""
     folder = cache_directory()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f".{name}.lock").open("w") as lock:

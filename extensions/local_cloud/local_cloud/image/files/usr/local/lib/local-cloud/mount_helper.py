@@ -1,6 +1,6 @@
-"""The code that the mount helpers of hosts share. They bind-mount the folder of a file system.
+"""The code that the mount helpers of hosts share. The helpers bind-mount the folder of a file system.
 
-`mount`, fstab, and systemd mount units call the helpers as on any machine. They replace the clients of the kernel.
+`mount`, fstab, and systemd mount units call the helpers as on any machine. The helpers replace the clients of the kernel.
 Exit statuses are those of mount(8): 1 usage, 32 mount failure.
 """
 
@@ -27,7 +27,7 @@ NFS_OPTIONS = (
     "minorversion mountport nconnect nfsvers noac nocto nofsc nointr nolock noresvport nosharecache port proto rdirplus resvport retrans "
     "retry rsize sec sharecache soft softerr softreval tcp timeo vers wsize"
 )
-# Without options of access times, which the kernel does not change in a user namespace.
+# Without options for access times, which the kernel does not change in a user namespace.
 BIND_OPTIONS = frozenset({"ro", "rw", "noexec", "nosuid", "nodev"})
 
 
@@ -56,7 +56,7 @@ def parse(usage: str) -> tuple[str, str, list[str]]:
 
 
 def unknown_options(options: Collection[str], known: str) -> list[str]:
-    """Return the options that are neither known to the file system nor general nor comments."""
+    """Return the options that are neither options of the file system, nor general options, nor comments."""
     allowed = {*known.split(), *GENERAL_OPTIONS.split()}
     names = [option.partition("=")[0] for option in options]
     return [name for name in names if name not in allowed and not name.startswith(("x-", "comment"))]
@@ -74,7 +74,7 @@ def read_access(server: str) -> dict[str, Any]:
 
 
 def admit(allowed: Collection[str], source: str, options: list[str]) -> None:
-    """Exit like a mount that the server refuses, or make the mount read-only, as the policy decides."""
+    """Exit like a mount that the server refuses, or make the mount read-only, depending on the policy."""
     if "ClientMount" not in allowed:
         fail(f"access denied by server while mounting {source}")
     if "ClientWrite" not in allowed:
@@ -82,7 +82,7 @@ def admit(allowed: Collection[str], source: str, options: list[str]) -> None:
 
 
 def find_folder(server: str, path: str, root: str = "/") -> str | None:
-    """Return the folder of a path below the root directory on this server, None for a missing folder."""
+    """Return the folder of a path below the root directory on this server, or None if the folder is missing."""
     whole = os.path.realpath(os.path.join(EXPORTS, _identifier(server)))
     top = os.path.realpath(whole + os.path.normpath(root))
     found = os.path.realpath(top + os.path.normpath(path))
@@ -110,7 +110,7 @@ def bind_mount(source: str, target: str, options: Collection[str]) -> None:
     steps = [] if "remount" in options else [["--bind", source, target]]
     flags = [option for option in options if option in BIND_OPTIONS]
     if flags:
-        # Without the source, mount would also apply the options of fstab, which must not change.
+        # Without the source, mount would also apply the options in fstab, which must stay as they are.
         steps.append(["-o", ",".join(["remount", "bind", *flags]), source, target])
     for step in steps:
         if subprocess.run(["mount", "--no-mtab", "--internal-only", *step], check=False).returncode:
