@@ -19,8 +19,7 @@ from .host_sockets import HostSockets
 from .manager import select_hosts
 
 LOG = logging.getLogger(__name__)
-# Seconds from a request until the state is saved, and between saves without requests, which are needed because instances change by
-# themselves.
+# Seconds from a request until the state is saved, and between saves without requests, because instances change by themselves.
 SAVE_AFTER = 3.0
 SAVE_EVERY = 30.0
 

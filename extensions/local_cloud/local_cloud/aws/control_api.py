@@ -6,15 +6,15 @@ GET    health                            {"status": "ok", "instances": {state: c
 GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only"}]
 GET    decisions DELETE decisions        decisions about calls of users and roles: [{"caller", "call", "action", "resource",
                                          "effect", "statements"}]
-PUT    parameters                        start to record the parameters of requests, and which of them nothing reads
+PUT    parameters                        start to record the parameters of requests, and which are never read
 GET    parameters                        the record, as "service:Action Parameter": {"sent": [...], "ignored": [...]}
 GET    faults    PUT faults  [rule ...]  DELETE faults     rules as in requests.faults.Rule, which replace all others
 GET    paused                            held calls: [{"service", "action", "stage"}]
 POST   resume    {"execute": true}       resume held calls; with false, drop those held before their execution
 GET    capacity  PUT capacity {type: {zone: limit}}        DELETE capacity     limits of live instances; {"on-demand": n, "spot": n}
                                                                                for both markets; null removes a limit
-GET    prices    PUT prices {type: dollars an hour}        DELETE prices       prices of Spot Instances; null for the default
-GET    quotas    PUT quotas {code: value}                  DELETE quotas       null for the default, which is unlimited
+GET    prices    PUT prices {type: dollars per hour}       DELETE prices       prices of Spot Instances; null restores the default
+GET    quotas    PUT quotas {code: value}                  DELETE quotas       null restores the default, which is unlimited
 GET    failing   PUT failing {type: count}                 DELETE failing      the next `count` launches fail while pending
 POST   kill      {"instance": id}                          terminate an instance as if its hardware had failed
 POST   interrupt {"instance": id}                          interrupt a Spot Instance
@@ -22,7 +22,7 @@ POST   suspend   {"group": name, "process": name}          suspend a process as 
 POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   create a Capacity Block that starts in `start` seconds (0)
                                                            and lasts `duration` seconds (a day): {"id"}
 GET    delays    PUT delays {name: seconds}                DELETE delays       names as in settings.Delays
-POST   reset                             clear calls, faults, limits, prices, quotas, and changed delays; resources stay
+POST   reset                             clear calls, faults, limits, prices, quotas, and changed delays; resources are kept
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def answer(cloud: AwsApi, environ: dict[str, Any], start: Callable[..., Any]) ->
     if not hmac.compare_digest(environ.get("HTTP_AUTHORIZATION", "").encode(), token.encode()):
         return _send(start, "401 Unauthorized", {"error": "The control API needs the token of this cloud: Authorization: Bearer TOKEN."})
     if method in ("POST", "PUT") and environ.get("CONTENT_TYPE", "").partition(";")[0].strip() != JSON:
-        return _send(start, "415 Unsupported Media Type", {"error": f"The control API takes {JSON} only."})
+        return _send(start, "415 Unsupported Media Type", {"error": f"The control API accepts only {JSON}."})
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     try:
         status, result = "200 OK", _handle(cloud, method, name, json.loads(body) if body else None)

@@ -273,7 +273,7 @@ class PodmanHosts:
 
 
 def _make_readable_folder(path: Path) -> None:
-    """Create a folder that root of a host, another user of this machine, can read. The mode of the cloud's home folder excludes other users."""
+    """Create a folder that root of a host, another user of this machine, can read. The cloud's home folder excludes other users."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o755)
 

@@ -30,7 +30,7 @@ BECAUSE = {
 
 
 def authorize(environ: Environ, call: Call, identity: Identity) -> Refusal | None:
-    """Return the error of a request that the caller's policies do not allow, None if they allow it."""
+    """Return the error of a request that the caller's policies do not allow, or None if they allow the request."""
     if identity.administrator:
         return None
     with CLOUD.lock:
@@ -91,7 +91,7 @@ def _common_context(call: Call, identity: Identity) -> dict[str, Any]:
         "aws:principalarn": identity.role_arn or identity.arn,
         "aws:requestedregion": call.region,
         "aws:resourceaccount": ACCOUNT,
-        "aws:securetransport": "true",  # the local endpoint stands for one with TLS
+        "aws:securetransport": "true",  # the local endpoint represents an endpoint with TLS
         "aws:userid": identity.user_id,
         "aws:viaawsservice": "false",
     }

@@ -37,7 +37,7 @@ def calling_service(service: str) -> Context:
 
 
 def create_service_role(service: str) -> Iterator[Permission]:
-    """Yield what creating the service-linked role requires, unless the account has it."""
+    """Yield the permissions for creating the service-linked role, unless the account has the role."""
     principal = f"{service}.amazonaws.com"
     if principal not in CLOUD.service_roles:
         resource = resources.arn("iam", "", f"role/aws-service-role/{principal}/{SERVICE_ROLES[service]}")
@@ -45,7 +45,7 @@ def create_service_role(service: str) -> Iterator[Permission]:
 
 
 def pass_role(profile: Mapping[str, Any]) -> Iterator[Permission]:
-    """Yield what launching instances with an instance profile requires."""
+    """Yield the permissions for launching instances with an instance profile."""
     found = resources.find_profile(profile.get("Name") or profile.get("Arn") or "")
     for role in found.roles if found else ():
         yield Permission("iam:PassRole", role.arn, {"iam:passedtoservice": "ec2.amazonaws.com"})
@@ -64,7 +64,7 @@ def for_ec2(call: Any, parameters: Mapping[str, Any]) -> Iterator[Permission]:
 def for_launch(
     region: str, template: Mapping[str, Any] | None, given: Mapping[str, Any], more: Context | None = None
 ) -> Iterator[Permission]:
-    """Yield what running instances requires. `given` overrides the launch template; `more` is added to each context."""
+    """Yield the permissions for running instances. `given` overrides the launch template; `more` is added to each context."""
     backend: Any = ec2_backends[ACCOUNT][region]
     data, base = dict(given), dict(more or {})
     if template:
@@ -84,7 +84,7 @@ def for_launch(
 
 
 def _named_resources(data: Mapping[str, Any]) -> dict[str, tuple[list[Any], str]]:
-    """Return the resources that launch data names, by kind: their identifiers and the parameter of RunInstances that holds them."""
+    """Return the resources in launch data by kind: their identifiers, and the parameter of RunInstances that contains the identifiers."""
     interfaces = data.get("NetworkInterfaces") or []
     groups = [*(data.get("SecurityGroupIds") or []), *(each for one in interfaces for each in one.get("Groups") or [])]
     reservation = (data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
@@ -99,7 +99,7 @@ def _named_resources(data: Mapping[str, Any]) -> dict[str, tuple[list[Any], str]
 
 
 def _create_with_instances(region: str, data: Mapping[str, Any], base: Context) -> Iterator[Permission]:
-    """Yield what creating, and tagging, instances and the resources that come with them requires."""
+    """Yield the permissions for creating and tagging instances and the resources that are created with them."""
     spot = (data.get("InstanceMarketOptions") or {}).get("MarketType") == "spot"
     specified = {each["ResourceType"]: tag_pairs(each.get("Tags")) for each in data.get("TagSpecifications") or []}
     for kind in ("instance", "network-interface", "volume", *(["spot-instances-request"] if spot else [])):
@@ -110,7 +110,7 @@ def _create_with_instances(region: str, data: Mapping[str, Any], base: Context) 
 
 
 def find_group_of(region: str, instance: str) -> str:
-    """Return the auto scaling group of an instance, `*` for none."""
+    """Return the auto scaling group of an instance, or `*` for none."""
     backend: Any = autoscaling_backends[ACCOUNT][region]
     for name, group in backend.autoscaling_groups.items():
         if any(state.instance.id == instance for state in group.instance_states):
@@ -119,7 +119,7 @@ def find_group_of(region: str, instance: str) -> str:
 
 
 def for_group(call: Any, parameters: Mapping[str, Any]) -> Iterator[Permission]:
-    """Yield what creating or changing a group requires. Auto Scaling tests the launch on behalf of the caller."""
+    """Yield the permissions for creating or changing a group. Auto Scaling tests the launch on behalf of the caller."""
     if call.action not in ("CreateAutoScalingGroup", "UpdateAutoScalingGroup"):
         return
     if call.action == "CreateAutoScalingGroup":
@@ -170,7 +170,7 @@ def _for_mount_target(call: Any, parameters: Mapping[str, Any]) -> Iterator[Perm
 
 
 def create_interface(region: str, subnets: list[str], groups: list[str], service: str) -> Iterator[Permission]:
-    """Yield what a network interface that a service creates requires."""
+    """Yield the permissions for a network interface that a service creates."""
     yield _ec2_permission("CreateNetworkInterface", region, "*", "network-interface", service)
     for kind, identifiers in (("subnet", subnets), ("security-group", groups)):
         for identifier in identifiers:
@@ -233,7 +233,7 @@ def for_ssm(call: Any, parameters: Mapping[str, Any], resource: str, tag_context
 
 
 def key_permission(action: str, region: str, identifier: str | None, context: Context) -> Permission:
-    """Return the permission for an action on a KMS key, which the key policy must allow, too."""
+    """Return the permission for an action on a KMS key. The key policy must also allow the action."""
     key = find_key(ACCOUNT, region, identifier) if identifier else None
     if key is None:
         return Permission(f"kms:{action}", "*", context)
@@ -241,7 +241,7 @@ def key_permission(action: str, region: str, identifier: str | None, context: Co
 
 
 def key_permissions(region: str, identifier: str | None, service: str, *actions: str, parameter: str = "") -> Iterator[Permission]:
-    """Yield what encryption with a customer managed key requires. AWS managed keys require nothing."""
+    """Yield the permissions for encryption with a customer managed key. AWS managed keys require none."""
     if identifier and not identifier.removeprefix("alias/").startswith("aws/"):
         context = calling_service(service) | {"kms:viaservice": f"{service}.{region}.amazonaws.com"}
         if parameter:

@@ -28,13 +28,13 @@ class Identity:
     role: str = ""
     """Name of the role of a session."""
     role_arn: str = ""
-    """ARN of the role with its path, which the ARN of the session lacks."""
+    """ARN of the role, including the path, which is missing in the ARN of the session."""
     administrator: bool = False
-    """Whether policies do not apply: to the root user, and to roles of other accounts in their account."""
+    """Whether policies do not apply: true for the root user, and for roles of other accounts in their own account."""
 
 
 def identify(access_key_id: str) -> Identity | None:
-    """Return the caller with this access key, None for an unknown key."""
+    """Return the caller with this access key, or None for an unknown key."""
     administrator = CLOUD.settings.administrator
     if access_key_id == administrator.access_key_id:
         return Identity(administrator.secret_access_key, f"arn:{PARTITION}:iam::{ACCOUNT}:root", ACCOUNT, administrator=True)

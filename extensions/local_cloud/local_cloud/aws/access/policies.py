@@ -1,7 +1,7 @@
 """Evaluates IAM policies. Pure.
 
-Source: IAM User Guide, "Policy evaluation logic" and "IAM JSON policy elements". What is not implemented raises `Unsupported`
-and never counts as true or false.
+Source: IAM User Guide, "Policy evaluation logic" and "IAM JSON policy elements". Elements that are not implemented raise
+`Unsupported` and never count as true or false.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ KEYS = re.compile(
 
 
 class Unsupported(Exception):
-    """A policy contains what is not implemented."""
+    """A policy contains an element that is not implemented."""
 
 
 class Effect(Enum):
-    """The result of policies for a permission."""
+    """The effect of policies on a permission."""
 
     ALLOWED = "allowed"
     DENIED = "explicitDeny"
@@ -45,18 +45,18 @@ class Effect(Enum):
 
 @dataclass(frozen=True)
 class Permission:
-    """An action on a resource in a context. Condition keys are in lower case, several values are a tuple."""
+    """An action on a resource in a context. Condition keys are in lower case. Several values of a key are a tuple."""
 
     action: str
     resource: str
     context: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     key_policy: str = ""
-    """The key policy of a KMS key. IAM policies allow nothing that it does not allow."""
+    """The key policy of a KMS key. IAM policies are effective only if the key policy allows the action."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The result of policies, and the statements that cause it, by Sid or number."""
+    """The effect of policies, and the statements that cause this effect, by Sid or number."""
 
     effect: Effect
     statements: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def decide(documents: Iterable[str], permission: Permission, boundary: str | Non
 
 
 def _decide_for_key(documents: Iterable[str], permission: Permission, boundary: str | None) -> Decision:
-    """Return the decision for a KMS key, whose policy allows the caller itself or lets IAM decide for callers of the account.
+    """Return the decision for a KMS key. The key policy allows the caller, or lets IAM decide for all callers of the account.
 
     Source: AWS KMS Developer Guide, "Determining access to AWS KMS keys" and "Default key policy".
     """
@@ -155,7 +155,7 @@ def _matches_arn(pattern: str, value: str) -> bool:
 
 
 def _fill_variables(text: str, permission: Permission) -> str | None:
-    """Return a pattern with the values of its policy variables, None if the request lacks one."""
+    """Return a pattern with the values of its policy variables, or None if the request lacks a variable."""
     missing = False
 
     def fill(found: re.Match[str]) -> str:
@@ -177,7 +177,7 @@ def _fill_variables(text: str, permission: Permission) -> str | None:
 
 @functools.lru_cache(maxsize=8192)
 def _expression(pattern: str) -> re.Pattern[str]:
-    """Return a pattern with * and ? as an expression. [*] and [?] stand for the characters themselves."""
+    """Return a pattern with * and ? as a regular expression. [*] and [?] stand for the characters themselves."""
     parts = re.split(r"(\[[*?$]\]|[*?])", pattern)
     return re.compile("".join(WILD.get(part) or re.escape(part[1] if LITERAL.fullmatch(part) else part) for part in parts), re.DOTALL)
 
@@ -190,7 +190,7 @@ def _equal(pattern: str, value: str) -> bool:
     return pattern == value
 
 
-# By operator: the comparison of a value, and whether it is negated
+# By operator: the comparison of a value, and whether the comparison is negated
 OPERATORS: dict[str, tuple[Callable[[str, str], bool], bool]] = {
     "StringEquals": (_equal, False),
     "StringNotEquals": (_equal, True),
@@ -233,7 +233,7 @@ def _parse_operator(operator: str) -> tuple[str, str, bool]:
 
 
 def _compare_values(name: str, patterns: list[str | None], values: list[str]) -> list[bool]:
-    """Return for each value of the request whether it meets the condition. A pattern that the request cannot fill is None."""
+    """Return, for each value of the request, whether it meets the condition. A pattern whose variables the request lacks is None."""
     compare, negated = OPERATORS[name]
     return [any(_compare(compare, pattern, value) for pattern in patterns if pattern is not None) is not negated for value in values]
 

@@ -1,6 +1,6 @@
 """Permissions that API calls require: actions, resources, and condition keys of the Service Authorization Reference.
 
-Only the administrator may make calls that are missing here.
+Calls that are missing here are allowed only for the administrator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CREATED_BY_IAM = {
 }
 READS = ("Describe", "Get", "List", "Search")
 
-# By action of EC2: the kinds of resources that it creates, and the kinds and parameters of resources that it names
+# By action of EC2: the kinds of resources that the action creates, and the kinds and parameters of resources that it refers to
 EC2: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
     "AllocateAddress": (("elastic-ip",), {}),
     "AssociateAddress": (
@@ -96,7 +96,7 @@ EC2: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
 
 
 def find(call: Call, parameters: Parameters) -> list[Permission] | None:
-    """Return the permissions that a call requires, None for an unknown call."""
+    """Return the permissions that a call requires, or None for an unknown call."""
     ask = SERVICES.get(call.service)
     if ask is None:
         return None
@@ -148,7 +148,7 @@ def _ec2_resource(region: str, identifier: str, kind: str) -> tuple[str, dict[st
 
 
 def _resources_of_association(call: Call, association: str) -> list[str]:
-    """Return the route table and the subnet of an association, nothing for an association that does not exist."""
+    """Return the route table and the subnet of an association, or nothing for an association that does not exist."""
     backend: Any = ec2_backends[ACCOUNT][call.region]
     for table in backend.route_tables.values():
         if association in table._associations:
@@ -251,7 +251,7 @@ def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, st
     if call.action in CREATED_BY_IAM:
         kind, name = CREATED_BY_IAM[call.action]
         return resources.arn("iam", "", f"{kind}{parameters.get('Path') or '/'}{parameters.get(name, '')}"), {}
-    # A role that is added to an instance profile, or removed, is passed. The resource of the call is the profile.
+    # A role that is added to an instance profile, or removed from it, counts as passed. The resource of the call is the profile.
     if parameters.get("InstanceProfileName"):
         return resources.instance_profile(parameters["InstanceProfileName"])
     if parameters.get("RoleName"):
@@ -273,7 +273,7 @@ def _ssm(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
 
 
 def _session(call: Call, parameters: Parameters) -> Iterator[Permission]:
-    """Yield what a session requires. Without a document it is a shell, whose permission only some policies check.
+    """Yield the permissions for a session. A session without a document is a shell, for which only some policies check permission.
 
     Source: Systems Manager User Guide, "Enforce a session document permission check for the AWS CLI". A policy that requires the
     check and also allows the shell's document is not implemented: it denies such a session.

@@ -47,7 +47,7 @@ def arn(service: str, region: str, resource: str, account: str = ACCOUNT) -> str
 
 
 def ec2(region: str, identifier: str, kind: str = "") -> tuple[str, Tags]:
-    """Return ARN and tags of an EC2 resource. Its id is sufficient for most kinds."""
+    """Return ARN and tags of an EC2 resource. For most kinds, the id is sufficient."""
     kind = kind or EC2_KINDS.get(identifier.partition("-")[0], "unknown")
     backend: Any = ec2_backends[ACCOUNT][region]
     name = identifier
@@ -87,7 +87,7 @@ def fsx(region: str, identifier: str) -> tuple[str, Tags]:
 
 
 def role(name: str) -> tuple[str, Tags]:
-    """Return ARN and tags of a role. The path of an unknown role is missing."""
+    """Return ARN and tags of a role. For an unknown role, the ARN has no path."""
     found = find_role(name)
     return (found.arn, _tags_of(found.tags)) if found else (arn("iam", "", f"role/{name}"), {})
 
@@ -104,7 +104,7 @@ def instance_profile(name: str) -> tuple[str, Tags]:
 
 
 def find_profile(name: str) -> Any:
-    """Return the instance profile with this name or ARN, None for an unknown one."""
+    """Return the instance profile with this name or ARN, or None for an unknown profile."""
     iam: Any = iam_backends[ACCOUNT][PARTITION]
     return next((each for each in iam.instance_profiles.values() if name in (each.name, each.arn)), None)
 

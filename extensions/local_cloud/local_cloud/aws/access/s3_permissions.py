@@ -50,13 +50,13 @@ KEY_ACTIONS = {
     "PutObject": "GenerateDataKey",
     "UploadPart": "Decrypt",
 }
-# Their requests have the condition key s3:prefix, if they have a prefix.
+# Requests of these actions that have a prefix have the condition key s3:prefix.
 LISTINGS = ("ListObjects", "ListObjectsV2", "ListObjectVersions")
 KEY = re.compile(rb"<Key>([^<]*)</Key>")
 
 
 def find(call: Call, environ: Environ) -> list[Permission] | None:
-    """Return the permissions that a call requires, None for an unknown call."""
+    """Return the permissions that a call requires, or None for an unknown call."""
     if not call.action.isalnum():
         return None
     return list(_permissions(call, environ))
@@ -88,14 +88,14 @@ def _question(action: str, name: str, context: Mapping[str, str] = MappingProxyT
 
 
 def _key_of(name: str) -> str | None:
-    """Return the bucket's own KMS key, None without one."""
+    """Return the bucket's own KMS key, or None if it has none."""
     bucket = next((backend.buckets[name] for _account, _region, backend in s3_backends.iter_backends() if name in backend.buckets), None)
     rule = ((bucket.encryption if bucket else None) or {}).get("Rule") or {}
     return (rule.get("ApplyServerSideEncryptionByDefault") or {}).get("KMSMasterKeyID")
 
 
 def owner(bucket: str) -> str:
-    """Return the account of a bucket, the caller's for a bucket that does not exist."""
+    """Return the account of a bucket, or the caller's account for a bucket that does not exist."""
     for account, partitions in list(s3_backends.items()):
         if any(bucket in backend.buckets for backend in list(partitions.values())):
             return str(account)

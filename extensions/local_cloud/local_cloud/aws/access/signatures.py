@@ -1,4 +1,4 @@
-"""Verifies Signature Version 4 of requests, in headers and in presigned URLs.
+"""Verifies the Signature Version 4 of requests, in headers and in presigned URLs.
 
 Source: IAM User Guide, "AWS Signature Version 4 for API requests"; Amazon S3 API Reference, "Authenticating Requests".
 """
@@ -92,7 +92,7 @@ def claim(environ: Environ) -> Claim:
 
 
 def verify(environ: Environ, made: Claim, secret: str, now: datetime | None = None) -> None:
-    """Raise `BadSignature` unless the signature is recent and made with the secret. The body can be read again afterwards."""
+    """Raise `BadSignature` unless the signature is recent and was made with the secret. The body can be read again afterwards."""
     canonical = "\n".join(
         (
             environ["REQUEST_METHOD"],

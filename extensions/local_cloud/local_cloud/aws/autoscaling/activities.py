@@ -22,7 +22,7 @@ def activities(backend: AutoScalingBackend) -> list[Activity]:
 
 
 def begin(group: Any, description: str, cause: str, subnet: Any = None) -> Activity:
-    """Record an activity in progress and return it. `cause` continues "At <time>"."""
+    """Record an activity in progress and return it. `cause` is the text after "At <time>"."""
     details = {"Subnet ID": subnet.id, "Availability Zone": subnet.availability_zone} if subnet else {}
     activity = {
         "ActivityId": str(uuid.uuid4()),
@@ -42,7 +42,7 @@ def begin(group: Any, description: str, cause: str, subnet: Any = None) -> Activ
 
 
 def end(activity: Activity, status: str = "Successful", message: str | None = None) -> None:
-    """Record the end of an activity: Successful, Failed or Cancelled, and a message."""
+    """Record the end of an activity: the status (Successful, Failed or Cancelled) and a message."""
     activity.update(StatusCode=status, EndTime=utcnow(), Progress=100)
     if message:
         activity["StatusMessage"] = message

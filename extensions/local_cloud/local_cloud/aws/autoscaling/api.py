@@ -42,7 +42,7 @@ for _action in (
 
 @override(AutoScalingResponse)
 def create_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
-    """Create the group. Raises `ValidationError` if a resource that it names does not exist."""
+    """Create the group. Raises `ValidationError` if a resource that it refers to does not exist."""
     backend, name = self.autoscaling_backend, self._get_param("AutoScalingGroupName")
     if name in backend.autoscaling_groups:
         raise AutoscalingClientError(
@@ -108,7 +108,7 @@ def set_desired_capacity(self: AutoScalingResponse) -> EmptyResult:
 
 @override(AutoScalingResponse)
 def delete_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
-    """Delete an empty group at once. A group with instances requires `ForceDelete` and stays until they are terminated."""
+    """Delete an empty group immediately. A group with instances requires `ForceDelete` and remains until they are terminated."""
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
     if group.instance_states and not self._get_bool_param("ForceDelete", False):
         if all(each.lifecycle_state == "Terminating" for each in group.instance_states):

@@ -35,7 +35,7 @@ class Member(InstanceState):
         """The activity of the group that concerns this instance now."""
         self.launched_from: dict[str, Any] | None = None
         self.lost_at: float | None = None
-        """When the group first found the instance not running."""
+        """When the group first detected that the instance was not running."""
         self.in_service_at = time.time()
 
     @property
@@ -44,7 +44,7 @@ class Member(InstanceState):
 
 
 class Group(FakeAutoScalingGroup):
-    """A group that changes its instances in `reconcile` only, never within an API call."""
+    """A group that changes its instances only in `reconcile`, never within an API call."""
 
     min_size: int
     max_size: int
@@ -64,7 +64,7 @@ class Group(FakeAutoScalingGroup):
         self.retry_now()
 
     def retry_now(self) -> None:
-        """Reconcile at once, and retry failed launches."""
+        """Reconcile immediately, and retry failed launches."""
         self.retry_at = 0.0
         CLOUD.wake.set()
 
@@ -202,7 +202,7 @@ class Group(FakeAutoScalingGroup):
                 return
 
     def _launch_one(self) -> str:
-        """Launch one instance, and return the reason if that fails. Types are tried in their order, zones with few instances first."""
+        """Launch one instance, or return the reason for the failure. Types are tried in their order, zones with few instances first."""
         try:
             data = self.launch_data()
         except EC2ClientError as error:

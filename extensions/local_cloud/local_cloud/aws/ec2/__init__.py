@@ -1,1 +1,1 @@
-"""Amazon EC2: instances, VPC networks, and what belongs to them."""
+"""Amazon EC2: instances, VPC networks, and resources that belong to them."""

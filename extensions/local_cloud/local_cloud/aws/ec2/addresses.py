@@ -13,7 +13,7 @@ from ..context import CLOUD, ec2_regions
 from ..override import override
 
 RESERVED_BY_AWS = 4
-"""The first addresses of a subnet: network, router, name server, future use. AWS reserves the last one, too."""
+"""The first addresses of a subnet: network, router, name server, future use. AWS also reserves the last address."""
 
 moto_create_network_interface = EC2Backend.create_network_interface
 moto_delete_network_interface = EC2Backend.delete_network_interface
@@ -21,7 +21,7 @@ moto_delete_network_interface = EC2Backend.delete_network_interface
 
 @override(Subnet)
 def get_available_subnet_ip(self: Any, instance: Any) -> str:
-    """Return the next free address after the latest one, so that an address is not reused at once."""
+    """Return the next free address after the latest one, so that an address is not reused immediately."""
     first = int(self.cidr.network_address) + RESERVED_BY_AWS
     count = self.cidr.num_addresses - RESERVED_BY_AWS - 1
     start = getattr(self, "_next_offset", 0)
@@ -70,7 +70,7 @@ def delete_network_interface(self: EC2Backend, eni_id: str) -> None:
 
 @override(nat_gateways)
 def random_private_ip() -> None:
-    """Return nothing: the subnet assigns the address of a NAT gateway."""
+    """Return nothing, because the subnet assigns the address of a NAT gateway."""
 
 
 @override(elastic_network_interfaces)

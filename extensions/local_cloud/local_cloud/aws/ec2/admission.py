@@ -43,7 +43,7 @@ def admit(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, count: int)
 
 
 def largest_count(backend: EC2Backend, data: dict[str, Any], subnet: Subnet, least: int, wanted: int) -> int:
-    """Return the largest number of instances between `least` and `wanted` that EC2 admits, `least` if it admits none."""
+    """Return the largest number of instances between `least` and `wanted` that EC2 admits, or `least` if EC2 admits none of them."""
     for count in range(wanted, least, -1):
         try:
             admit(backend, data, subnet, count)

@@ -78,13 +78,13 @@ class CapacityReservation(TaggedEC2Resource):
 
     @property
     def takes_instances(self) -> bool:
-        """Return whether instances can run in it. Instances of a Capacity Block end some time before the block."""
+        """Return whether instances can run in the reservation. Those of a Capacity Block are terminated some time before its end."""
         late = self.is_block and self.end_date is not None and utcnow() >= self.end_date - timedelta(seconds=CLOUD.delays.block_end)
         return self.state == "active" and not late
 
     @property
     def used(self) -> list[Any]:
-        """Return the instances that run in it."""
+        """Return the instances that run in the reservation."""
         everything: list[Any] = self.ec2_backend.all_instances()
         return [each for each in everything if each.holds_capacity and each.capacity_reservation_id == self.id]
 
@@ -93,11 +93,11 @@ class CapacityReservation(TaggedEC2Resource):
         return self.total_instance_count - len(self.used) if self.takes_instances else 0
 
     def fits(self, instance_type: str, zone: str) -> bool:
-        """Return whether it is for instances of the type in the zone."""
+        """Return whether the reservation is for instances of the type in the zone."""
         return (self.instance_type, self.availability_zone) == (instance_type, zone)
 
     def end(self) -> None:
-        """End the instances of a Capacity Block that is nearly over."""
+        """Terminate the instances of a Capacity Block that is about to end."""
         for instance in self.used:
             instance.lose("The Capacity Block has ended")
 
@@ -131,7 +131,7 @@ def reserve_block(
 
 
 def target(data: dict[str, Any]) -> str | None:
-    """Return the id of the reservation that launch data names, None for none. Raises the EC2 errors of contradictory data."""
+    """Return the id of the reservation in launch data, or None if there is none. Raises the EC2 errors of contradictory data."""
     wanted = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     if "CapacityReservationResourceGroupArn" in wanted:
         raise EC2ClientError("UnsupportedOperation", "Resource groups of Capacity Reservations are not available in this account.")
@@ -144,9 +144,10 @@ def target(data: dict[str, Any]) -> str | None:
 
 
 def reserved_places(backend: EC2Backend, data: dict[str, Any], market: str, zone: str, count: int) -> list[CapacityReservation]:
-    """Return the reservations that `count` instances would use, one for each instance. Other instances run outside of reservations.
+    """Return the reservations that `count` instances would use, one for each instance. The rest of the instances run outside of
+    reservations.
 
-    Raises the EC2 errors of a target without enough capacity.
+    Raises the EC2 errors for a target without enough capacity.
     """
     instance_type, identifier = data["InstanceType"], target(data)
     if identifier:
@@ -170,7 +171,7 @@ def _targeted(reservation: CapacityReservation, instance_type: str, market: str,
         raise EC2ClientError(
             "InvalidParameterCombination",
             f"The capacity reservation '{reservation.id}' is of the type {reservation.reservation_type}, "
-            f"which does not go with the market type {market}.",
+            f"which is not compatible with the market type {market}.",
         )
     if reservation.state == "scheduled":
         raise EC2ClientError("InvalidCapacityReservationState.PendingActivation", "Your Capacity Block is not active yet.")

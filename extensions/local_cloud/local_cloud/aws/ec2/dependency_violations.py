@@ -1,4 +1,4 @@
-"""Deletions that AWS refuses while the resource is in use, and moto does not."""
+"""Deletions that AWS refuses while the resource is in use, and that moto does not refuse."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def delete_subnet(self: EC2Backend, subnet_id: str) -> Any:
 
 
 def _no_check(_backend: EC2Backend, _identifier: str) -> None:
-    """Check nothing, for API calls that only need their tags deleted."""
+    """Check nothing: for API calls after which only tags must be deleted."""
 
 
 for _action, _parameter, _check in (

@@ -1,4 +1,4 @@
-"""Error messages of EC2 where moto prints its own data structures."""
+"""EC2's error messages, in place of messages in which moto prints its own data structures."""
 
 from __future__ import annotations
 

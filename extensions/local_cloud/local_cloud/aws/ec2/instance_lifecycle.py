@@ -19,7 +19,7 @@ WORKERS = 16
 
 
 class InstanceLifecycle:
-    """Worker threads that start, stop, and remove hosts: one action at a time for an instance, many instances at once.
+    """Worker threads that start, stop, and remove hosts: one action at a time for an instance, many instances in parallel.
 
     No thread holds the cloud's lock while it waits for a host.
     """
@@ -29,7 +29,7 @@ class InstanceLifecycle:
         self._probes = ThreadPoolExecutor(WORKERS, "probe")
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._started: set[str] = set()
-        """Ids of instances whose hosts were started, and not stopped since."""
+        """Ids of instances whose hosts were started and have not been stopped since."""
         self._next_health_check = 0.0
 
     def close(self) -> None:
@@ -90,13 +90,13 @@ class InstanceLifecycle:
         self._workers.submit(in_turn)
 
     def _ask(self, question: Callable[[str], bool], about: Iterable[Any]) -> Iterable[bool | None]:
-        """Call `question` for many instances at once. The answer is None where it fails."""
+        """Call `question` for many instances in parallel. The result is None for calls that fail."""
 
         def ask(instance: Any) -> bool | None:
             try:
                 return question(instance.id)
             except Exception:
-                LOG.exception("%s: The host did not answer", instance.id)
+                LOG.exception("%s: The host did not respond", instance.id)
                 return None
 
         return self._probes.map(ask, about)

@@ -38,7 +38,7 @@ class InstanceMetadata:
         headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(text.encode())))]
         seconds = environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN_TTL_SECONDS")
         if seconds and status is HTTPStatus.OK:
-            headers.append(("X-aws-ec2-metadata-token-ttl-seconds", seconds))  # SDKs for Go take no token without it
+            headers.append(("X-aws-ec2-metadata-token-ttl-seconds", seconds))  # SDKs for Go do not accept a token without this header
         start(f"{status.value} {status.phrase}", headers)
         return [text.encode()]
 

@@ -36,7 +36,7 @@ class HostedInstance(Instance):
         self._become("pending")
 
     def launch(self) -> None:
-        """Start the host, unless this launch is to fail."""
+        """Start the host, unless a test has requested that this launch fails."""
         if CLOUD.failing_launches[self.instance_type]:
             CLOUD.failing_launches[self.instance_type] -= 1
             CLOUD.clock.after(CLOUD.settings.tick, self.fail)
@@ -85,7 +85,7 @@ class HostedInstance(Instance):
         self._end("Server.InternalError", StateReason(f"Server.InternalError: {reason}", "Server.InternalError"))
 
     def interrupt(self) -> None:
-        """Terminate a Spot Instance because AWS reclaims its capacity."""
+        """Terminate a Spot Instance because AWS reclaims the capacity."""
         self._end(f"Service initiated ({utcnow():%Y-%m-%d %H:%M:%S} GMT)", INTERRUPTED)
 
     def become_running(self) -> None:
@@ -108,7 +108,7 @@ class HostedInstance(Instance):
             interface.instance = interface.attachment_id = None
             interface.status = "available"
         self._reason, self.state_reason = reason, state_reason
-        # As on AWS, a terminated instance has no subnet and no address. moto releases addresses on garbage collection, too.
+        # As on AWS, a terminated instance has no subnet and no address. moto also releases addresses on garbage collection.
         self._private_ips, self._subnet_id, self.nics, self.security_groups = set(), None, {}, []
         CLOUD.clock.after(CLOUD.delays.forget, self.forget)
 

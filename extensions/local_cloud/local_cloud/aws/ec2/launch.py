@@ -26,7 +26,7 @@ from .placement_groups import check_type, find_placement_group
 from .spot import SpotRequest
 
 Data = dict[str, Any]
-"""Launch data in the form of the RunInstances request. The data of a launch template has a part of its members."""
+"""Launch data in the form of the RunInstances request. The data of a launch template has some of its members."""
 NO_ADDRESS = "0.0.0.0"
 PROVISIONED_IOPS = ("io1", "io2")
 
@@ -45,7 +45,7 @@ def run_instances(self: EC2Response) -> ActionResult:
 
 
 def with_template(backend: EC2Backend, request: Data) -> Data:
-    """Return the request, completed from the launch template that it names. The result names the version's number."""
+    """Return the request, completed from its launch template. The result contains the number of the version."""
     wanted = request.get("LaunchTemplate")
     if not wanted:
         return {"InstanceType": "m1.small", **request}
@@ -57,7 +57,7 @@ def with_template(backend: EC2Backend, request: Data) -> Data:
 
 
 def check(backend: EC2Backend, data: Data) -> None:
-    """Raise the EC2 error of launch data that names what does not exist."""
+    """Raise the EC2 error of launch data that refers to resources that do not exist."""
     if not data.get("ImageId"):
         raise EC2ClientError("MissingParameter", "The request must contain the parameter ImageId")
     backend.describe_images(ami_ids=[data["ImageId"]])
@@ -82,7 +82,7 @@ def check(backend: EC2Backend, data: Data) -> None:
 
 
 def choose_subnet(backend: EC2Backend, data: Data) -> Subnet:
-    """Return the subnet that the data names, or the default subnet of the zone. Raises `MissingInput`."""
+    """Return the subnet in the data, or the default subnet of the zone. Raises `MissingInput`."""
     named = data.get("SubnetId") or next((n["SubnetId"] for n in data.get("NetworkInterfaces", []) if n.get("SubnetId")), None)
     if named:
         return backend.get_subnet(named)
@@ -137,7 +137,7 @@ def _arguments(backend: EC2Backend, data: Data, subnet: Subnet) -> dict[str, Any
 
 
 def _complete(instance: Any, data: Data) -> None:
-    """Set what moto's launch omits."""
+    """Set the values that moto's launch omits."""
     tags = convert_tag_spec(data.get("TagSpecifications", [])).get("network-interface", {})
     for interface, specification in zip(instance.nics.values(), _interfaces(data) or [{"DeviceIndex": 0}]):
         interface.delete_on_termination = specification.get("DeleteOnTermination", True)

@@ -21,12 +21,12 @@ moto_describe_launch_templates = EC2Response.describe_launch_templates
 moto_describe_launch_template_versions = EC2Response.describe_launch_template_versions
 moto_create_launch_template = EC2Response.create_launch_template
 
-# moto keeps the tags of the creation.
+# moto keeps the tags of the create request.
 setattr(LaunchTemplate, "tags", property(LaunchTemplate.get_tags, lambda self, value: None))  # noqa: B010
 
 
 def find_version(backend: EC2Backend, wanted: dict[str, Any]) -> LaunchTemplateVersion:
-    """Return the version that a LaunchTemplateSpecification names. Raises the EC2 errors of an unknown template or version."""
+    """Return the version that a LaunchTemplateSpecification refers to. Raises the EC2 errors of an unknown template or version."""
     if "LaunchTemplateId" in wanted:
         template = backend.get_launch_template(wanted["LaunchTemplateId"])
     else:
@@ -80,7 +80,7 @@ def create_launch_template(self: EC2Response) -> ActionResult:
 
 @override(EC2Response)
 def describe_launch_templates(self: EC2Response) -> ActionResult:
-    """Return a page of the size of AWS. Raises the EC2 errors of unknown ids."""
+    """Return a page with the same size as on AWS. Raises the EC2 errors of unknown ids."""
     for identifier in self._get_param("LaunchTemplateIds", []):
         self.ec2_backend.get_launch_template(identifier)
     self.params["MaxResults"] = PAGE
@@ -95,7 +95,7 @@ def describe_launch_template_versions(self: EC2Response) -> ActionResult:
 
 @override(EC2Response)
 def create_launch_template_version(self: EC2Response) -> ActionResult:
-    """Create a version. Data of the source version, if one is named, completes it."""
+    """Create a version. If there is a source version, its data completes the new version."""
     template = _template(self)
     data = dict(self._get_param("LaunchTemplateData", {}))
     if source := self._get_param("SourceVersion"):

@@ -41,12 +41,12 @@ def position(interface: Interface) -> tuple[int, int]:
 
 
 def is_addressless(interface: Interface) -> bool:
-    """Return whether it carries EFA traffic only and has no IP address."""
+    """Return whether the interface carries only EFA traffic and has no IP address."""
     return interface.get("InterfaceType") == "efa-only"
 
 
 def check_interfaces(instance_type: str, interfaces: list[Interface]) -> None:
-    """Raise the EC2 error of interfaces that an instance of the type cannot have."""
+    """Raise the EC2 error for interfaces that an instance of the type cannot have."""
     if any(each.get("DeviceIndex") is None for each in interfaces):
         raise EC2ClientError("MissingParameter", "Each network interface requires a device index.")
     if len(interfaces) > 1 and any(each.get("AssociatePublicIpAddress") for each in interfaces):

@@ -19,14 +19,14 @@ from ..override import override
 from .instances import ENDING
 
 PER_VCPU, PER_GPU = 0.02, 1.0
-"""Invented prices in dollars an hour, near those of AWS. Larger types cost more."""
+"""Fictitious prices in dollars per hour, similar to those of AWS. Larger types cost more."""
 PAGE = 1000
 PRODUCT = "Linux/UNIX"
 PRODUCTS = (PRODUCT, f"{PRODUCT} (Amazon VPC)")
 
 
 def price(instance_type: str) -> float:
-    """Return the current price of an instance of the type, in dollars an hour."""
+    """Return the current price of an instance of the type, in dollars per hour."""
     record = INSTANCE_TYPES[instance_type]
     gpus = sum(each["Count"] for each in (record.get("GpuInfo") or {}).get("Gpus", []))
     usual: float = record["VCpuInfo"]["DefaultVCpus"] * PER_VCPU + gpus * PER_GPU
@@ -34,7 +34,7 @@ def price(instance_type: str) -> float:
 
 
 def set_prices(prices: dict[str, float | None]) -> None:
-    """Set the prices of instance types, None for the default. Raises `ValueError`."""
+    """Set the prices of instance types. None restores the default. Raises `ValueError`."""
     for instance_type, value in prices.items():
         if instance_type not in INSTANCE_TYPES:
             raise ValueError(f"Unknown instance type {instance_type!r}.")
@@ -101,7 +101,7 @@ class SpotRequest(TaggedEC2Resource):
 
 @override(EC2Backend)
 def describe_spot_instance_requests(self: Any, filters: Any = None, spot_instance_ids: list[str] | None = None) -> list[Any]:
-    """Return the requests with these ids, or all. Raises `InvalidSpotInstanceRequestID.NotFound`."""
+    """Return the requests with these ids, or all requests. Raises `InvalidSpotInstanceRequestID.NotFound`."""
     for identifier in spot_instance_ids or []:
         if identifier not in self.spot_instance_requests:
             raise EC2ClientError("InvalidSpotInstanceRequestID.NotFound", f"The spot instance request ID '{identifier}' does not exist")

@@ -14,7 +14,7 @@ LIMIT = 50
 
 @override(TagBackend)
 def create_tags(self: TagBackend, resource_ids: list[str], tags: dict[str, str]) -> bool:
-    """Set tags. Raises `TagLimitExceeded`; tags of AWS do not count."""
+    """Set tags. Raises `TagLimitExceeded`. AWS's own tags do not count."""
     if None in tags.values():
         raise InvalidParameterValueErrorTagNull
     for resource_id in resource_ids:

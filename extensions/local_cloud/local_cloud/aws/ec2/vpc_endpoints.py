@@ -26,7 +26,7 @@ moto_filter_services = VPCBackend._filter_endpoint_services
 
 
 class Endpoint(VPCEndPoint):
-    """An endpoint that takes time to be deleted. Type Interface is pending at first, and its network interfaces outlast it."""
+    """An endpoint that takes time to be deleted. Type Interface is pending at first, and its network interfaces are deleted later."""
 
     def __init__(self, backend: EC2Backend, vpc_id: str, kind: str, service: dict[str, Any], token: str | None, policy: str | None) -> None:
         super().__init__(backend, random_vpc_ep_id(), vpc_id, service["ServiceName"], kind, policy, [], [], client_token=token)
@@ -50,13 +50,13 @@ class Endpoint(VPCEndPoint):
             self.state = "available"
 
     def start_deletion(self) -> None:
-        """Start the deletion. The routes are removed at once."""
+        """Start the deletion. The routes are removed immediately."""
         self.remove_routes(list(self.route_table_ids))
         self.state = "deleting"
         CLOUD.clock.after(CLOUD.delays.nat_gateway, self.finish_deletion)
 
     def finish_deletion(self) -> None:
-        """Remove the endpoint. Its network interfaces are deleted later."""
+        """Remove the endpoint. The endpoint's network interfaces are deleted later."""
         del self.ec2_backend.vpc_end_points[self.id]
         self.ec2_backend.tags.pop(self.id, None)
         self.remove_interfaces(list(self.interfaces))
@@ -82,7 +82,7 @@ class Endpoint(VPCEndPoint):
             self.route_table_ids.remove(table)
 
     def check_subnets(self, subnets: Collection[str], leaving: Collection[str] = ()) -> None:
-        """Refuse subnets of other VPCs, in zones without the service, and in zones that have an interface already."""
+        """Refuse subnets of other VPCs, subnets in zones without the service, and subnets in zones that already have an interface."""
         taken = {self._zone(each): each for each in self.interfaces if each not in leaving}
         for identifier in subnets:
             zone = self._zone(identifier)
@@ -106,7 +106,7 @@ class Endpoint(VPCEndPoint):
         self._list_interfaces()
 
     def remove_interfaces(self, subnets: Collection[str]) -> None:
-        """Delete the network interfaces in these subnets, after some time."""
+        """Delete the network interfaces in these subnets after some time."""
         for identifier in set(subnets) & set(self.interfaces):
             interface = self.interfaces.pop(identifier)
             CLOUD.clock.after(CLOUD.delays.nat_gateway, partial(self.ec2_backend.delete_network_interface, interface))
@@ -223,7 +223,7 @@ def delete_vpc_endpoints(self: EC2Response) -> ActionResult:
 
 
 def _filter_endpoint_services(names: list[str], filters: list[dict[str, Any]], services: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Filter services. moto reads the values of a filter from a key that no client sends."""
+    """Filter services. moto itself reads the values of a filter from a key that no client sends."""
     return moto_filter_services(names, [{**each, "Value": each["Values"]} for each in filters], services)
 
 

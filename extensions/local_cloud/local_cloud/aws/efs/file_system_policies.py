@@ -1,4 +1,4 @@
-"""EFS file system policies, and what NFS clients may do.
+"""EFS file system policies, and the actions that they allow to NFS clients.
 
 Sources: EFS API Reference; EFS User Guide, "Using IAM to control file system data access" and "Working with Amazon EFS access points".
 """
@@ -58,7 +58,7 @@ def delete_file_system_policy(self: EFSResponse) -> tuple[str, dict[str, str]]:
 def client_access(backend: EFSBackend, file_system: Any) -> dict[str, Any]:
     """Return the allowed actions of anonymous clients: without TLS, with TLS, and by access point.
 
-    An access point has its root directory and, if EFS may create that, the owner, group, and mode of it.
+    An access point contains its root directory and, if EFS may create this directory, the owner, group, and mode of the directory.
     """
     policy, resource = file_system.file_system_policy, file_system.file_system_arn
 
@@ -88,7 +88,7 @@ def _decide(policy: str, required: Permission) -> Effect:
 
 
 def _set_policy(file_system: Any, policy: str | None) -> None:
-    """Apply the policy at once, and show it later: reads after writes are eventually consistent."""
+    """Apply the policy immediately, and return it in later reads only: reads after writes are eventually consistent."""
     file_system.file_system_policy = policy
     CLOUD.clock.after(CLOUD.delays.file_system_policy, partial(_show_policy, file_system))
 

@@ -19,7 +19,7 @@ from ..override import override
 
 JSON = {"Content-Type": "application/json"}
 MOST_THROUGHPUT = 3414
-"""Provisioned throughput in MiB/s where the quota is highest."""
+"""The quota for provisioned throughput in MiB/s, as in the regions where it is highest."""
 THROUGHPUT_CHANGE_INTERVAL = timedelta(hours=24)
 """The time between two changes of the throughput mode, or two decreases of the provisioned throughput."""
 

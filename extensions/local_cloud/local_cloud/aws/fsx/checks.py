@@ -20,7 +20,7 @@ THROUGHPUT: dict[tuple[str, str], tuple[int | None, ...]] = {
 }
 """Valid PerUnitStorageThroughput in MB/s/TiB, by deployment type and storage type."""
 CAPACITY_STEPS = {12: 6000, 40: 1800}
-"""Step of StorageCapacity in GiB for HDD, by throughput. It is 2400 for SSD."""
+"""Step of StorageCapacity in GiB for HDD, by throughput. For SSD, the step is 2400."""
 
 
 def deployment_type(request: dict[str, Any]) -> str:
@@ -28,7 +28,7 @@ def deployment_type(request: dict[str, Any]) -> str:
 
 
 def check_creation(backend: FSxBackend, request: dict[str, Any]) -> None:
-    """Raise the FSx error of a file system that cannot be created."""
+    """Raise the FSx error for a file system that cannot be created."""
     deployment = deployment_type(request)
     if deployment == "PERSISTENT_2" and request.get("FileSystemTypeVersion") == "2.10":
         raise fsx_error("BadRequest", "Lustre version 2.10 is not supported by the deployment type PERSISTENT_2.")
@@ -77,7 +77,7 @@ def _check_import(backend: FSxBackend, request: dict[str, Any]) -> None:
     if (source or target) and deployment_type(request) == "PERSISTENT_2":
         raise fsx_error("BadRequest", "ImportPath and ExportPath are not supported by the deployment type PERSISTENT_2.")
     if source and not bucket_exists(backend, source):
-        raise fsx_error("InvalidImportPath", f"The import path {source} is not valid: there is no such bucket.")
+        raise fsx_error("InvalidImportPath", f"The import path {source} is not valid: the bucket does not exist.")
     if target and (not source or bucket_name(source) != bucket_name(target)):
         raise fsx_error("InvalidExportPath", f"The export path {target} is not valid: it must use the bucket of the import path.")
 
@@ -99,7 +99,7 @@ def _check_network(backend: FSxBackend, request: dict[str, Any]) -> None:
 
 
 def encryption_key(backend: FSxBackend, request: dict[str, Any]) -> str | None:
-    """Return the ARN of the KMS key of a persistent file system, None for other types, which use keys of Amazon."""
+    """Return the ARN of the KMS key of a persistent file system, or None for other types, which use Amazon's keys."""
     given = request.get("KmsKeyId")
     if not deployment_type(request).startswith("PERSISTENT"):
         if given:

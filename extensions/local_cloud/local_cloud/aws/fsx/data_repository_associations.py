@@ -18,7 +18,7 @@ from ..override import override
 from .lookup import bucket_exists, find_lustre_file_system, find_repeated, fsx_error
 
 LINKABLE = ("2.12", "2.15")
-"""Lustre versions whose file systems can have data repository associations."""
+"""Lustre versions with support for data repository associations."""
 MODEL = {**models.PAGINATION_MODEL, "describe_associations": {**models.PAGINATION_MODEL["describe_file_systems"], "limit_default": 25}}
 
 
@@ -41,7 +41,7 @@ class Association(LifeCycle):
         return _folder(self.request.get("FileSystemPath", "/"))
 
     def change(self, policies: dict[str, Any]) -> None:
-        """Set the given policies and keep the others."""
+        """Set these policies and keep the others."""
         self.request["S3"] = {**self.request.get("S3", {}), **policies}
         self.start_update(CLOUD.delays.file_system)
 
@@ -131,7 +131,7 @@ def delete_data_repository_association(self: FSxResponse) -> str:
 
 
 def _check_association(backend: FSxBackend, file_system: Any, request: dict[str, Any]) -> None:
-    """Raise the FSx error of an association that cannot be created."""
+    """Raise the FSx error for an association that cannot be created."""
     if file_system.life_cycle_state != "available":
         raise fsx_error(
             "BadRequest", f"File system '{file_system.file_system_id}' is {file_system.life_cycle_state.upper()}: it cannot be linked now."

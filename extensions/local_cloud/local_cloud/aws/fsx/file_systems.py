@@ -23,7 +23,7 @@ from .data_repository_associations import associations
 from .lookup import find_file_system, find_lustre_file_system, find_repeated, fsx_error
 
 REPOSITORY = ("ImportPath", "ExportPath", "ImportedFileChunkSize", "AutoImportPolicy")
-"""Members of LustreConfiguration in requests that are DataRepositoryConfiguration in descriptions."""
+"""Members of LustreConfiguration in requests that are members of DataRepositoryConfiguration in descriptions."""
 
 moto_create_file_system = FSxResponse.create_file_system
 
@@ -53,7 +53,7 @@ class LustreFileSystem(LifeCycle):
         return str(self.lustre["MountName"])
 
     def become_available(self) -> None:
-        """End the creation or the update, and apply the values of updates."""
+        """Complete the creation or the update, and apply the values of updates."""
         super().become_available()
         for action in self.actions:
             if self.life_cycle_state == "available" and action["Status"] == "IN_PROGRESS":
@@ -63,13 +63,13 @@ class LustreFileSystem(LifeCycle):
                 action["Status"] = "COMPLETED"
 
     def change(self, target: dict[str, Any]) -> None:
-        """Start an update. The new values apply when it ends."""
+        """Start an update. The new values apply when the update is complete."""
         action = {"AdministrativeActionType": "FILE_SYSTEM_UPDATE", "RequestTime": time.time(), "Status": "IN_PROGRESS"}
         self.actions.insert(0, {**action, "TargetFileSystemValues": target})
         self.start_update(CLOUD.delays.file_system)
 
     def finish_deletion(self) -> None:
-        """Remove the file system and its network interface, and delete its associations."""
+        """Remove the file system, its network interface, and its associations."""
         self._ec2.delete_network_interface(self.interface_id)
         for association in list(associations(self.backend).values()):
             if association.file_system is self:
@@ -117,7 +117,7 @@ class LustreFileSystem(LifeCycle):
 
 @override(FSxResponse)
 def create_file_system(self: FSxResponse) -> str:
-    """Create a file system. A request with a known token returns the earlier one. moto handles types other than LUSTRE."""
+    """Create a file system. A request with a known token returns the earlier file system. moto handles types other than LUSTRE."""
     request = json.loads(self.body)
     if request["FileSystemType"] != "LUSTRE":
         return moto_create_file_system(self)

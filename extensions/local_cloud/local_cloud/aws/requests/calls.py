@@ -38,7 +38,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 @dataclass(frozen=True)
 class Call:
-    """The service of a request, as its signature names it (such as ec2 or elasticfilesystem), its region, and its action."""
+    """The service of a request by its name in signatures (such as ec2 or elasticfilesystem), its region, and its action."""
 
     service: str
     region: str
@@ -65,7 +65,7 @@ def read_body(environ: Environ) -> bytes:
 
 
 def parameters(environ: Environ, call: Call) -> tuple[OperationModel, dict[str, Any]] | None:
-    """Return the operation of a request, and its parameters by botocore's names.
+    """Return the operation of a request, and the parameters by botocore's names.
 
     Returns None for operations that botocore does not know, and for S3, whose requests are mostly data.
     """

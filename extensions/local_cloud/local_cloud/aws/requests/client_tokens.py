@@ -1,4 +1,4 @@
-"""Idempotent requests: a repeated request with the same client token gets the first answer."""
+"""Idempotent requests: a repeated request with the same client token gets the first response."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Answer = tuple[str, list[tuple[str, str]], bytes]
 
 
 class ClientTokens:
-    """Answers to requests with a client token, kept while the server runs."""
+    """Responses to requests with a client token, kept while the server is running."""
 
     def __init__(self) -> None:
         self._answers: dict[tuple[str, str, str], Answer] = {}
 
     def answer(self, application: Application, environ: Environ, start: Callable[..., Any], call: Call) -> Iterable[bytes]:
-        """Return the stored answer, or that of `application`, which is stored if it is a success."""
+        """Return the stored response, or the response of `application`, which is stored if it is a success."""
         token = _token(environ)
         if not token:
             return application(environ, start)

@@ -15,7 +15,7 @@ FILTER = re.compile(r"filter.* '([^']+)'|for '([^']+)'", re.IGNORECASE | re.DOTA
 
 
 def with_clean_errors(application: Application, environ: dict[str, Any], start: Callable[..., Any], call: calls.Call) -> Iterable[bytes]:
-    """Return the answer of `application`, with its exceptions and HTML pages turned into AWS errors."""
+    """Return the response of `application`, with its exceptions and HTML pages turned into AWS errors."""
     answer: dict[str, Any] = {}
 
     def remember(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
@@ -35,7 +35,7 @@ def _explained(error: Exception, call: calls.Call) -> tuple[str, str, int]:
     if isinstance(error, NotImplementedError):
         found = FILTER.search(str(error))
         if found:
-            # A filter that the API reference lists, because `validation` accepted it.
+            # The API reference lists this filter, because `validation` accepted it.
             return "UnsupportedOperation", f"The filter '{found.group(1) or found.group(2)}' is not available in the local cloud.", 400
         return "InvalidAction", f"The action {call.action} is not valid for this web service.", 400
     LOG.error("%s %s failed", call.service, call.action, exc_info=error)

@@ -1,4 +1,4 @@
-"""Injected faults: throttling, server errors, lost answers, latency, and held calls."""
+"""Injected faults: throttling, server errors, lost responses, latency, and held calls."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Rule:
     service: str = "*"
     """The name in signatures (ec2, autoscaling, elasticfilesystem, iam, ssm ...), or `*` for any."""
     action: str = ".*"
-    """A regular expression that matches the whole name of the action."""
+    """A regular expression for the whole name of the action."""
     read_only: bool | None = None
-    """Restricts the rule to calls that read (true) or that write (false)."""
+    """Restricts the rule to calls that only read (true) or to calls that write (false)."""
     code: str = ""
     """The error code, such as RequestLimitExceeded or Throttling."""
     message: str = "Rate exceeded"
     status: int = 503
     after: bool = False
-    """Whether the call is executed and only its answer is lost."""
+    """Whether the call is executed, and only its response is lost."""
     latency: float = 0.0
     """The delay of a call in seconds."""
     pause: str = ""
-    """`before` holds a call before its execution, `after` holds the answer. See `held_calls.HeldCalls`."""
+    """`before` holds a call before its execution, `after` holds its response. See `held_calls.HeldCalls`."""
     times: int | None = None
-    """The number of calls that the rule applies to, None for all."""
+    """The number of calls that the rule applies to, or None for all."""
     nth: int | None = None
     """Restricts the rule to the n-th matching call, counted from 1."""
     probability: float = 1.0

@@ -1,4 +1,4 @@
-"""Holds calls before their execution, or before their answer is sent, so that a test can kill the client."""
+"""Holds calls before their execution, or before their response is sent, so that a test can kill the client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from .calls import Call, Environ, read_body
 
 POLL = 0.05
-"""Seconds between two checks whether the client is still connected."""
+"""Seconds between two checks of whether the client is still connected."""
 
 
 class HeldCall:
@@ -59,7 +59,7 @@ class HeldCalls:
 
 
 def _disconnection_check(environ: Environ) -> Callable[[], bool]:
-    """Return a function that tells whether the client has closed the connection."""
+    """Return a function that returns whether the client has closed the connection."""
     connection: socket.socket = environ["werkzeug.socket"]
 
     def disconnected() -> bool:

@@ -1,7 +1,7 @@
 """Refuses requests of web pages in a browser, and requests for other host names.
 
-A web page can send requests to loopback addresses, also by a DNS name of its own. Browsers show that by the headers
-`Origin` and `Sec-Fetch-Site`, and by a `Host` that is not the cloud's.
+A web page can send requests to loopback addresses, even by a DNS name of its own. The headers `Origin` and `Sec-Fetch-Site` of browsers
+show this, and so does a `Host` that is not the cloud's.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from .calls import Application
 
 NAMES = ("127.0.0.1", "localhost")
 MOTO = ("/moto-api", "/latest/meta-data", "/latest/api", "/favicon.ico")
-"""Paths that moto serves beside the API of AWS, such as a dashboard and a reset."""
+"""Paths that moto serves in addition to the API of AWS, such as a dashboard and a reset."""
 
 
 def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None = None) -> Application:
-    """Return the application behind the check. `hosts` are the accepted values of `Host`, by default those of the server."""
+    """Return the application, protected by the check. `hosts` are the accepted values of `Host`, by default those of the server."""
 
     def application_behind(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         allowed = hosts or [f"{name}:{environ['SERVER_PORT']}" for name in NAMES]
@@ -32,7 +32,7 @@ def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None
 
 
 def is_moto_path(path: str) -> bool:
-    """Return whether moto serves this path beside the API of AWS."""
+    """Return whether moto serves this path in addition to the API of AWS."""
     return path.startswith(MOTO)
 
 

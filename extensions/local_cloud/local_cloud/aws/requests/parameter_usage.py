@@ -1,7 +1,7 @@
-"""Records the parameters of requests, and which of them neither moto nor its overrides read.
+"""Records the parameters of requests, and which of these parameters neither moto nor its overrides read.
 
-Recording is off until the control API starts it, and stays on. A lookup at any time counts as reading, even if the value is only
-described. Requests to S3 are not recorded.
+Recording is off until the control API starts it, and then stays on. Any lookup counts as reading, even if the value is only returned in a
+description. Requests to S3 are not recorded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Record:
         self.read: set[tuple[str, str]] = set()
 
     def start(self) -> None:
-        """Clear the record, and start to record."""
+        """Clear the record, and start recording."""
         self.sent.clear()
         self.read.clear()
         if not self.on:
@@ -41,13 +41,16 @@ class Record:
             json.loads = _watched_loads
 
     def begin(self, call: Call, shape: Any, parameters: dict[str, Any]) -> None:
-        """Record the parameters of a request. Later reads of this thread belong to this call."""
+        """Record the parameters of a request. Later reads in this thread belong to this call."""
         _current.call = f"{call.service}:{call.action}"
         _current.names = {member.serialization.get("name", name): name for name, member in shape.members.items()} if shape else {}
         self.sent |= {(_current.call, place) for place in _places(shape, parameters, "")}
 
     def as_dict(self) -> dict[str, list[str]]:
-        """Return the parameters that were sent, and those not read, as `service:Action Parameter`. Members of an unread one are omitted."""
+        """Return the parameters that were sent, and those that were not read, as `service:Action Parameter`.
+
+        Members of parameters that were not read are omitted.
+        """
         ignored = self.sent - self.read
         topmost = {(call, place) for call, place in ignored if not any((call, above) in ignored for above in _above(place))}
         return {"sent": sorted(map(" ".join, self.sent)), "ignored": sorted(map(" ".join, topmost))}
@@ -174,7 +177,7 @@ def _watched_setup(self: BaseResponse, *arguments: Any, **options: Any) -> None:
 
 
 def _watched_serialize(self: BaseResponse, result: Any) -> Any:
-    """Serialize an answer. moto reads all parameters for it, which does not count."""
+    """Serialize a response. For this, moto reads all parameters, which does not count."""
     _current.is_answering = True
     try:
         return _serialize(self, result)
@@ -183,7 +186,7 @@ def _watched_serialize(self: BaseResponse, result: Any) -> Any:
 
 
 class _Renamed(Watched):
-    """The query or the path of a request, which names parameters differently."""
+    """The query or the path of a request, in which parameters have other names."""
 
     def __init__(self, content: dict[str, Any], names: dict[str, str], call: str) -> None:
         self._names = names

@@ -15,7 +15,7 @@ from ..context import CLOUD
 from ..override import override
 
 UNLIMITED = 1_000_000.0
-"""The value of unchanged quotas. No test reaches it by accident."""
+"""The value of unchanged quotas. It is so high that no test reaches it by accident."""
 STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
 
 
@@ -63,7 +63,7 @@ def values() -> dict[str, float]:
 
 
 def set_values(changes: dict[str, float | None]) -> None:
-    """Set quotas, None for the default. Raises `ValueError` for an unknown code or a bad value."""
+    """Set quotas. None restores the default. Raises `ValueError` for an unknown code or an invalid value."""
     for code, value in changes.items():
         if code not in QUOTAS:
             raise ValueError(f"Unknown quota {code!r}. Known quotas: {', '.join(QUOTAS)}.")
@@ -91,7 +91,7 @@ def get_service_quota(self: ServiceQuotasResponse) -> str:
 
 
 def _described(response: ServiceQuotasResponse, service: str) -> list[dict[str, Any]]:
-    """Return the quotas of a service, for VPC including those of moto. Raises `NoSuchResource`."""
+    """Return the quotas of a service. For VPC, they include those of moto. Raises `NoSuchResource`."""
     names = {"ec2": "Amazon Elastic Compute CloudState (Amazon EC2)", "vpc": "Amazon Virtual Private CloudState (Amazon VPC)"}
     if service not in names:
         raise NoSuchResource

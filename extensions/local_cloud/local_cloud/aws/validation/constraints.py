@@ -1,7 +1,7 @@
-"""Checks values against the API's models, which SDKs do not do: enumerations, ranges, lengths, and patterns.
+"""Checks values against the API's models, which SDKs do not do. It checks enumerations, ranges, lengths, and patterns.
 
-botocore has the models. Not checked are S3, whose requests are mostly data, the enumerations in OPEN_ENUMERATIONS,
-and patterns that `expression` cannot translate. Source of the messages: answers of services, Smithy's "Constraint traits".
+botocore has the models. Not checked are S3, whose requests are mostly data, the enumerations in OPEN_ENUMERATIONS, and patterns that
+`expression` cannot translate. Source of the messages: responses of services, Smithy's "Constraint traits".
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _broken_text_rule(shape: Any, value: str) -> str | None:
 
 @cache
 def expression(pattern: str) -> re.Pattern[str] | None:
-    """Return a pattern of the models, None for one that Python cannot express. Without Unicode classes, `\\w` is ASCII."""
+    """Return a pattern of the models, or None for a pattern that Python cannot express. Without Unicode classes, `\\w` is ASCII."""
     text = pattern
     for theirs, ours in SPELLINGS:
         text = text.replace(theirs, ours)

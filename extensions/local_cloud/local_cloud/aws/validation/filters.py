@@ -1,6 +1,6 @@
 """Refuses filters that the API reference does not list for an operation, as AWS does.
 
-botocore has the reference. Where it lists no filters of an operation (most of IPAM, for example), all are accepted.
+botocore has the reference. If it lists no filters for an operation (most of IPAM, for example), all filters are accepted.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _in_sentences(documentation: str) -> Iterator[str]:
 
 
 class _Items(HTMLParser):
-    """The first code element in each item of the first list. Nested lists do not count."""
+    """Collects the first code element in each item of the first list. Nested lists do not count."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Refuses requests that are invalid by themselves, and that moto accepts."""
+"""Refuses requests that moto accepts although they are invalid in any state of the account."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ USUAL_CODE = "ValidationException"
 
 
 def validate(environ: dict[str, Any], call: calls.Call) -> Refusal | None:
-    """Return the error of the first invalid parameter of a request, None if all are valid."""
+    """Return the error for the first invalid parameter of a request, or None if all are valid."""
     parsed = calls.parameters(environ, call)
     if parsed is None:
         return None
