@@ -14,8 +14,8 @@ description:
   - Nodes write the records of jobs. Invalid records and jobs with invalid names are ignored. An invalid process in a record counts as
     not started.
   - If not all processes of a job have started, the job is selected for every host, because it is not known yet where they will run.
-    This applies only for ten minutes after the job was prepared or one of its processes has started, because interrupted runs also
-    leave such jobs behind.
+    This applies only for ten minutes after the job was prepared or one of its processes started, because interrupted runs also leave
+    such jobs behind.
 positional: hosts
 options:
   _input:

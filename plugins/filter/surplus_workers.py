@@ -27,7 +27,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Show the workers to remove if only one is to stay besides the master
+- name: Show the workers to remove so that only one worker and the master remain
   ansible.builtin.debug:
     msg: "{{ groups['workers'] | map('extract', hostvars) | deeplearning.cluster.surplus_workers(1) }}"
 """
@@ -53,7 +53,7 @@ def surplus_workers(hosts: Iterable[Mapping[str, Any]], count: int | str | None)
     try:
         names = {int(host["deeplearning_number"]): str(host["deeplearning_hostname"]) for host in hosts}
     except KeyError as error:
-        raise AnsibleFilterError(f"a host lacks the variable {error.args[0]}. Use the nodes inventory, or set it.") from error
+        raise AnsibleFilterError(f"a host lacks the variable {error.args[0]}. Use the nodes inventory, or set the variable.") from error
     try:
         wanted = max(int(count), 0)
     except ValueError as error:

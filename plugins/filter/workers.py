@@ -52,7 +52,7 @@ def workers(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     try:
         return ordered({field: host[variable] for field, variable in VARIABLES.items()} for host in hosts)
     except KeyError as error:
-        raise AnsibleFilterError(f"a host lacks the variable {error.args[0]}. Use the nodes inventory, or set it.") from error
+        raise AnsibleFilterError(f"a host lacks the variable {error.args[0]}. Use the nodes inventory, or set the variable.") from error
     except ValueError as error:
         raise AnsibleFilterError(str(error)) from error
 

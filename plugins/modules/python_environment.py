@@ -10,16 +10,17 @@ version_added: 0.1.0
 short_description: Provides a host with the Python environment of a framework
 description:
   - Runs on the host. Finds the image's environment of a given name, or builds an environment from a requirements file.
-  - The module never changes an environment that it has built. Changed requirements create another one beside it, so that a running
-    job keeps the environment that it started with. The link C(current) in the environment's folder leads to the newest one.
+  - The module never changes an environment that it has built. If the requirements have changed, it builds another environment beside
+    the existing one, so that a running job keeps the environment with which it started. The link C(current) in the folder of the
+    environment points to the newest build.
   - In a shared folder, one host builds the environment and the others wait for it. Hosts with another architecture or Python version
     build their own.
   - If a build fails, nothing changes, and the message contains the end of the installer's output.
 notes:
-  - The module never deletes an environment. Delete the folders of old environments when no job uses them.
+  - The module never deletes an environment. Delete the folders of old environments after the last job that uses them has ended.
   - The module does not build an environment again for the same requirements, installer and Python. Specify exact versions in the
     requirements, as C(pip freeze) or C(uv pip compile) write them, so that each build gives the same result.
-  - The user of the connection builds the environment, and only needs permission to write to O(directory).
+  - The user of the connection builds the environment, and needs only permission to write to O(directory).
 options:
   name:
     description:

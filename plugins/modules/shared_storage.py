@@ -9,7 +9,7 @@ module: shared_storage
 version_added: 0.1.0
 short_description: Mounts the cluster's shared storage on a host
 description:
-  - Runs on the host. Writes an entry in C(/etc/fstab), mounts the file system, verifies in the mount table that the correct file
+  - Runs on the host. Writes an entry to C(/etc/fstab), mounts the file system, verifies in the mount table that the correct file
     system is mounted, and makes the login user the owner of its root folder.
   - Retries for a while, because the DNS names of new mount targets take time to appear.
   - Fails if the host does not have the client of the file system. The message names the client.
@@ -42,7 +42,7 @@ options:
   dns_suffix:
     description:
       - DNS suffix of the region's partition, with which the file system's DNS name ends.
-      - The action plugin of the same name derives it from the region.
+      - The action plugin of the same name derives the suffix from the region.
     type: str
     default: amazonaws.com
   address:
@@ -56,7 +56,7 @@ options:
     type: str
   encrypt_in_transit:
     description:
-      - Whether EFS is mounted through TLS, by C(amazon-efs-utils).
+      - Whether EFS is mounted over TLS, with C(amazon-efs-utils).
       - By default, hosts that have that package use TLS, and others use plain NFS. An existing mount is kept, with or without TLS.
     type: bool
   lustre_source:

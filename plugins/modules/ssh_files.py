@@ -75,7 +75,7 @@ options:
     elements: str
 attributes:
   check_mode:
-    description: Writes the files too.
+    description: Also writes the files in check mode.
     support: none
   diff_mode:
     description: Shows the differences of every file.

@@ -70,7 +70,7 @@ options:
     default: 10
   renew_days:
     description:
-      - A certificate that expires in fewer days is renewed.
+      - Certificates that expire in less than this number of days are renewed.
     type: int
     default: 5
   host_certificate:

@@ -2,7 +2,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The part of a training job that happens on one host: check and unpack, start its processes, stop them."""
+"""The part of a training job that happens on one host: checks the host, unpacks the code, and starts and stops the job's processes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ module: training_job
 version_added: 0.1.0
 short_description: Runs a distributed training job on the hosts of a cluster
 description:
-  - A job has one or more processes on every host. They are transient systemd services in the job's own slice, run as an ordinary user
-    and continue when Ansible disconnects. Stopping a job ends all of its processes, and no others.
+  - A job has one or more processes on every host. The processes are transient systemd services in the job's own slice, run as an
+    ordinary user, and continue to run after Ansible disconnects. Stopping a job stops all of its processes, and no others.
   - By default, jobs run as a separate user, who cannot become root, cannot log in, and cannot see other home directories.
   - The task runs on every host of the job. Run it with O(state=prepared) first, so that nothing starts before all hosts have been
-    checked. Then run it with O(state=started), with the hosts' results in O(hosts). M(deeplearning.cluster.training_job_wait) waits
-    for the end of the job.
-  - Each job has a directory on the shared storage with its code, logs, records, checkpoints and progress. The module never deletes it.
+    checked. Then run it with O(state=started), and pass the hosts' results in O(hosts). M(deeplearning.cluster.training_job_wait) waits
+    until the job ends.
+  - Each job has a directory on the shared storage with its code, logs, records, checkpoints and progress. The module never deletes
+    this directory.
   - The role P(deeplearning.cluster.training_job#role) runs all of these tasks.
 notes:
   - Hosts need the files that the role C(deeplearning.cluster.worker_metadata) writes, and systemd 240 or later.
@@ -31,11 +32,11 @@ options:
   state:
     description:
       - V(checked) checks the job's options on the controller, without connecting to a host.
-      - V(prepared) checks the host and, on the first host, copies the code to the job's directory. It starts nothing, and refuses
-        the name of a job that has already run.
+      - V(prepared) checks the host and, on the first host, copies the code to the job's directory. It starts no processes, and
+        refuses the name of a job that has already run.
       - V(started) starts this host's processes. A running job is not changed.
-      - V(stopped) ends this host's processes, first with SIGTERM and after O(stop_timeout) seconds with SIGKILL. It fails if a process
-        is left.
+      - V(stopped) stops this host's processes, first with SIGTERM, and after O(stop_timeout) seconds with SIGKILL. It fails if a
+        process remains.
     type: str
     choices: [checked, prepared, started, stopped]
     default: started
@@ -47,7 +48,7 @@ options:
   script:
     description:
       - The training script. With O(source), it is a path in that directory. Otherwise, it is a path on the controller.
-      - Required unless O(state=stopped), or O(command) is specified.
+      - Required unless O(command) is specified or O(state=stopped) is set.
     type: str
   command:
     description:
@@ -68,7 +69,7 @@ options:
     type: str
   version:
     description:
-      - Branch, tag or commit of the O(repository). When omitted, its default branch is used.
+      - Branch, tag or commit of the O(repository). When omitted, the repository's default branch is used.
     type: str
   exclude:
     description:
@@ -118,14 +119,14 @@ options:
     default: {}
   python:
     description:
-      - Path on the hosts of the Python whose environment has the framework. Launchers also need it if O(command) is specified.
+      - Path, on the hosts, of the Python whose environment contains the framework. Launchers also need it if O(command) is specified.
     type: path
     default: /opt/pytorch/bin/python
   user:
     description:
       - The user who runs the processes. All hosts must have this user with the same id.
-      - The default user is created on hosts that do not have it, with the uid and gid 61000. It has no password, is only in its own
-        group, and cannot log in.
+      - The default user is created on hosts that do not have it, with the uid and gid 61000. It has no password, belongs only to its
+        own group, and cannot log in.
     type: str
     default: deeplearning
   sandbox:
@@ -151,7 +152,7 @@ options:
         type: str
         required: true
       number:
-        description: The worker number. The host with the lowest number is the first.
+        description: The worker number. The host with the lowest number is the first host of the job.
         type: int
         required: true
       gpus:
@@ -206,13 +207,13 @@ options:
     type: str
   efa:
     description:
-      - Whether the host has Elastic Fabric Adapters. If so, O(state=prepared) verifies that they can be used. Processes on several
-        such hosts use them or fail, instead of falling back to TCP. O(environment) can override this.
-      - When omitted, it is the inventory's C(deeplearning_has_efa).
+      - Whether the host has Elastic Fabric Adapters. If so, O(state=prepared) verifies that they can be used. If a job runs on several
+        such hosts, its processes use the adapters or fail, and do not fall back to TCP. O(environment) can override this.
+      - When omitted, the value of C(deeplearning_has_efa) in the inventory is used.
     type: bool
   archive:
     description:
-      - Path on the host of a tar file with the code. The action plugin sets it.
+      - Path, on the host, of a tar file with the code. The action plugin sets it.
     type: path
   code:
     description:
@@ -309,7 +310,7 @@ host:
       description: Whether the host has EFA.
       type: bool
 job_state:
-  description: V(new), or V(running) if the job was started before and still runs. You can wait for a running job.
+  description: V(new), or V(running) if the job was started before and is still running. You can wait for a running job.
   returned: when O(state=prepared)
   type: str
   choices: [new, running]
@@ -329,7 +330,7 @@ processes:
       description: The index of the process in the job.
       type: int
     name:
-      description: Name of the process, which its log and its record also have.
+      description: Name of the process, its log and its record.
       type: str
       sample: rank0
     argv:
@@ -337,10 +338,10 @@ processes:
       type: list
       elements: str
     unit:
-      description: Name of its systemd service.
+      description: Name of the process's systemd service.
       type: str
     log:
-      description: The file with its output.
+      description: The file with the output of the process.
       type: str
 """
 

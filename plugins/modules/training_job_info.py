@@ -2,7 +2,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads what jobs have recorded on the shared storage; also one poll of a job that is being waited for."""
+"""Reads what jobs have recorded on the shared storage. Tasks that wait for a job use the module for each poll."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: Invalid files of jobs that were skipped, with one sentence for each file.
+  description: Messages about invalid files of jobs. These files were skipped.
   returned: when files were skipped
   type: list
   elements: str
@@ -114,11 +114,11 @@ jobs:
           type: bool
         repository:
           description: The repository that the job's code was fetched from.
-          returned: when it was fetched from one
+          returned: when the code was fetched from a repository
           type: str
         version:
           description: The branch, tag or commit that was requested.
-          returned: when it was fetched from a repository
+          returned: when the code was fetched from a repository
           type: str
     metrics:
       description: The last progress values that the script reported.
@@ -145,7 +145,7 @@ jobs:
             distinguish them.
           type: str
         name:
-          description: Name of the process, which its log and its record also have.
+          description: Name of the process, its log and its record.
           type: str
           sample: rank0
         part:
@@ -154,7 +154,7 @@ jobs:
               server. V(spare) if an elastic job continues without the process.
           type: str
         host:
-          description: The name of its host.
+          description: The name of the process's host.
           type: str
         state:
           description: The state of the process.
@@ -164,29 +164,29 @@ jobs:
           description: Number of processes of the job.
           type: int
         started:
-          description: When it started, in seconds since 1970.
+          description: When the process started, in seconds since 1970.
           type: float
         heartbeat:
-          description: The time of its last heartbeat, in seconds since 1970.
+          description: The time of the last heartbeat of the process, in seconds since 1970.
           type: float
         finished:
-          description: When it ended, in seconds since 1970.
-          returned: when it has ended
+          description: When the process ended, in seconds since 1970.
+          returned: when the process has ended
           type: float
         exit_code:
-          description: Its exit status.
-          returned: when it has one
+          description: The exit status of the process.
+          returned: when the process has an exit status
           type: int
         signal:
-          description: The signal that ended it.
-          returned: when a signal ended it
+          description: The signal that killed the process.
+          returned: when a signal killed the process
           type: str
         reason:
-          description: Why it ended, if its exit status does not show this.
+          description: Why the process ended, if its exit status does not show this.
           returned: when a reason is known
           type: str
         log:
-          description: The file with its output.
+          description: The file with the output of the process.
           type: str
     failure:
       description: The process that made the job fail, C(how) it ended, and the last C(lines) of its log. There are no lines if the
@@ -198,19 +198,19 @@ jobs:
           description: Name of the process.
           type: str
         host:
-          description: The name of its host.
+          description: The name of the process's host.
           type: str
         state:
           description: State of the process.
           type: str
         how:
-          description: How it ended, in words.
+          description: How the process ended, in words.
           type: str
         log:
-          description: The file with its output.
+          description: The file with the output of the process.
           type: str
         lines:
-          description: The last lines of its output.
+          description: The last lines of that output.
           type: list
           elements: str
     progress:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: training_job_logs
 version_added: 0.1.0
-short_description: Shows the logs of a training job, each line with its process
+short_description: Shows the logs of a training job, each line with the name of its process
 description:
   - Runs on the controller and reads the logs through one host, in one round trip for each poll. The logs are on the shared storage, so
     one host is enough to read the logs of all hosts.

@@ -15,9 +15,9 @@ description:
   - The report contains curves of all numbers that the training script reported, over steps and over time, the throughput, the result
     of each process, the events with their times, the start parameters, and the locations of the code, logs and checkpoints.
   - The report is written to C(report.html) in the job's directory, and to O(dest) on the controller.
-  - Run the task on one host. It can also report on a running job. Run it again for a newer report.
+  - Run the task on one host. The job may still be running. Run the task again to update the report.
 requirements:
-  - C(matplotlib) on the controller, for the curves. Without it, the report has only the first, last, lowest and highest values.
+  - C(matplotlib) on the controller, for the curves. Without it, the report contains only the first, last, lowest and highest values.
 options:
   name:
     description:
@@ -31,7 +31,7 @@ options:
     required: true
   page:
     description:
-      - Path on the host of the finished page, which the module copies into the job's directory. The action plugin sets it.
+      - Path, on the host, of the finished page, which the module copies to the job's directory. The action plugin sets it.
     type: path
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
@@ -53,16 +53,16 @@ EXAMPLES = r"""
 RETURN = r"""
 dest:
   description: Path of the report on the controller.
-  returned: by the controller
+  returned: by the action plugin
   type: str
   sample: /home/me/project/reports/digits-1.html
 report:
   description: Contents of the page, as read on the host. They are not part of the task's result.
-  returned: to the controller
+  returned: to the action plugin
   type: dict
 path:
   description: Path of the report in the job's directory.
-  returned: by the controller
+  returned: by the action plugin
   type: str
   sample: /efs/jobs/digits-1/report.html
 """

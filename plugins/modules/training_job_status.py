@@ -10,8 +10,8 @@ version_added: 0.1.0
 short_description: Shows all training jobs, or one job with its processes
 description:
   - Runs on the controller and shows the results of M(deeplearning.cluster.training_job_info) on one host.
-  - A list of all jobs has one line for each job. For a single job, it shows a table of the processes with their hosts, states and
-    results, and the end of the log of the process that failed first. Times are in UTC.
+  - A list of all jobs has one line for each job. For a single job, the module shows a table of the processes with their hosts, states
+    and results, and the end of the log of the process that failed first. Times are in UTC.
 options:
   name:
     description:

@@ -12,10 +12,11 @@ description:
   - Runs on the controller and polls the job through one host, in one round trip for each poll.
   - Prints a line whenever the script reports progress, and a summary at the end.
   - Fails if a process of the job failed, was stopped, or has sent no heartbeat for O(heartbeat_timeout) seconds. The message names the
-    process that failed first and its host, and shows how it ended and the end of its log. The task does not stop the rest of the job.
-  - On a terminal, Ctrl-C asks whether to stop the job, to leave it running, or to continue watching. The answer is in RV(interrupted).
-    Later tasks must act on it, as the role P(deeplearning.cluster.training_job#role) does. Ctrl-Z has no effect during the wait.
-    Without a terminal, an interrupted Ansible leaves the job running. Run the task again to continue waiting.
+    process that failed first and its host, and shows how this process ended and the end of its log. The task does not stop the rest of
+    the job.
+  - On a terminal, Ctrl-C opens a prompt to stop the job, to leave it running, or to continue watching. The answer is in
+    RV(interrupted). Later tasks must act on the answer, as the role P(deeplearning.cluster.training_job#role) does. Ctrl-Z has no effect
+    during the wait. Without a terminal, the job continues if Ansible is interrupted. Run the task again to continue waiting.
 options:
   name:
     description:
@@ -50,12 +51,12 @@ EXAMPLES = r"""
 RETURN = r"""
 interrupted:
   description:
-    - The answer after Ctrl-C, V(stop) or V(leave), if the wait ended before the job. With V(stop), the task fails.
+    - The answer to the prompt after Ctrl-C, V(stop) or V(leave), if the wait ended before the job. With V(stop), the task fails.
   returned: when the wait was interrupted
   type: str
   sample: leave
 job:
-  description: The job at its end, as M(deeplearning.cluster.training_job_info) returns it.
+  description: The job at the end of the wait, as M(deeplearning.cluster.training_job_info) returns it.
   returned: when the job was found
   type: dict
 metrics:
