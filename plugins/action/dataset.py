@@ -53,7 +53,7 @@ class ActionModule(NodeAction, module="dataset"):
 
 
 def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
-    """Return the answer, or a failed result if its directory for the controller's files is not a path: it becomes an argument of rsync."""
+    """Return the answer, or a failed result if its directory for the controller's files, which is passed to rsync, is not a path."""
     download = answer.get("download")
     if download is None or PLACE.fullmatch(download):
         return answer
@@ -61,10 +61,10 @@ def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
 
 
 def silence(host: str, seconds: int) -> str:
-    """Return the error for a host that always gives the same answer. A correct answer at least counts the seconds."""
+    """Return the error for a host that always gives the same answer. Correct answers differ at least in the number of seconds."""
     return (
         f"{host}: dataset has not ended, and its progress has not changed for {seconds} s. Check the host, "
-        "or give it more time by deeplearning_answer_timeout."
+        "or set a longer deeplearning_answer_timeout."
     )
 
 

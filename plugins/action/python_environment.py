@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requir
 
 
 class ActionModule(NodeAction, module="python_environment"):
-    """Adds the contents of the file to the task's arguments."""
+    """Adds the contents of the requirements file to the task's arguments."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)

@@ -51,7 +51,7 @@ class ActionModule(ActionBase):
             directory = Path(arguments["directory"])
             before = ssh_files.parse_known_hosts(_read(directory / KNOWN_HOSTS).decode(errors="replace"))
             known, gone = learn(before, nodes, arguments)
-            # The keys of instances that have left stay until the run knows which of these instances are revoked
+            # The keys of instances that are no longer hosts are kept until it is known which of these instances are revoked.
             contents = file_contents(directory, nodes, known, gone if arguments["former"] is None else [], arguments["jump_host"])
             diff = [difference for path, content in contents.items() if (difference := _write(path, content))]
         except ValueError as error:
@@ -83,7 +83,7 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
         "jump": "ProxyCommand" in arguments or "ProxyJump" in arguments,
     }
     if table and name not in table:
-        raise ValueError(f"{name!r}: the inventory's table of nodes does not have this host. Refresh the inventory.")
+        raise ValueError(f"{name!r}: the inventory's table of nodes does not contain this host. Refresh the inventory.")
     return {
         **(table[name] if table else own),
         "address": variables.get("ansible_host"),
@@ -116,7 +116,7 @@ def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[st
 
 
 def is_rotated(before: KnownHosts, authority: str) -> bool:
-    """Return whether the authority differs from the one that the files have named so far."""
+    """Return whether the authority differs from the authority in the existing files."""
     return bool(authority and before.authority and authority != before.authority)
 
 

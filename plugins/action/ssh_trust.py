@@ -42,7 +42,7 @@ else:
 
 VERSION = "signing certificates requires Python's cryptography 41.0.2 or later on the controller"
 MODULE = "deeplearning.cluster.ssh_trust"
-#: Clocks of hosts that have just booted may be behind.
+#: Seconds. The clocks of hosts that have just booted may be slow.
 CLOCK_SKEW = 3600
 
 
@@ -68,7 +68,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
             if refused:
                 with self.reading(task_vars):
                     reasons = ", ".join(f"{kind} certificate: {need['reason']}" for kind, need in refused.items())
-                raise AnsibleActionFail(f"the host does not accept its new certificates. Check its clock. ({reasons})")
+                raise AnsibleActionFail(f"the host does not accept its new certificates. Check the host's clock. ({reasons})")
             found = {**installed, "changed": True, "unsigned": found["unsigned"]}
         result.update(found)
         return result
@@ -82,7 +82,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:
     """Return the module's options with the certificates that a host needs.
 
-    Only the public keys come from the host, in one line each. Everything else comes from the task: a host must not choose its identity.
+    Only the public keys come from the host, in one line each. Everything else comes from the task: a host must not choose its own identity.
     """
     authority = load_authority(private_key, arguments["authority"])
     host, user = arguments["principals"][0], arguments["user"]
@@ -92,7 +92,7 @@ def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], priv
     principals, ids = {HOST: arguments["principals"], USER: [user]}, key_ids(host, user)
     options = {}
     if not isinstance(unsigned, Mapping):
-        raise AnsibleActionFail(f"the host's answer does not name the certificates that it needs: {unsigned!r:.60}")
+        raise AnsibleActionFail(f"the host's answer does not contain the certificates that it needs: {unsigned!r:.60}")
     for kind in principals:
         if kind in unsigned:
             terms = Terms(kind, principals[kind], arguments["authority"], days, 0, sources)
@@ -101,7 +101,7 @@ def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], priv
 
 
 def offered_key(kind: str, need: Any) -> str:
-    """Return the public key that a host requests to be signed. Raises AnsibleActionFail unless its answer is one ed25519 key."""
+    """Return the public key that a host submits for signing. Raises AnsibleActionFail unless the answer is one ed25519 key."""
     key = need.get("public_key") if isinstance(need, Mapping) else None
     try:
         if not isinstance(key, str):
@@ -116,11 +116,11 @@ def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKe
     if CRYPTOGRAPHY_ERROR:
         raise AnsibleActionFail(f"{VERSION}: {CRYPTOGRAPHY_ERROR}")
     if not private_key:
-        raise AnsibleActionFail("the host needs certificates: authority_private_key is required to sign them")
+        raise AnsibleActionFail("the host needs certificates, and authority_private_key is required to sign them")
     try:
         authority = load_ssh_private_key(private_key.encode(), password=None)
     except (ValueError, TypeError):
-        raise AnsibleActionFail("authority_private_key is not an OpenSSH private key without passphrase") from None
+        raise AnsibleActionFail("authority_private_key is not an OpenSSH private key without a passphrase") from None
     if not isinstance(authority, Ed25519PrivateKey):
         raise AnsibleActionFail("authority_private_key is not an ed25519 key")
     own = authority.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -130,7 +130,7 @@ def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKe
 
 
 def sign(authority: Ed25519PrivateKey, public_key: str, key_id: str, terms: Terms) -> str:
-    """Return an OpenSSH certificate for a public key as one line. It is valid from now on."""
+    """Return an OpenSSH certificate for a public key, as one line. The certificate is valid from now on."""
     try:
         key = load_ssh_public_key(public_key.encode())
     except (ValueError, UnsupportedAlgorithm) as error:

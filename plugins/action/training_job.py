@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 
 
 class ActionModule(NodeAction, module="training_job"):
-    """Adds the code and the inventory's cluster, which only the controller knows, to the task's arguments."""
+    """Adds the code and the inventory's cluster, which are available only on the controller, to the task's arguments."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -70,11 +70,11 @@ class ActionModule(NodeAction, module="training_job"):
         return {"changed": False}
 
     def _bases(self) -> list[str]:
-        """Return the directories that a relative path on the controller may start from."""
+        """Return the directories to which a relative path on the controller may refer."""
         return [os.getcwd(), self._loader.get_basedir()]
 
     def _send(self, code: Code, exclude: Sequence[str]) -> str:
-        """Copy the code to the host as one archive and return its path there."""
+        """Copy the code to the host as one archive and return the path of the archive on the host."""
         if self._connection._shell.tmpdir is None:
             self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "code.tar.gz")
@@ -91,7 +91,7 @@ def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> di
     for key, known in known_nodes(variables).get(name, {}).items():
         own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]
         if str(own) != str(known):
-            return refusal(name, "training_job", f"the {key} of the host is {known} in the inventory, and {own} in its answer")
+            return refusal(name, "training_job", f"the {key} of the host is {known} in the inventory, but {own} in its answer")
     return answer
 
 
@@ -99,7 +99,7 @@ def inventory_generation(variables: Mapping[str, Any]) -> str:
     """Return the generation of hosts whose metadata matches the inventory's cluster."""
     cluster = cluster_of(variables)
     if not cluster:
-        raise AnsibleActionFail("the inventory has no deeplearning_cluster for this host. Use the nodes inventory, or give generation.")
+        raise AnsibleActionFail("the inventory has no deeplearning_cluster for this host. Use the nodes inventory, or set generation.")
     return generation(cluster, [{"number": node["number"], "address": node["private_ip"]} for node in known_nodes(variables).values()])
 
 

@@ -41,7 +41,7 @@ class ActionModule(NodeAction, module="training_job_info"):
             "log_lines": given["lines"],
             "log_process": given["process"],
         }
-        watch = JobWatch(polls_through(self, task_vars), arguments, "the job goes on if Ansible is interrupted" if follow else "")
+        watch = JobWatch(polls_through(self, task_vars), arguments, "the job continues if Ansible is interrupted" if follow else "")
         with self.reading(task_vars):
             found = watch.follow() if follow else watch.poll()
             display.display(found["lines"][0])

@@ -77,7 +77,7 @@ def write(path: str, content: bytes, check_mode: bool) -> bool:
 
 
 def copy_command(variables: Mapping[str, Any], directory: str) -> str | None:
-    """Return the command that copies a job's directory to the controller with the cluster's SSH configuration, None without one."""
+    """Return the command that copies a job's directory to the controller with the cluster's SSH configuration, or None without it."""
     if "deeplearning_ssh_directory" not in variables:
         return None
     configuration = os.path.join(str(variables["deeplearning_ssh_directory"]), "config")

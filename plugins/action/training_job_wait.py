@@ -31,10 +31,10 @@ ARGUMENTS = {
 
 STOP, LEAVE = "stop", "leave"
 
-# Lines to show from the end of each log, if the job has been running for a while.
+# Number of lines to show from the end of each log if the job has already been running for a while.
 LOG_LINES = 100
 
-# Without an answer, the task continues to wait: the job may end meanwhile, and later tasks depend on its end.
+# Seconds. Without an answer, the task continues to wait, because the job may end meanwhile, and later tasks depend on its end.
 ANSWER_SECONDS = 60
 
 
@@ -54,13 +54,13 @@ class ActionModule(NodeAction, module="training_job_info"):
             arguments["log_lines"] = LOG_LINES
         question = Question(arguments["name"])
         with interrupts(question.ask) as asking:
-            hint = "Ctrl-C asks whether to stop it" if asking else "the job goes on if Ansible is interrupted"
+            hint = "press Ctrl-C to stop it or to leave it running" if asking else "the job continues if Ansible is interrupted"
             watch = JobWatch(polls_through(self, task_vars), arguments, hint)
             try:
                 with self.reading(task_vars):
                     found = watch.follow(lambda: bool(question.answer))
             except AnsibleActionFail as error:
-                # The error becomes a result: failed_when, with which the role continues to stop the rest of the job, needs one.
+                # The error becomes a result, because the role's failed_when, which lets the role stop the rest of the job, needs one.
                 # The result of ansible-core 2.21 does not contain `failed` and `msg`.
                 return {**result, **error.result, "failed": True, "msg": error.message}
         result.update(job=found, metrics=watch.metrics)
@@ -76,7 +76,7 @@ class ActionModule(NodeAction, module="training_job_info"):
 
 
 class Question:
-    """The question that the task asks after an interrupt. `answer` is empty while the task continues to wait."""
+    """The question after an interrupt. `answer` is empty while the task continues to wait."""
 
     def __init__(self, name: str) -> None:
         self.answer = ""

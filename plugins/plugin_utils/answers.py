@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Filters the answers of modules on nodes: only documented values pass, with checked types and sizes, and no control characters.
+"""Filters the answers of modules on nodes: only documented values pass, with checked types and sizes and without control characters.
 
 A training script can forge the answer of any module that runs on its node, and ansible-core turns the `ansible_facts` of any result into
 variables of the host. With `inject_facts_as_vars`, those variables would override variables of the inventory and of roles.
@@ -70,11 +70,11 @@ class AnswerError(Exception):
 
 
 class SilenceError(BaseException):
-    """A node has not answered in time. It is not an Exception, because connections would catch it and retry."""
+    """A node has not answered in time. This class is not an Exception, because connection plugins would catch that and retry."""
 
 
 class NodeAction(ActionBase):
-    """An action whose module runs on a node. Filters everything that the node answers."""
+    """An action whose module runs on a node. Filters all answers of the node."""
 
     _requires_connection = True
     _host, _limit = "", ANSWER_TIMEOUT
@@ -94,7 +94,7 @@ class NodeAction(ActionBase):
         return result
 
     def _low_level_execute_command(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        """Run a command on the node with a time limit, refuse output that is too long, and remove its control characters."""
+        """Run a command on the node with a time limit, refuse output that is too long, and remove control characters from it."""
         with self._contact():
             answer: dict[str, Any] = super()._low_level_execute_command(*arguments, **options)
         for name in ("stdout", "stderr"):
@@ -118,7 +118,7 @@ class NodeAction(ActionBase):
         except SilenceError:
             end_children()
             raise AnsibleConnectionFailure(
-                f"{self._host}: no answer within {self._limit} s. Check the host, or give it more time by deeplearning_answer_timeout."
+                f"{self._host}: no answer within {self._limit} s. Check the host, or set a longer deeplearning_answer_timeout."
             ) from None
         except AnsibleConnectionFailure as error:
             message = clean(str(error))
@@ -149,11 +149,11 @@ class NodeAction(ActionBase):
         try:
             answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
         except (AttributeError, TypeError, RecursionError) as error:
-            # ansible-core expects nested objects, but a node can answer anything.
+            # ansible-core expects nested objects, but a node can return anything.
             return refusal(host, module, f"it is not a module's result ({clean_line(str(error))})")
         for warning in warnings_of(answer):
             display.warning(f"{host}: {warning}")
-        # Keep the fact with the interpreter that ansible-core has discovered. Otherwise the next task would search again.
+        # Keep the fact with the interpreter that ansible-core has discovered. Otherwise the next task would search for it again.
         facts = {self._discovered_interpreter_key: self._discovered_interpreter} if self._discovered_interpreter_key else {}
         part = documented_part({**answer, "ansible_facts": without(answer.get("ansible_facts"), facts)}, module, host)
         return {**part, "ansible_facts": facts} if facts else part
@@ -205,7 +205,7 @@ def time_limit(seconds: int) -> Iterator[None]:
 
 
 def end_children() -> None:
-    """End the ssh process that still waits for the node, a child of this process. On systems other than Linux, it keeps running."""
+    """Terminate the ssh process that is still waiting for the node, a child of this process. It keeps running on systems except Linux."""
     with contextlib.suppress(OSError):
         for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
             os.kill(int(child), signal.SIGTERM)
@@ -215,7 +215,7 @@ def refuse_injected_facts() -> None:
     """Raise AnsibleActionFail if nodes could set variables on the controller."""
     if constants.config.get_config_value("INJECT_FACTS_AS_VARS"):
         raise AnsibleActionFail(
-            "inject_facts_as_vars: is on, so that the answers of a node could set any variable. "
+            "inject_facts_as_vars: is on, so the answers of a node could set any variable. "
             f"Add this to ansible.cfg (or set ANSIBLE_INJECT_FACT_VARS=false):\n{SETTING}"
         )
 
@@ -229,7 +229,7 @@ def documented_part(answer: Mapping[str, Any], module: str, host: str) -> dict[s
     if unknown:
         display.warning(
             f"{host}: {module.rpartition('.')[2]} returned undocumented values: {', '.join(unknown[:8])}. "
-            "They are ignored. Check the host: its Python runs more than the collection's code."
+            "These values are ignored. Check the host, because its Python runs code that is not part of this collection."
         )
     is_failed = answer.get("failed") is True
     try:
@@ -254,7 +254,7 @@ def refusal(host: str, module: str, reason: str) -> dict[str, Any]:
     return {
         "failed": True,
         "changed": False,
-        "msg": f"{host}: the answer of {name} is not valid: {reason}. Check the host, or replace it, before you go on.",
+        "msg": f"{host}: the answer of {name} is not valid: {reason}. Check the host, or replace it, before you continue.",
     }
 
 
@@ -312,7 +312,7 @@ def _value(value: Any, description: Mapping[str, Any], place: str) -> Any:
     if checked is None:
         raise AnswerError(f"{place} is not a {kind}")
     if description.get("choices") and checked not in description["choices"]:
-        raise AnswerError(f"{place} is {str(checked)[:40]!r} and none of {', '.join(description['choices'])}")
+        raise AnswerError(f"{place} is {str(checked)[:40]!r}, which is none of {', '.join(description['choices'])}")
     return checked
 
 

@@ -26,7 +26,7 @@ LEFT_OUT = (".git", "__pycache__", ".venv", "venv", ".ipynb_checkpoints", ".mypy
 # The protocols that git may use for a repository. Submodules are untrusted, and must not refer to files of the controller.
 TRANSPORTS, SUBMODULE_TRANSPORTS = "file:git:http:https:ssh", "git:http:https:ssh"
 
-# The settings for work trees of other users: git runs no programs that their configuration names, and fetches nothing.
+# The settings for work trees of other users: git runs no programs that the work tree's configuration specifies, and fetches nothing.
 READING = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -38,12 +38,12 @@ READING = {
 READING_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.devnull, "-c", "safe.bareRepository=explicit")
 INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SUDO_UID", "TMPDIR")
 
-# Git runs this to get the password from the environment. All users of the controller can see command lines, but not environments.
+# git runs this command to get the password from the environment. All users of the controller can see command lines, but not environments.
 CREDENTIAL_HELPER = """!printf 'username=%s\\npassword=%s\\n' "$DEEPLEARNING_GIT_USER" "$DEEPLEARNING_GIT_PASSWORD" #"""
 
 WEB = ("http", "https")
 
-ESCAPES = "If that is a password, write / as %2F, ? as %3F, # as %23 and @ as %40 in it"
+ESCAPES = "In a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
 
 SUBMODULE, LINK, EXECUTABLE = "160000", "120000", "100755"
 SUBMODULE_DEPTH = 5
@@ -70,7 +70,7 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Cod
         yield Code(root, names, origin(root, names))
         return
     if arguments.get("source"):
-        raise AnsibleActionFail("source and repository: both are given. Leave the one empty that does not have the code.")
+        raise AnsibleActionFail("source and repository: both are set. Set only the option that specifies the code.")
     shown = without_credentials(repository)
     with tempfile.TemporaryDirectory(prefix="deeplearning-") as root:
         version = arguments.get("version") or ""
@@ -109,7 +109,9 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
 def check_script(script: str | None, root: str, place: str) -> None:
     """Raise AnsibleActionFail if a script is specified and is not in the directory."""
     if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
-        raise AnsibleActionFail(f"script {script!r} is not a file in {place}. Give its path there, or leave {place.split()[0]} empty.")
+        raise AnsibleActionFail(
+            f"script {script!r} is not a file in {place}. Specify a path relative to it, or leave {place.split()[0]} empty."
+        )
 
 
 def find(path: str, bases: Sequence[str]) -> str | None:
@@ -120,7 +122,7 @@ def find(path: str, bases: Sequence[str]) -> str | None:
 
 
 def kept(root: str, exclude: Iterable[str]) -> list[str]:
-    """Return the names in a directory that no pattern leaves out."""
+    """Return the names in a directory that no pattern excludes."""
     return sorted(name for name in os.listdir(root) if not is_left_out(name, exclude))
 
 
@@ -265,23 +267,23 @@ def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
     """Raise GitError if git would misread an address, or if all users of the controller could see a secret in it."""
     if parts.scheme in WEB:
         if parts.query or parts.fragment:
-            raise GitError("it has a query, which would be in git's command line. Give a token as a password: https://USER:TOKEN@HOST/PATH")
+            raise GitError("it has a query, which git's command line would show. Write a token as a password: https://USER:TOKEN@HOST/PATH")
         if not re.fullmatch(r"(\[.*\]|[^:]*)(:\d*)?", host):
             raise GitError(f"it has no port number after the host. {ESCAPES}")
     if parts.scheme != "file" and "@" in parts.path:
-        raise GitError(f"it has an @ behind the host, where it is %40. {ESCAPES}")
+        raise GitError(f"it has an @ after the host, where it must be %40. {ESCAPES}")
     if parts.scheme not in WEB and ":" in userinfo:
-        raise GitError(f"{parts.scheme} takes no password from an address, and it would be in git's command line. Leave it out.")
+        raise GitError(f"{parts.scheme} does not use a password in the address, and git's command line would show it. Remove it.")
 
 
 def credentials_environment(address: str, userinfo: str) -> dict[str, str]:
     """Return the environment with which git logs in to an address as the user in `userinfo`. Raises GitError."""
     user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
     if clean_line(user + password) != user + password:
-        raise GitError("user and password have control characters in them")
+        raise GitError("the user name or the password contains control characters")
     name, first = f"credential.{address}.helper", int(os.environ.get("GIT_CONFIG_COUNT") or 0)
     environment = {"DEEPLEARNING_GIT_USER": user, "DEEPLEARNING_GIT_PASSWORD": password, "GIT_CONFIG_COUNT": str(first + 2)}
-    for index, value in enumerate(("", CREDENTIAL_HELPER), first):  # the empty one replaces the user's own
+    for index, value in enumerate(("", CREDENTIAL_HELPER), first):  # the empty helper disables the user's own helpers
         environment.update({f"GIT_CONFIG_KEY_{index}": name, f"GIT_CONFIG_VALUE_{index}": value})
     return environment
 
@@ -293,7 +295,7 @@ def read_git(directory: str, *arguments: str) -> str:
 
 
 def git(directory: str, *arguments: str, environment: Mapping[str, str]) -> str:
-    """Return the output of git in a clone made by this process. Raises GitError, and OSError if git is not installed."""
+    """Return the output of git in a clone that this process has made. Raises GitError, and OSError if git is not installed."""
     # git must not prompt, because nobody would see the prompt.
     shared = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": TRANSPORTS}
     return _run(directory, arguments, {**shared, **environment}).strip()

@@ -37,8 +37,8 @@ def polls_through(action: NodeAction, task_vars: Mapping[str, Any] | None) -> Po
 def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mapping[str, Any] | None) -> dict[str, Any]:
     """Run training_job_info on the host of an action's task and return its result.
 
-    Messages contain commands with names of jobs for people to type, so names in the answer are checked. If `arguments` name a job, its
-    name and directory are those of `arguments`.
+    Messages contain commands with names of jobs for people to type, so names in the answer are checked. If `arguments` contain the name
+    of a job, the result has the name and the directory from `arguments`.
     """
     module = "deeplearning.cluster.training_job_info"
     answer: dict[str, Any] = action._execute_module(module, module_args=dict(arguments), task_vars=task_vars)
@@ -58,8 +58,8 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
 class JobWatch:
     """Follows one job. Each poll has the `arguments` `name`, `directory`, `heartbeat_timeout`, and `log_lines` if logs are shown.
 
-    When the job's processes have started, a message says so and ends with the `hint`. `metrics` contains the last value of each key that
-    the script has reported.
+    After the job's processes have started, a message reports this and ends with the `hint`. `metrics` contains the last value of each key
+    that the script has reported.
     """
 
     def __init__(self, poll: Poll, arguments: Mapping[str, Any], hint: str) -> None:
@@ -73,7 +73,7 @@ class JobWatch:
     def follow(self, left: Callable[[], bool] = lambda: False) -> JobStatus:
         """Return the status of the job when it is over, or as soon as `left` returns true.
 
-        Raises AnsibleActionFail if the job does not begin, or if its host is unreachable for too long.
+        Raises AnsibleActionFail if the job does not start, or if its host is unreachable for too long.
         """
         timeout = self._arguments["heartbeat_timeout"]
         began = seen = time.monotonic()
@@ -84,7 +84,7 @@ class JobWatch:
                 seen = now
             except AnsibleConnectionFailure as error:
                 if now - seen > timeout:
-                    # The controller itself may have lost its network, which must not end a job that runs without it.
+                    # The controller itself may have lost its network connection. A job runs without the controller, so it is not stopped.
                     raise AnsibleActionFail(
                         f"the host that reports on the job has been unreachable for {timeout} s: {error}. "
                         "Nothing was stopped. Run the same command again to wait for the job.",

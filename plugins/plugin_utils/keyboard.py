@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Lets an action handle Ctrl-C while it waits, so that it does not end Ansible."""
+"""Lets an action handle Ctrl-C while it waits, so that Ctrl-C does not interrupt Ansible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def keep_terminal() -> int | None:
     return None
 
 
-# Actions run in separate processes without input and terminal. Ansible loads this file before it starts them.
+# Actions run in separate processes without input and terminal. Ansible loads this file before it starts these processes.
 TERMINAL = keep_terminal()
 
 
@@ -96,7 +96,7 @@ class Keyboard(threading.Thread):
 
     @contextlib.contextmanager
     def restored_at_signals(self) -> Iterator[None]:
-        """Restore the terminal's settings even if Ansible ends this process."""
+        """Restore the terminal's settings even if Ansible terminates this process."""
         handlers: dict[int, Any] = {}
 
         def handle(number: int, frame: FrameType | None) -> None:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The nodes of a cluster, as the controller knows them."""
+"""Returns the nodes of a cluster as the controller's inventory describes them."""
 
 from __future__ import annotations
 

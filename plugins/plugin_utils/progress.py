@@ -57,11 +57,11 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None) -> dic
 
 @contextlib.contextmanager
 def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
-    """Within this context, an interrupt gives the module some seconds to end by itself. Then this process ends, too.
+    """Within this context, an interrupt gives the module some seconds to exit by itself. Then this process exits, too.
 
     Ansible sends SIGTERM right after SIGINT, but still waits for the process.
     """
-    # Without its own process group, the module also receives the terminal's signal itself.
+    # If this process has no process group of its own, the module receives the terminal's signal directly.
     if threading.current_thread() is not threading.main_thread() or os.getpgrp() != os.getpid():
         yield
         return
@@ -103,7 +103,7 @@ class Watch(threading.Thread):
         self._show()
 
     def stop(self) -> None:
-        """Show the remaining lines, and end."""
+        """Show the remaining lines, and stop."""
         self._over.set()
         self.join()
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The controller's SSH files for a cluster: `known_hosts`, `config` and `revoked_keys`. Pure functions.
+"""Contents of the controller's SSH files for a cluster: `known_hosts`, `config` and `revoked_keys`. All functions are pure.
 
 Every value must match a pattern in full, because a value with a line break could add a line that applies to any host.
 """
@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     revocation_list,
 )
 
-#: A host key without a comment, as cloud-init prints it and as in known_hosts.
+#: A host key without a comment, as cloud-init prints it and as known_hosts contains it.
 HOST_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/=]{1,2000}")
 #: A command that ssh passes to a shell: one line of printable characters.
 COMMAND = re.compile(r"[\x20-\x7e]{1,2000}")
@@ -67,14 +67,14 @@ NOTHING_KNOWN = KnownHosts("", (), {})
 
 
 def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
-    """Return the nodes of a table by inventory name. Raises ValueError that names the host and the value if one is not valid."""
+    """Return the nodes of a table by inventory name. Raises ValueError with the host and the value if a value is not valid."""
     return [_node(str(name), row) for name, row in table.items()]
 
 
 def _node(name: str, row: Mapping[str, Any]) -> Node:
     missing = [field for field in REQUIRED if not row.get(field)]
     if missing:
-        raise ValueError(f"{name!r}: the inventory does not set {', '.join(missing)} for this host. Use the nodes inventory, or set it.")
+        raise ValueError(f"{name!r}: the inventory does not set {', '.join(missing)} for this host. Use the nodes inventory, or set these.")
     values = {field: str(row[field]) for field in PATTERNS if row.get(field)} | {"name": name}
     for field, value in values.items():
         if not PATTERNS[field].fullmatch(value):
@@ -120,7 +120,7 @@ def answered_key(answer: str) -> tuple[str, ...]:
 
 
 def given_keys(host_keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return keys without comments by instance id. Raises ValueError if one is not a host key."""
+    """Return keys without comments by instance id. Raises ValueError if a key is not a host key."""
     result = {}
     for entry in host_keys:
         instance_id = str(entry["instance_id"])
@@ -181,5 +181,5 @@ def config_file(nodes: Sequence[Node], jump_host: str, known_hosts: str, revoked
 def quoted(path: str) -> str:
     """Return a path in quotes for ssh. Raises ValueError if it cannot be quoted."""
     if not FILE.fullmatch(path):
-        raise ValueError(f'{path!r} cannot be quoted in SSH files. Use a path without ", \\, $ and control characters')
+        raise ValueError(f'{path!r} cannot be quoted in SSH files. Use a path without ", \\, $ or control characters')
     return '"' + path.replace("%", "%%") + '"'

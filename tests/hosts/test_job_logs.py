@@ -148,7 +148,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     command = ["ansible-playbook", "-i", str(cluster.inventory), str(playbook)]
 
     terminal = Terminal(command, cluster.folder)
-    terminal.read("Ctrl-C asks whether to stop it")
+    terminal.read("press Ctrl-C to stop it or to leave it running")
     terminal.read("rank 1 | line 4 of 1")
     terminal.type("\x03")
     terminal.read("asked: type s and Enter to stop the job, l and Enter to leave it running, or only Enter to continue watching:")
@@ -163,7 +163,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     assert len(cluster.members("asked")) >= 2
 
     terminal = Terminal(command, cluster.folder)
-    terminal.read("Ctrl-C asks whether to stop it")
+    terminal.read("press Ctrl-C to stop it or to leave it running")
     terminal.type("\x03")
     terminal.read("asked: type s and Enter to stop the job")
     terminal.read("job asked was stopped on all hosts, as was asked for with Ctrl-C", typing="s\r")

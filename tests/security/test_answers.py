@@ -114,7 +114,7 @@ def test_no_answer_becomes_a_variable_unless_documented(nodes):
         assert set(keys) <= set(answers.returned_values(documented)) | set(answers.COMMON) | own, module
     assert "bert-worker2" in done.stderr
     assert "ansible_facts" in done.stderr
-    assert "They are ignored. Check the host" in done.stderr.replace("\n", " ")
+    assert "These values are ignored. Check the host" in done.stderr.replace("\n", " ")
 
 
 def test_a_host_whose_python_was_looked_for_is_not_suspected(nodes):
@@ -237,7 +237,7 @@ def test_the_plan_of_a_job_is_not_made_of_what_a_host_says_of_itself(nodes):
     }
     done = nodes.run([task], {"changed": False, "job_state": "new", "job_directory": "/efs/jobs/digits-1", "host": said})
     assert done.returncode != 0
-    assert "the number of the host is 2 in the inventory, and 1 in its answer" in (done.stdout + done.stderr).replace("\n", " ")
+    assert "the number of the host is 2 in the inventory, but 1 in its answer" in (done.stdout + done.stderr).replace("\n", " ")
 
 
 def test_names_of_jobs_that_come_from_a_node_are_names(nodes):

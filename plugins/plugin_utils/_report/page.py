@@ -20,10 +20,10 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report impor
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 from jinja2 import Environment, StrictUndefined, Template
 
-# A longer list of processes is collapsed.
+# A list of more processes is collapsed.
 MANY = 16
 
-# Values that tell the script's position, like its steps. They are shown as numbers, without a curve.
+# Values that, like steps, indicate the position of the script. They are shown as numbers, without a curve.
 COUNTERS = {"epoch", "epochs"}
 
 # Maximum points of one curve, or of the throughput.
@@ -69,7 +69,7 @@ pre { background: #f6f8fa; padding: .8em; white-space: pre-wrap }
 <p class="bad">{{ problem }}</p>
 {% endfor %}
 {% if failure %}
-<h2>Why it did not succeed</h2>
+<h2>Why the job did not succeed</h2>
 <p>{{ job | failure_sentence }}</p>
 {% if failure.lines %}
 <pre>{{ failure.lines | join('\\n') }}</pre>
@@ -78,10 +78,10 @@ pre { background: #f6f8fa; padding: .8em; white-space: pre-wrap }
 
 <h2>Progress</h2>
 {% if not progress.entries %}
-<p>The script reported none. It may append JSON lines such as <code>{"step": 20, "steps": 100, "loss": 0.31}</code> to the file named by
-<code>$DEEPLEARNING_PROGRESS</code>.</p>
+<p>The script reported no progress. To report it, append JSON lines such as <code>{"step": 20, "steps": 100, "loss": 0.31}</code> to
+the file <code>$DEEPLEARNING_PROGRESS</code>.</p>
 {% elif not can_draw %}
-<p>There are no curves because matplotlib is not installed on the controller: <code>pip install matplotlib</code>, then write the report
+<p>There are no curves because matplotlib is not installed on the controller. Run <code>pip install matplotlib</code>, and write the report
 again.</p>
 {% endif %}
 {% for chart in charts %}
@@ -93,7 +93,7 @@ again.</p>
 </div>
 {% endfor %}
 {% if progress.left_out %}
-<p>No curves for {{ progress.left_out | length }} more: {{ progress.left_out | join(', ') }}.</p>
+<p>{{ progress.left_out | length }} more values without curves: {{ progress.left_out | join(', ') }}.</p>
 {% endif %}
 {% if progress.curves %}
 <table>
@@ -111,7 +111,7 @@ again.</p>
 </table>
 {% endif %}
 
-<h2>What happened</h2>
+<h2>Events</h2>
 <table>
 {% for event in events %}
 <tr><td class="time">{{ event.time | moment }}</td><td class="{{ 'bad' if event.bad }}">{{ event.text }}</td></tr>
@@ -134,10 +134,10 @@ again.</p>
 </table>
 </details>
 {% else %}
-<p>None has started.</p>
+<p>No process has started.</p>
 {% endif %}
 
-<h2>How it was started</h2>
+<h2>How the job was started</h2>
 <table>
 {% for label, value in setup %}
 <tr><th scope="row">{{ label }}</th><td><code>{{ value }}</code></td></tr>
@@ -146,7 +146,7 @@ again.</p>
 
 <h2>Files</h2>
 <p>In <code>{{ job.directory }}</code> on the cluster.
-{% if copy_command %}To copy all of it here: <code>{{ copy_command }}</code>{% endif %}</p>
+{% if copy_command %}To copy the directory to the controller, run <code>{{ copy_command }}</code>{% endif %}</p>
 {% for label, listing in listings %}
 <details><summary>{{ label }}: {{ listing.count }} {{ 'file' if listing.count == 1 else 'files' }}, {{ listing.size | bytes }} in
 <code>{{ listing.directory }}</code></summary>
@@ -161,7 +161,7 @@ again.</p>
 {% endif %}
 </details>
 {% endfor %}
-<p class="muted">Times are UTC.{% if not over %} The job was not over when this was written, {{ end | moment }}.{% endif %}</p>
+<p class="muted">Times are UTC.{% if not over %} The job was not over when this report was written ({{ end | moment }}).{% endif %}</p>
 </body>
 </html>
 """
@@ -201,7 +201,7 @@ def _template() -> Template:
 
 
 def render(report: Mapping[str, Any], copy_command: str | None) -> str:
-    """Return the page for the result of the module training_job_report. All text in it is escaped.
+    """Return the page for the result of the module training_job_report. All text in the page is escaped.
 
     Raises ValueError if the result exceeds the module's own limits.
     """
@@ -246,12 +246,12 @@ def check(report: Mapping[str, Any]) -> None:
     for name, found in drawn_lists:
         _check_list(name, found, POINTS)
         if not all(isinstance(each, (int, float)) for each in found):
-            raise ValueError(f"{name} has more than numbers")
+            raise ValueError(f"{name} contains values that are not numbers")
 
 
 def _check_list(name: str, found: Any, limit: int) -> None:
     if not isinstance(found, list) or len(found) > limit:
-        raise ValueError(f"{name} is not a list of at most {limit}")
+        raise ValueError(f"{name} is not a list of at most {limit} elements")
 
 
 def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -275,7 +275,7 @@ def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def setup(description: Description, job: JobStatus, code: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the rows that tell how the job was started."""
+    """Return the rows that show how the job was started."""
     command = description.get("command") or [description.get("python", "python"), os.path.basename(description.get("script") or "")]
     rows = [
         ("launcher", str(job["launcher"])),

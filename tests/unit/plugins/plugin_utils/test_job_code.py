@@ -66,7 +66,7 @@ def test_a_commit_is_a_version_also_when_abbreviated(git):
         ({"version": "nowhere"}, "version 'nowhere' is not a branch, tag or commit there"),
         ({"version": "--upload-pack=touch hacked"}, "is not a branch, tag or commit"),
         ({"script": "other.py"}, "script 'other.py' is not a file in repository"),
-        ({"source": "src"}, "source and repository: both are given"),
+        ({"source": "src"}, "source and repository: both are set"),
         ({"repository": "https://me:secret-token@localhost:1/x.git"}, r"repository 'https://localhost:1/x.git' cannot be used"),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
         ({"script": "project"}, "script 'project' is not a file"),
         ({"script": "train.py", "source": "none"}, "source 'none': is not a directory"),
         ({"script": "none.py", "source": "project"}, "script 'none.py' is not a file in source 'project'"),
-        ({"script": "/etc/passwd", "source": "project"}, "Give its path there, or leave source empty"),
+        ({"script": "/etc/passwd", "source": "project"}, "Specify a path relative to it, or leave source empty"),
     ],
 )
 def test_missing_code_is_named(project, arguments, message):
