@@ -14,7 +14,7 @@ from .clusters import P4D, ZONES, described, instances, numbers, steps
 
 @pytest.fixture
 def definition(definition):
-    return {**definition, "suppress_validators": ["vcpu_quota"], "capacity_timeout": 1}
+    return {**definition, "suppress_validators": ["vcpu_quota"], "capacity_timeout": 5}
 
 
 @pytest.fixture(autouse=True)
