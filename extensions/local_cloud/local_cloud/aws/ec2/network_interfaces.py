@@ -23,7 +23,7 @@ EFA = ("efa", "efa-only")
 
 @override(EC2Response)
 def modify_network_interface_attribute(self: EC2Response) -> ActionResult:
-    """Change the attributes that moto knows, and whether the interface is deleted with its instance."""
+    """Change the attributes that moto supports, and whether the interface is deleted with its instance."""
     attachment = self._get_param("Attachment")
     if not attachment:
         return moto_modify_network_interface_attribute(self)

@@ -229,7 +229,7 @@ def _filter_endpoint_services(names: list[str], filters: list[dict[str, Any]], s
 
 @cache
 def _collect_default_endpoint_services(_account: str, region: str) -> list[dict[str, Any]]:
-    """Return the services of AWS by name. moto would ask backends that require more packages."""
+    """Return the services of AWS by name. moto would load backends that require more packages."""
     zones = [zone.name for zone in RegionsAndZonesBackend.zones[region]]
     services = []
     for name in dict.fromkeys(AWS_ENDPOINT_SERVICES):
