@@ -1,7 +1,8 @@
 """Writes the IAM policies that operators need, one for each playbook, from the actions that components and modules declare.
 
-`python tools/iam_policies.py --cluster bert --output FOLDER` writes them for the cluster `bert`, `--cluster 'speech-*'` for all clusters
-whose names begin with `speech-`. Without options, it writes the examples in docs/policies, which are for clusters named `example-*`.
+`python tools/iam_policies.py --cluster bert --output FOLDER` writes them for the cluster `bert`, and `--cluster 'speech-*'` for
+all clusters whose names begin with `speech-`. Without options, it writes the examples in docs/policies, which are for clusters named
+`example-*`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SESSIONS = ("ssm:StartSession", "ssm:TerminateSession", "ssmmessages:OpenDataCha
 UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 WITHOUT_REGION = ("iam:", "route53:", "sts:")
 WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
-LONGEST = 6144  # characters of a managed policy, white space not counted
+LONGEST = 6144  # the maximum number of characters in a managed policy, without white space
 COMPONENT_ACTIONS = [component.iam_actions for component in ALL_COMPONENTS]
 
 # Actions that AWS also checks for the caller, each with the actions of the calls that cause the check. Sources: the "dependent
@@ -82,9 +83,9 @@ class Account:
     permissions_boundary: str = ""
     """ARN of the permissions boundary of the nodes' roles."""
     adopted: tuple[str, ...] = ()
-    """ARNs of the resources that the definitions name and the clusters do not own."""
+    """ARNs of the resources to which definitions refer, but which the clusters do not own."""
     region: str = ""
-    """The only allowed region. Empty: all regions."""
+    """The only allowed region. An empty string allows all regions."""
 
     def own_or_adopted(self, service: str, *arns: str) -> tuple[str, ...]:
         return (*arns, *(arn for arn in self.adopted if arn.split(":")[2] == service))
@@ -94,12 +95,12 @@ class Account:
         return {"ArnEquals": {"iam:PermissionsBoundary": self.permissions_boundary}} if self.permissions_boundary else {}
 
     def arns(self, *names: str) -> tuple[str, ...]:
-        """Return ARNs of an account's resources from `service:resource`. ARNs of IAM have no region."""
+        """Return ARNs of an account's resources from strings such as `service:resource`. ARNs of IAM have no region."""
         parts = [name.split(":", 1) for name in names]
         return tuple(f"arn:{self.partition}:{service}:{'' if service == 'iam' else '*'}:*:{resource}" for service, resource in parts)
 
     def public(self, name: str) -> str:
-        """Return the ARN of resources that AWS, or the account that shares them, owns."""
+        """Return the ARN of resources that belong to AWS or to an account that shares them."""
         service, resource = name.split(":", 1)
         return f"arn:{self.partition}:{service}:*::{resource}"
 
@@ -114,7 +115,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Scope:
-    """Resources and condition for which actions are allowed. An action may need several scopes: AWS checks each resource of a call."""
+    """The resources and the condition for which actions are allowed. AWS checks each resource of a call, so an action may need several."""
 
     name: str
     actions: tuple[str, ...]
@@ -193,7 +194,7 @@ MOUNT_TARGETS = (
     "elasticfilesystem:ModifyMountTargetSecurityGroups",
 )
 INTERFACES = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute")
-# Resources that a launch template names, and resources that the auto scaling group adds or AWS creates
+# Resources to which a launch template refers, and resources that the auto scaling group adds or AWS creates
 NAMED = ("capacity-reservation", "key-pair", "placement-group", "security-group")
 MADE = ("instance", "network-interface", "spot-instances-request", "subnet", "volume")
 DOCUMENT_CHECK = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
@@ -209,7 +210,7 @@ AUTHORITY_ACTIONS = tuple(
 
 
 def scopes(account: Account) -> tuple[Scope, ...]:
-    """Return the scopes that are narrower than all resources."""
+    """Return the scopes that do not cover all resources."""
     run, own_template = "ec2:RunInstances", account.arns("ec2:launch-template/*")
     names, authority_alias = f"{account.cluster}-nodes-*", alias(account.cluster)
     groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
@@ -222,7 +223,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             (*CREATES, *_FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation"),
             condition=account.new,
         ),
-        # The group's name identifies the instances that it launches. AWS checks no permissions when the newest or the default version
+        # The group's name identifies the instances of the group. AWS checks no permissions when the newest or the default version
         # of a template changes, so groups must use a numbered version
         Scope(
             "CreateGroups",
@@ -266,14 +267,14 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         Scope("MountTargets", MOUNT_TARGETS, account.arns("elasticfilesystem:file-system/*"), account.own),
         Scope("AdoptedFileSystems", MOUNT_TARGETS, account.own_or_adopted("elasticfilesystem")),
         Scope("AccessPoints", ("elasticfilesystem:CreateAccessPoint",), account.own_or_adopted("elasticfilesystem"), account.new),
-        # EFS and FSx change network interfaces in the caller's name. Callers cannot change them directly
+        # EFS and FSx change network interfaces on behalf of the caller. Callers cannot change these interfaces directly
         Scope(
             "InterfacesOfFileSystems",
             INTERFACES,
             account.arns("ec2:network-interface/*", "ec2:subnet/*", "ec2:security-group/*"),
             {"Bool": {"aws:ViaAWSService": "true"}},
         ),
-        # FSx has no call that changes the security groups of a file system. It tags its interfaces, as AmazonFSxServiceRolePolicy requires
+        # FSx has no call that changes a file system's security groups. FSx tags its interfaces, as AmazonFSxServiceRolePolicy requires
         Scope(
             "InterfacesOfLustre",
             ("ec2:ModifyNetworkInterfaceAttribute",),
@@ -295,7 +296,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             (*account.arns(*(f"ec2:{kind}/*" for kind in NAMED)), account.public("ec2:image/*")),
             {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}, "Bool": {"ec2:IsLaunchTemplateResource": "true"}},
         ),
-        # IAM does not know the path of a role that does not exist. An existing instance profile may have any name
+        # IAM cannot determine the path of a role that does not exist. An existing instance profile may have any name
         Scope(
             "ReadNodesRole",
             tuple(action for action in roles - {"iam:GetInstanceProfile"} if action.startswith(("iam:Get", "iam:List"))),
@@ -311,7 +312,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.new,
         ),
         Scope("WriteNodesRole", ("iam:PutRolePolicy",), account.arns(f"iam:role{PATH}{names}"), account.own | account.bounded),
-        # Without a required boundary, nobody may set one: an identity that may set any boundary is not bounded
+        # If no boundary is required, nobody may set one, because a boundary does not restrict callers who may set any boundary
         Scope(
             "BoundNodesRole",
             ("iam:PutRolePermissionsBoundary",),
@@ -374,10 +375,10 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             tuple(each for arn in account.own_or_adopted("s3") for each in (arn, f"{arn}/*")),
         ),
         Scope("PrivateNames", ("route53:AssociateVPCWithHostedZone",), (f"arn:{account.partition}:route53:::hostedzone/*",)),
-        # Without this condition, a caller who names no document gets a shell, even if that is not allowed
+        # Without this condition, a caller who specifies no document gets a shell, even if the policy does not allow one
         Scope("ConnectToNodes", ("ssm:StartSession",), account.arns("ec2:instance/*"), account.own | DOCUMENT_CHECK),
         Scope("ConnectBySsh", ("ssm:StartSession",), account.arns("ssm:document/AWS-StartSSHSession"), DOCUMENT_CHECK),
-        # The session ids of roles do not begin with the caller's id, but a tag of the session contains it
+        # The session ids of roles do not begin with the caller's id, but a tag of the session contains the caller's id
         Scope(
             "EndOwnSessions",
             ("ssm:TerminateSession",),
@@ -389,8 +390,8 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ("ssmmessages:OpenDataChannel",),
             account.arns("ssm:session/${aws:userid}-*", "ssm:session/${aws:username}-*"),
         ),
-        # For create_kms_key. The key's policy allows its creator to give it the alias, so that nobody needs permissions on keys of others.
-        # Operators who destroy the cluster have permissions on the key with this alias
+        # For create_kms_key. The key's policy allows its creator to create the alias, so that nobody needs permissions for other keys.
+        # Operators who destroy the cluster have permissions for the key with this alias
         Scope(
             "CreateAuthorityKey",
             ("kms:CreateKey",),
@@ -409,7 +410,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             condition={"StringLike": {"kms:ViaService": via}},
             because=(*_FILE_SYSTEMS, "ssm:GetParameter"),
         ),
-        # For dataset_kms_key_id. S3 decrypts a multipart upload when it completes it
+        # For dataset_kms_key_id. S3 decrypts a multipart upload to complete it
         Scope(
             "KeysOfBuckets",
             ("kms:Decrypt", "kms:GenerateDataKey"),
@@ -426,7 +427,7 @@ def with_implied(actions: Iterable[str]) -> set[str]:
 
 
 def playbooks() -> dict[str, set[str]]:
-    """Return the IAM actions by playbook. With `session_manager`, all playbooks that log in to nodes also need the actions of that name."""
+    """Return the IAM actions by playbook. Playbooks that log in to nodes with Session Manager also need those of `session_manager`."""
     reads = {action for calls in COMPONENT_ACTIONS for action in calls.reads}
     validate = reads | {action for calls in (*COMPONENT_ACTIONS, VALIDATORS) for action in calls.definition}
     inventory = set(INVENTORY.reads)
@@ -483,7 +484,7 @@ def _everywhere(actions: set[str], account: Account) -> Iterator[dict[str, Any]]
 
 
 def policies(account: Account) -> dict[str, dict[str, Any]]:
-    """Return the policies by file name. A policy that is too long is divided."""
+    """Return the policies by file name. A policy that is too long is split."""
     result = {}
     for name, actions in playbooks().items():
         parts: list[list[dict[str, Any]]] = [[]]
@@ -513,13 +514,13 @@ def main() -> None:
     parser.add_argument("--cluster", help="name of the cluster, or a pattern with * (needs --output)")
     parser.add_argument("--partition", default="aws", choices=["aws", "aws-cn", "aws-us-gov"])
     parser.add_argument(
-        "--permissions-boundary", default="", metavar="ARN", help="policy that every role of nodes must have as its boundary"
+        "--permissions-boundary", default="", metavar="ARN", help="policy that all roles of nodes must have as their boundary"
     )
     parser.add_argument(
-        "--adopt", action="append", default=[], metavar="ARN", help="ARN of a file system, role, bucket or parameter that definitions name"
+        "--adopt", action="append", default=[], metavar="ARN", help="ARN of a file system, role, bucket or parameter in the definitions"
     )
     parser.add_argument("--region", default="", help="allow only this region")
-    parser.add_argument("--output", type=Path, default=FOLDER, help="folder that gets the files (default: docs/policies)")
+    parser.add_argument("--output", type=Path, default=FOLDER, help="folder for the files (default: docs/policies)")
     arguments = parser.parse_args()
     if arguments.output == FOLDER and (arguments.cluster or arguments.permissions_boundary or arguments.adopt or arguments.region):
         parser.error("docs/policies contains the examples. Specify --output FOLDER.")

@@ -1,10 +1,10 @@
-"""Shows how many faults in the pure code its unit tests detect. mutmut creates the faults one by one, and runs the function's tests.
+"""Shows how many faults in the pure code the unit tests detect. mutmut creates one fault at a time, and runs the function's tests.
 
-`python tools/mutation.py` tests all files, `python tools/mutation.py records planning` the files of these names. pyproject.toml lists
-the pure files and the tests. tests/equivalent_mutants.yml lists the mutants that change no behaviour, each with the reason.
+`python tools/mutation.py` tests all files, and `python tools/mutation.py records planning` tests the files with these names.
+pyproject.toml lists the pure files and the tests. tests/equivalent_mutants.yml lists the mutants that change no behaviour, with reasons.
 
 mutmut finds a module by its import path. The collection is imported as `ansible_collections.deeplearning.cluster`,
-so mutmut works in a tree with a link of that name.
+so mutmut works in a folder with a link of that name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PLUGINS = Path("ansible_collections/deeplearning/cluster/plugins")
 EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yml"
 #: Smallest percentage of faults that the tests must detect in each file.
 FLOOR = 90
-#: mutmut's statuses of a detected fault. The faults of a function without tests have none of these.
+#: mutmut's statuses of a detected fault. Faults in functions without tests have other statuses.
 NOTICED = {"killed", "timeout", "segfault"}
 
 

@@ -26,7 +26,7 @@ ROLE = ROOT / "roles" / "provision"
 CHANGES = ROOT / "docs" / "changes.md"
 TABLE_START, TABLE_END = "<!-- Written by tools/options.py -->\n", "<!-- End of what tools/options.py writes -->\n"
 GENERATED = "Written by tools/options.py from the list in plugins/module_utils/_aws/options/registry.py."
-WIDTH = 110  # a line ends with the first word after this column
+WIDTH = 110  # a line ends after the first word that crosses this column
 WIDTH_OF_TASKS = 140
 BY_NAME = {option.name: option for option in OPTIONS}
 
@@ -34,7 +34,7 @@ REGION = {
     "type": "str",
     "description": ["Region of the cluster. Required. The inventory sets it."],
 }
-VALIDATED = "V(validated) only reports the problems of the definition and the account. It changes nothing."
+VALIDATED = "V(validated) only reports the problems of the definition and the account, and changes nothing."
 REQUIRED = "Required. The inventory sets it."
 
 FRAGMENT_HEAD = f'''\
@@ -81,7 +81,7 @@ def to_yaml(content: Any) -> str:
 
 
 def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
-    """Return Ansible's markup with the option names of its target: with a prefix, or marked with `ignore:` if the option is unknown."""
+    """Return Ansible's markup with option names that get a prefix, or that are marked with `ignore:` if the option is unknown."""
 
     def option(match: re.Match[str]) -> str:
         name, value = match.groups()
@@ -113,7 +113,7 @@ def documentation(option: Option, *, prefix: str = "", known: Collection[str] = 
 
 
 def fragment() -> str:
-    """Return the doc fragment: the options that all modules share, then the other options of each module."""
+    """Return the doc fragment, which contains the options that all modules share and the other options of each module."""
     shared = [option for option in OPTIONS if option.components == COMPONENTS]
     names = {option.name for option in shared}
     result = FRAGMENT_HEAD + section("DOCUMENTATION", shared, names, ATTRIBUTES)
@@ -137,7 +137,7 @@ def argument_specs() -> str:
         if option.name == "state":
             entry["choices"] = Flow([*entry["choices"], "validated"])
             entry["description"].append(VALIDATED)
-        if entry.pop("required", False):  # a former name will do
+        if entry.pop("required", False):  # a former name of the variable is sufficient
             entry["description"].append(REQUIRED)
         options[option.variable] = entry
         if option.name == "cluster":
@@ -148,7 +148,7 @@ def argument_specs() -> str:
         "author": ["The deeplearning.cluster contributors"],
         "description": [
             "Creates, changes or deletes the network, the file systems, the instance role and the nodes, all as one plan.",
-            "Runs on the controller. Check mode shows all changes without making them.",
+            "The role runs on the controller. Check mode shows all changes without making them.",
             "Each option of the module M(deeplearning.cluster.cluster) is the variable C(deeplearning_<option>). An empty string"
             " has the same effect as an omitted variable.",
         ],
@@ -158,7 +158,7 @@ def argument_specs() -> str:
 
 
 def variables(option: Option) -> list[str]:
-    """Return the variables of an option. The first one that is defined counts.
+    """Return the variables of an option. The first defined variable determines the value.
 
     In earlier versions, `deeplearning_<option>` was the default of the role's own variable, which therefore takes precedence.
     """
@@ -189,7 +189,7 @@ def argument(name: str, template: str) -> str:
 
 
 def tasks() -> str:
-    """Return the role's tasks, which pass each variable as the option of its name."""
+    """Return the role's tasks, which pass each variable as the option with the corresponding name."""
     state = expression(variables(BY_NAME["state"]), "'present'", of_string=True)
     region = expression((f"{FORMER_PREFIX}region", f"{PREFIX}region"), "omit", of_string=True)
     arguments = {option.name: value(option) for option in options_of() if option.name != "state"}
@@ -218,7 +218,7 @@ def table() -> str:
         f"| `{option.name}` | {markdown(option.update.summary)} | {markdown(option.update.advice)}{' ' if option.update.advice else ''}|\n"
         for option in OPTIONS
     )
-    return f"| option | a change | instead, or besides |\n|---|---|---|\n{rows}"
+    return f"| option | effect of a change | alternative or additional steps |\n|---|---|---|\n{rows}"
 
 
 def with_table(page: str) -> str:

@@ -1,8 +1,8 @@
-"""Runs `ansible-test sanity` on a copy of the collection, without the user's home and with no server but the Python package index.
+"""Runs `ansible-test sanity` on a copy of the collection, without the user's home, and using no server but the Python package index.
 
-ansible-test needs three things that a checkout does not give it: a path that ends in ansible_collections/NAMESPACE/NAME with the
-collections it imports beside it, a pip bootstrap script that it would download from a server of its own, and pip's configuration in
-a file, because it drops environment variables.
+ansible-test needs three things that a checkout does not provide: a path that ends in ansible_collections/NAMESPACE/NAME with the imported
+collections in the same tree, a pip bootstrap script, which ansible-test would otherwise download from its own server, and a file with
+pip's configuration, because ansible-test drops environment variables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEPENDENCIES = ("amazon.aws",)
 NOT_IN_THE_COLLECTION = ("extensions/local_cloud/",)
 
 BOOTSTRAP = '''\
-"""Brings pip {version} into an empty virtual environment by way of the copy that comes with Python."""
+"""Installs pip {version} in an empty virtual environment with the copy of pip that comes with Python."""
 import subprocess
 import sys
 
@@ -35,7 +35,7 @@ subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "pip=={versio
 
 
 def copy_collection() -> None:
-    """Copies the files that git tracks or would track, because git determines which files belong to the collection."""
+    """Copies the files that git tracks or would track, because git decides which files belong to the collection."""
     shutil.rmtree(COLLECTION, ignore_errors=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
@@ -49,7 +49,7 @@ def copy_collection() -> None:
 
 
 def link_dependencies() -> None:
-    """Links the installed collections that this one imports beside it."""
+    """Creates links to the installed collections that this collection imports."""
     spec = find_spec("ansible_collections")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("Run this with the Python of the virtual environment.")
@@ -63,7 +63,7 @@ def link_dependencies() -> None:
 
 
 def write_pip_bootstrap() -> None:
-    """Writes the script that ansible-test looks for in its cache before it downloads one."""
+    """Writes the script that ansible-test looks for in its cache before it downloads the script."""
     from ansible_test._internal.python_requirements import get_venv_packages
 
     version = get_venv_packages(SimpleNamespace(version=f"{sys.version_info.major}.{sys.version_info.minor}"))["pip"]
@@ -73,7 +73,7 @@ def write_pip_bootstrap() -> None:
 
 
 def write_pip_configuration() -> None:
-    """Writes pip's effective configuration (files and environment) to the file it reads in the other home."""
+    """Writes pip's effective configuration (from files and environment) to the file that pip reads in the other home directory."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], check=True, capture_output=True, text=True)
     options = {"quiet": "2"}
     for line in listed.stdout.splitlines():
@@ -85,9 +85,9 @@ def write_pip_configuration() -> None:
 
 
 def search_path() -> str:
-    """Returns the search path with this environment's tools first and every Python of pyenv, where there is one, instead of its shims.
+    """Returns the search path with this environment's tools first, and with the folders of all pyenv versions instead of pyenv's shims.
 
-    A shim runs only the versions selected somewhere, and ansible-test tries all those it finds.
+    A shim runs only selected versions, but ansible-test tries all versions that it finds.
     """
     entries = [Path(entry) for entry in os.environ["PATH"].split(os.pathsep)]
     shims = [entry for entry in entries if entry.name == "shims" and (entry.parent / "versions").is_dir()]
@@ -97,7 +97,7 @@ def search_path() -> str:
 
 
 def main() -> int:
-    """Runs the tests given as arguments, or all of them; returns their exit status."""
+    """Runs the tests that the arguments specify, or all tests, and returns their exit status."""
     copy_collection()
     link_dependencies()
     write_pip_bootstrap()

@@ -17,8 +17,9 @@ options:
   cluster:
     description:
       - Name of the cluster.
-      - It is part of the host names, and all resources of the cluster have it in the tag C(deeplearning:cluster).
-      - It consists of at most 30 lower case letters, digits and dashes.
+      - The name is part of the host names, and the tag C(deeplearning:cluster) of all resources of the cluster
+        contains it.
+      - The name consists of at most 30 lower case letters, digits and dashes.
     type: str
     required: true
   state:
@@ -34,29 +35,30 @@ options:
       - Tags for every resource, in addition to the collection's own. Letters, digits, spaces and C(_.:/=+-@) are
         valid.
       - Other tags of a resource are not changed.
-      - Changed in place, except for root volumes, network interfaces and spot requests, which get new tags only
-        at launch. A tag that you remove here stays on existing resources; delete it from them yourself.
+      - This option can be changed in place, except for root volumes, network interfaces and spot requests, which
+        get new tags only at launch. If you remove a tag here, existing resources keep it. Delete the tag from these
+        resources yourself.
     type: dict
     default: {}
   suppress_validators:
     description:
       - Names of validators to skip. Each finding names its validator.
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: list
     elements: str
     default: []
   wait:
     description:
       - Whether to wait until all resources can be used.
-      - With V(false), a run waits only for resources that others need, and does not number the nodes.
-      - It counts for one run and is not stored.
+      - With V(false), a run waits only for resources that other resources need, and does not number the nodes.
+      - This option applies to one run and is not stored.
     type: bool
     default: true
   wait_timeout:
     description:
       - How long to wait for one resource, in seconds. For the termination of instances, a run waits at least 3600
         seconds.
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: int
     default: 900
 attributes:
@@ -79,35 +81,36 @@ extends_documentation_fragment:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. It is checked, but never changed or deleted.
+      - An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.
       - By default, the cluster creates its own VPC.
       - Modules of one component also need this option and the other options of the network, because no tag in AWS
         shows that the cluster uses an adopted network.
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well.
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
         O(master_public_address=false).
-      - Changed in place, for a master that is launched after the change.
+      - This option can be changed in place, but only for a master that is launched after the change.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Changed in place, to add zones, or to remove zones without nodes. Delete the cluster, which keeps the data,
-        and create it again for another subnet of the same zone.
+      - This option can be changed in place, if you add zones, or remove zones without nodes. Delete the cluster,
+        which keeps the data, and create it again to use another subnet of the same zone.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of the cluster's own. They are checked, but never changed
-        or deleted.
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well. Or change the rules of the groups.
+      - Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never
+        changed or deleted.
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system. Alternatively,
+        change the rules of the groups.
     type: dict
     suboptions:
       nodes:
@@ -126,27 +129,27 @@ options:
         type: str
   master_public_address:
     description:
-      - Whether the master has a public address, in a public subnet. With V(false), it is in a private subnet like
-        the workers, and all nodes are reached from inside the VPC or through Session Manager.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes). Do not change O(nat) in the same
-        run; you can set it to V(none) afterwards.
+      - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
+        subnet like the workers, and SSH reaches all nodes from inside the VPC or through Session Manager.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes). Do not change O(nat)
+        in the same run; you can set it to V(none) afterwards.
     type: bool
     default: true
   network_cidr:
     description:
-      - Address range of the cluster's own VPC, with a mask from /16 to /27. It must have enough addresses for all
-        nodes.
-      - Not used with O(vpc_id).
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well.
+      - Address range of the cluster's own VPC, with a mask from /16 to /27. The range must contain enough addresses
+        for all nodes.
+      - This option is not used with O(vpc_id).
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system.
     type: str
     default: 10.0.0.0/16
   zones:
     description:
-      - Availability zones of the cluster, at most four. Each gets a public and a private subnet.
-      - By default, the zones of the existing network or of the adopted subnets. A new network gets one zone that
-        offers the instance type.
-      - Changed in place, if no node runs in a zone to be removed.
+      - Availability zones of the cluster, at most four. Each zone gets a public and a private subnet.
+      - The default is the zones of the existing network or of the adopted subnets. A new network gets one zone
+        that offers the instance type.
+      - This option can be changed in place, if no node is running in a zone that you remove.
     type: list
     elements: str
     default: []
@@ -155,32 +158,33 @@ options:
       - Address ranges from which SSH can reach the master, or all nodes if the master has no public address.
       - Required with O(state=present), unless the master has no public address or the security group for SSH is
         adopted.
-      - Changed in place.
+      - This option can be changed in place.
     type: list
     elements: str
     default: []
   allow_ssh_from_anywhere:
     description:
-      - Whether O(ssh_cidrs) may have public ranges larger than an IPv4 /8 or an IPv6 /32, such as the whole internet.
-      - It counts for one run and is not stored.
+      - Whether O(ssh_cidrs) may contain public ranges larger than an IPv4 /8 or an IPv6 /32, such as the whole
+        internet.
+      - This option applies to one run and is not stored.
     type: bool
     default: false
   nat:
     description:
-      - NAT gateways of the cluster's own VPC. V(single) creates one for all zones, and its traffic from other zones
-        costs extra. V(per_zone) creates one in each zone, so that other zones keep working if a zone fails. With
-        V(none), nodes without a public address cannot reach the internet.
-      - Not used with O(vpc_id).
-      - Changed in place, without interrupting the nodes' internet access.
+      - NAT gateways of the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other
+        zones to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that other zones keep
+        working if a zone fails. With V(none), nodes without a public address cannot reach the internet.
+      - This option is not used with O(vpc_id).
+      - This option can be changed in place, without interrupting the nodes' internet access.
     type: str
     choices: [single, per_zone, none]
     default: single
   interface_endpoints:
     description:
-      - AWS services that nodes reach without the internet, by the last part of their names, such as V(ssm), V(ssmmessages),
-        V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) and V(monitoring). Each gets an interface
-        endpoint in the private subnet of every zone. S3 always has a gateway endpoint.
-      - Changed in place.
+      - AWS services that nodes reach without the internet. Specify the last part of each service's name, such as
+        V(ssm), V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring).
+        Each service gets an interface endpoint in the private subnet of every zone. S3 always has a gateway endpoint.
+      - This option can be changed in place.
     type: list
     elements: str
     default: []
@@ -188,135 +192,136 @@ options:
     description:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         manages.
-      - By default, the account's AWS managed key for the service.
-      - It cannot be changed. Copy the data to another file system and adopt that one.
+      - The default is the account's AWS managed key for the service.
+      - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: str
   delete_data:
     description:
       - Whether O(state=absent) deletes the cluster's file systems and all data on them.
       - A file system that nodes of other clusters use is not deleted.
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: bool
     default: false
   efs:
     description:
       - Whether the nodes share an EFS file system.
-      - It cannot be changed while running nodes mount it. Delete the cluster, which keeps the data, and create
-        it again.
+      - This option cannot be changed while running nodes mount the file system. Delete the cluster, which keeps
+        the data, and create it again.
     type: bool
     default: true
   file_system_id:
     description:
-      - An existing EFS file system to use. It is never changed or deleted. The cluster adds missing mount targets
-        in its zones, and deletes them with itself. If the mount targets are in another VPC, there must be a route
-        to them, and nodes mount the file system by its address.
-      - By default, the cluster creates its own.
-      - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. It needs this option
-        if the mount targets are not the cluster's own.
-      - It cannot be changed while running nodes mount another file system. Delete the cluster, which keeps the
-        data, and create it again.
+      - An existing EFS file system to use. The file system is never changed or deleted. The cluster adds missing
+        mount targets in its zones, and deletes these mount targets when it is deleted. If the mount targets are
+        in another VPC, there must be a route to them, and nodes mount the file system by its address.
+      - By default, the cluster creates its own file system.
+      - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
+        this option if the mount targets are not the cluster's own.
+      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
+        the data, and create it again.
     type: str
   encrypted:
     description:
       - Whether a new EFS file system is encrypted at rest.
-      - It cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: bool
     default: true
   performance_mode:
     description:
       - Performance mode of a new EFS file system.
-      - It cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: str
     choices: [generalPurpose, maxIO]
     default: generalPurpose
   throughput_mode:
     description:
       - Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data.
-        With V(elastic), it follows the load and is billed by the gigabyte. With V(provisioned), it is O(provisioned_throughput).
-      - Changed in place, but AWS allows the next decrease only after a day.
+        With V(elastic), the throughput follows the load and is billed by the gigabyte. With V(provisioned), it
+        is O(provisioned_throughput).
+      - This option can be changed in place, but AWS allows the next decrease only after a day.
     type: str
     choices: [bursting, elastic, provisioned]
     default: bursting
   provisioned_throughput:
     description:
-      - Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only with it.
-      - Changed in place, but AWS allows the next decrease only after a day.
+      - Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only in this mode.
+      - This option can be changed in place, but AWS allows the next decrease only after a day.
     type: float
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
-        as V(/teams/bert). It is at most four levels deep. Nodes mount it with TLS through an access point, which
-        the cluster creates and deletes with itself. The directory is not deleted.
+        as V(/teams/bert). The directory is at most four levels deep. Nodes mount the directory with TLS through
+        an access point, which is created and deleted together with the cluster. The directory is not deleted.
       - If the directory does not exist, EFS creates it with the owner id 1000.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes). The old access point is deleted
-        when no node uses it.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes). The old access point
+        is deleted as soon as no node uses it.
     type: str
   encrypt_in_transit:
     description:
-      - Whether the nodes mount EFS with TLS. They need C(amazon-efs-utils), which is installed if the distribution
-        has it.
-      - By default, nodes whose image has that package use TLS, and the others use plain NFS. A cluster that was
-        launched with plain NFS keeps it.
-      - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
-        it.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Whether the nodes mount EFS with TLS. For TLS, nodes need C(amazon-efs-utils), which is installed if the
+        distribution has it.
+      - By default, nodes whose image has that package use TLS, and other nodes use plain NFS. A cluster that was
+        launched with plain NFS keeps plain NFS.
+      - With V(true), the policy of the cluster's own file system denies plain NFS as soon as no node of any cluster
+        uses it.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: bool
   mount_point:
     description:
-      - Directory where the nodes mount the EFS file system at boot, and which holds the jobs. Without EFS, set
-        it to the mount point of the storage that holds the jobs.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Directory where the nodes mount the EFS file system at boot. This directory contains the jobs. Without EFS,
+        set this option to the mount point of the storage that contains the jobs.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: /efs
   lustre:
     description:
-      - Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to its ports only
-        with this option or O(lustre_file_system_id).
-      - If you set it, the run creates the file system immediately. Nodes mount it when they are launched.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes). Delete the cluster, which keeps
-        the data, and create it again to switch it off while running nodes mount it.
+      - Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to the ports of Lustre
+        only with this option or O(lustre_file_system_id).
+      - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes). Delete the cluster, which
+        keeps the data, and create it again to disable this option while running nodes mount the file system.
     type: bool
     default: false
   lustre_file_system_id:
     description:
-      - An existing file system of FSx for Lustre to use. It is never changed or deleted. If it is in another VPC,
-        there must be a route to it, and nodes mount it by its address.
-      - It cannot be changed while running nodes mount another file system. Delete the cluster, which keeps the
-        data, and create it again.
+      - An existing file system of FSx for Lustre to use. The file system is never changed or deleted. If it is
+        in another VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
+        the data, and create it again.
     type: str
   lustre_capacity:
     description:
-      - Size of a new Lustre file system in GiB, 1200 or a multiple of 2400.
-      - Changed in place, at most once in six hours, and only to a larger size. To shrink it, copy the data to a
-        smaller one and adopt that.
+      - 'Size of a new Lustre file system in GiB: 1200 or a multiple of 2400.'
+      - This option can be changed in place, at most once in six hours, and only to a larger size. To shrink it,
+        copy the data to a smaller file system and adopt that one.
     type: int
     default: 1200
   lustre_deployment:
     description:
       - V(PERSISTENT_2) replicates the data. V(SCRATCH_2) keeps one copy, which is lost if its disk fails.
-      - It cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: str
     choices: [SCRATCH_2, PERSISTENT_2]
     default: PERSISTENT_2
   lustre_throughput:
     description:
       - Throughput of a PERSISTENT_2 file system in MB/s per TiB. SCRATCH_2 file systems have 200 MB/s per TiB.
-      - Changed in place.
+      - This option can be changed in place.
     type: int
     choices: [125, 250, 500, 1000]
     default: 250
   lustre_compression:
     description:
       - The compression of data on the Lustre file system.
-      - Changed in place, for data that is written after the change.
+      - This option can be changed in place, for data that is written after the change.
     type: str
     choices: [NONE, LZ4]
     default: LZ4
   lustre_data_repositories:
     description:
       - Prefixes in S3 that appear as directories of a new Lustre file system.
-      - Changed in place, and imported files stay on the file system. To change the prefix of a path, remove the
-        path, run, and add it again with the other prefix.
+      - This option can be changed in place, and imported files stay on the file system. To change the prefix of
+        a path, remove the path, run, add the path again with the other prefix, and run again.
     type: list
     elements: dict
     default: []
@@ -328,60 +333,60 @@ options:
         default: /
       s3:
         description:
-          - The bucket or prefix, such as C(s3://bucket/prefix). To change it, remove the path first.
+          - The bucket or prefix, such as C(s3://bucket/prefix). To change the prefix, remove the path first.
         type: str
         required: true
       import_changes:
         description:
-          - Whether existing objects appear as files, and later changes and deletions of objects are imported. It
-            changes in place.
+          - Whether existing objects appear as files, and later changes and deletions of objects are imported. This
+            setting can be changed in place.
         type: bool
         default: true
       export_changes:
         description:
-          - Whether new, changed and deleted files are exported to S3. It changes in place.
+          - Whether new, changed and deleted files are exported to S3. This setting can be changed in place.
         type: bool
         default: false
   lustre_mount_point:
     description:
       - Directory where the nodes mount the Lustre file system at boot.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: /fsx
   bucket_mount:
     description:
-      - S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). Its objects appear as read-only
-        files. Mountpoint for Amazon S3 mounts it at O(bucket_mount_point) with the credentials of the nodes' role,
-        which may read these objects.
+      - S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). The objects appear as read-only
+        files at O(bucket_mount_point). Mountpoint for Amazon S3 uses the credentials of the nodes' role, which
+        may read these objects.
       - By default, no bucket is mounted.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   bucket_mount_point:
     description:
       - Directory where the nodes mount O(bucket_mount) at boot.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: /bucket
   instance_profile:
     description:
-      - Name of an existing instance profile for the nodes. It must have a role. It is never changed or deleted,
-        and its owner decides what the role allows.
-      - By default, the cluster creates its own.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Name of an existing instance profile for the nodes. The profile must contain a role. The profile is never
+        changed or deleted, and its owner decides what the role allows.
+      - By default, the cluster creates its own profile.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   read_buckets:
     description:
       - S3 buckets that the nodes may read.
-      - Changed in place.
+      - This option can be changed in place.
     type: list
     elements: str
     default: []
   write_buckets:
     description:
       - S3 buckets that the nodes may read and write. Nodes may also replace and delete objects, so that jobs can
-        remove old checkpoints. They may not delete versions of objects. To protect data, enable versioning of the
-        bucket.
-      - Changed in place.
+        remove old checkpoints. Nodes may not delete versions of objects. To protect data, enable versioning of
+        the bucket.
+      - This option can be changed in place.
     type: list
     elements: str
     default: []
@@ -389,64 +394,67 @@ options:
     description:
       - ARN of the IAM policy that is the permissions boundary of the nodes' role.
       - By default, a new role has no boundary, and an existing role keeps its own.
-      - Changed in place, but a role keeps its boundary if you remove the option. To delete the boundary, use C(aws
-        iam delete-role-permissions-boundary).
+      - This option can be changed in place, but a role keeps its boundary if you remove the option. To delete the
+        boundary, use C(aws iam delete-role-permissions-boundary).
     type: str
   session_manager:
     description:
       - Whether the role allows connections to the nodes through Session Manager.
       - The image must have the SSM agent, and every node must be able to reach the services C(ssm) and C(ssmmessages).
-      - Changed in place.
+      - This option can be changed in place.
     type: bool
     default: false
   instance_type:
     description:
       - Instance type of the master and the workers. Required with O(state=present).
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   worker_count:
     description:
-      - Number of workers besides the master, at least 1. The master trains too, so a job can use one more host.
+      - Number of workers besides the master, at least 1. The master also trains, so a job can use one more host.
       - Required with O(state=present).
-      - The module does not check whether jobs run on the nodes. C(playbooks/provision.yml) does.
-      - Changed in place, but a lower number removes the nodes with the highest numbers, and only if no job runs
-        on them. If a job runs on them, wait until it ends, or stop it with C(deeplearning.cluster.stop).
+      - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
+      - This option can be changed in place, but a lower number removes the nodes with the highest numbers, and
+        only if no job is running on these nodes. If a job is running on these nodes, wait until the job ends, or
+        stop it with C(deeplearning.cluster.stop).
     type: int
   worker_minimum:
     description:
-      - The least number of workers that the cluster needs, at least 1.
+      - The minimum number of workers that the cluster needs, at least 1.
       - If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count),
         the run accepts the smaller cluster and reports it. By default, the full number is required.
-      - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or another O(worker_count).
-      - It counts for one run and is not stored.
+      - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
+      - This option applies to one run and is not stored.
     type: int
   market:
     description:
       - 'How nodes are purchased: on demand, as spot instances, from a capacity reservation, or from a Capacity
         Block for ML.'
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
     default: on-demand
   spot_max_price:
     description:
-      - The highest price for a spot instance, in US dollars per hour. By default, the on-demand price.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - The highest price for a spot instance, in US dollars per hour. The default is the on-demand price.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   capacity_reservation_id:
     description:
-      - The reservation or block that the nodes are launched into, in its zone. Required with O(market=capacity-block).
-      - Without it, O(market=capacity-reservation) uses any open reservation that matches, but no other capacity.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - The capacity reservation or Capacity Block for the nodes, which are launched in its zone. Required with
+        O(market=capacity-block).
+      - Without this option, O(market=capacity-reservation) uses any open reservation that matches, but no other
+        capacity.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   alternatives:
     description:
       - Alternatives to try, in this order, if AWS has no capacity for O(worker_minimum) workers and the master
         with O(instance_type) and O(market). An alternative inherits every setting that it does not override.
-      - A run tries each alternative for O(capacity_timeout). All nodes use the same one, because a job runs at
-        the speed of its slowest host. Requires O(wait).
-      - It counts for one run and is not stored. A cluster with nodes keeps its current alternative. Zones of alternatives
-        are added in place.
+      - A run tries each alternative for O(capacity_timeout). All nodes use the same alternative, because a job
+        runs at the speed of its slowest host. This option requires O(wait).
+      - This option applies to one run and is not stored. A cluster with nodes keeps its current alternative. Zones
+        of alternatives are added in place.
     type: list
     elements: dict
     default: []
@@ -470,118 +478,119 @@ options:
         type: str
       capacity_reservation_id:
         description:
-          - The reservation or block to launch into.
+          - The capacity reservation or Capacity Block for the nodes.
         type: str
   capacity_timeout:
     description:
       - How long to wait for the nodes of one alternative, in seconds. The wait ends earlier if launches fail for
         a permanent reason.
       - If no alternative has enough capacity, the run restores the auto scaling groups.
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: int
     default: 600
   grow:
     description:
       - Whether the run tries to launch the missing workers of a cluster that was accepted with fewer than O(worker_count).
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: bool
     default: false
   replace_nodes:
     description:
       - Whether the run replaces nodes that are outdated because their launch template changes or has changed, and
-        nodes whose EC2 status checks have failed. It replaces them one by one, workers before the master.
-      - By default, a cluster with nodes only lists such changes in RV(ignore:deferred), and new nodes are like
-        the existing ones.
-      - Do not use it while a job runs. C(playbooks/provision.yml) asks the hosts first.
-      - It counts for one run and is not stored.
+        nodes whose EC2 status checks have failed. The nodes are replaced one by one, workers before the master.
+      - By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred), and new nodes
+        are like the existing ones.
+      - Do not use this option while a job is running. C(playbooks/provision.yml) checks the hosts first.
+      - This option applies to one run and is not stored.
     type: bool
     default: false
   progress_file:
     description:
-      - File to which the module appends progress messages while it waits for nodes. If it is not set, M(deeplearning.cluster.cluster)
-        shows these messages.
-      - It counts for one run and is not stored.
+      - File to which the module appends progress messages while it waits for nodes. If this option is not set,
+        M(deeplearning.cluster.cluster) shows these messages.
+      - This option applies to one run and is not stored.
     type: path
   image_id:
     description:
       - Machine image of the nodes.
       - Exactly one of O(image_id), O(image_parameter) and O(image_framework) is required with O(state=present).
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   image_parameter:
     description:
-      - Public SSM parameter with the id of a machine image, such as a parameter of the deep learning AMIs.
-      - It is looked up once. Later runs keep the image until this option changes, so that a new release does not
+      - Public SSM parameter that contains the id of a machine image, such as a parameter of the deep learning AMIs.
+      - The image is looked up once. Later runs keep it until this option changes, so that a new release does not
         replace the nodes.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   image_framework:
     description:
       - Framework of a deep learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
-        drivers only. Without a version, the newest one for O(image_os) and the architecture of the instance type
-        is used. The run reports it.
-      - It is looked up once, like O(image_parameter).
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+        drivers only. Without a version, the newest version for O(image_os) and the architecture of the instance
+        type is used. The run reports which one it is.
+      - The image is looked up once, as with O(image_parameter).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   image_os:
     description:
       - Operating system of O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) must
-        match it.
-      - By default, the newest Ubuntu with the newest version of the framework.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+        match the operating system.
+      - The default is the newest Ubuntu that is available with the newest version of the framework.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   image_update:
     description:
       - Whether to look up O(image_parameter) or O(image_framework) again, to get the newest image.
-      - It counts for one run and is not stored. A newer image replaces the nodes, which happens only with O(replace_nodes).
+      - This option applies to one run and is not stored. A newer image replaces the nodes, which happens only with
+        O(replace_nodes).
     type: bool
     default: false
   key_name:
     description:
       - EC2 key pair for the first login. Required with O(state=present).
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   private_key_file:
     description:
       - The controller's file with the private key of O(key_name). It is compared with the key pair, and not copied.
       - The inventory sets it to its own option of this name, which is the file that SSH uses.
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: path
   root_volume_size:
     description:
       - Size of the encrypted root volume, in GiB.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: int
     default: 100
   root_volume_type:
     description:
       - Type of the root volume.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     choices: [gp3, gp2, io1, io2]
     default: gp3
   root_volume_iops:
     description:
-      - Operations per second of a root volume of type V(gp3), V(io1) or V(io2). Required for the latter two.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Operations per second of a root volume of type V(gp3), V(io1) or V(io2). Required for V(io1) and V(io2).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: int
   root_volume_throughput:
     description:
       - Throughput of a root volume of type V(gp3), in MiB per second.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: int
   root_volume_kms_key:
     description:
-      - Id, ARN or alias of the KMS key for the root volume. By default, the account's key for EBS.
-      - The role C(AWSServiceRoleForAutoScaling) must be allowed to use it.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Id, ARN or alias of the KMS key for the root volume. The default is the account's key for EBS.
+      - The role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   metadata_hop_limit:
     description:
-      - Limit on the network hops of answers from the instance metadata service, from 1 to 64. With V(1), only processes
-        on the host itself, and containers that share its network, get the credentials of the nodes' role. Containers
-        behind a bridge need V(2).
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Limit on the network hops of responses from the instance metadata service, from 1 to 64. With V(1), only
+        processes on the host itself, and containers that share its network, get the credentials of the nodes' role.
+        Containers behind a bridge need V(2).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: int
     default: 1
   efa:
@@ -590,28 +599,28 @@ options:
         support EFA.
       - A master with several network interfaces gets an elastic IP address, because AWS assigns no other public
         address to such instances.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: bool
     default: false
   placement:
     description:
-      - 'Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) uses
-        one if O(efa) is set, unless O(capacity_reservation_id) is set: the reservation or block then decides where
-        the nodes are.'
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) uses a
+        placement group if O(efa) is set, unless O(capacity_reservation_id) is set. The reservation or block then
+        determines where the nodes are.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     choices: [auto, cluster, none]
     default: auto
   placement_group:
     description:
-      - Name of an existing placement group with the strategy C(cluster) to use. It is never changed or deleted.
-      - By default, the cluster creates one if O(placement) requires it.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Name of an existing placement group with the strategy C(cluster). The group is never changed or deleted.
+      - By default, the cluster creates a placement group if O(placement) requires one.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   login_user:
     description:
-      - The login user of the image. It owns the mount point.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - The login user of the image. This user owns the mount point.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: ubuntu
 """
@@ -620,35 +629,36 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. It is checked, but never changed or deleted.
+      - An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.
       - By default, the cluster creates its own VPC.
       - Modules of one component also need this option and the other options of the network, because no tag in AWS
         shows that the cluster uses an adopted network.
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well.
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
         O(master_public_address=false).
-      - Changed in place, for a master that is launched after the change.
+      - This option can be changed in place, but only for a master that is launched after the change.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Changed in place, to add zones, or to remove zones without nodes. Delete the cluster, which keeps the data,
-        and create it again for another subnet of the same zone.
+      - This option can be changed in place, if you add zones, or remove zones without nodes. Delete the cluster,
+        which keeps the data, and create it again to use another subnet of the same zone.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of the cluster's own. They are checked, but never changed
-        or deleted.
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well. Or change the rules of the groups.
+      - Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never
+        changed or deleted.
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system. Alternatively,
+        change the rules of the groups.
     type: dict
     suboptions:
       nodes:
@@ -667,27 +677,27 @@ options:
         type: str
   master_public_address:
     description:
-      - Whether the master has a public address, in a public subnet. With V(false), it is in a private subnet like
-        the workers, and all nodes are reached from inside the VPC or through Session Manager.
-      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes). Do not change O(nat) in
-        the same run; you can set it to V(none) afterwards.
+      - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
+        subnet like the workers, and SSH reaches all nodes from inside the VPC or through Session Manager.
+      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Do not change
+        O(nat) in the same run; you can set it to V(none) afterwards.
     type: bool
     default: true
   network_cidr:
     description:
-      - Address range of the cluster's own VPC, with a mask from /16 to /27. It must have enough addresses for all
-        nodes.
-      - Not used with O(vpc_id).
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well.
+      - Address range of the cluster's own VPC, with a mask from /16 to /27. The range must contain enough addresses
+        for all nodes.
+      - This option is not used with O(vpc_id).
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system.
     type: str
     default: 10.0.0.0/16
   zones:
     description:
-      - Availability zones of the cluster, at most four. Each gets a public and a private subnet.
-      - By default, the zones of the existing network or of the adopted subnets. A new network gets one zone that
-        offers the instance type.
-      - Changed in place, if no node runs in a zone to be removed.
+      - Availability zones of the cluster, at most four. Each zone gets a public and a private subnet.
+      - The default is the zones of the existing network or of the adopted subnets. A new network gets one zone
+        that offers the instance type.
+      - This option can be changed in place, if no node is running in a zone that you remove.
     type: list
     elements: str
     default: []
@@ -696,50 +706,51 @@ options:
       - Address ranges from which SSH can reach the master, or all nodes if the master has no public address.
       - Required with O(state=present), unless the master has no public address or the security group for SSH is
         adopted.
-      - Changed in place.
+      - This option can be changed in place.
     type: list
     elements: str
     default: []
   allow_ssh_from_anywhere:
     description:
-      - Whether O(ssh_cidrs) may have public ranges larger than an IPv4 /8 or an IPv6 /32, such as the whole internet.
-      - It counts for one run and is not stored.
+      - Whether O(ssh_cidrs) may contain public ranges larger than an IPv4 /8 or an IPv6 /32, such as the whole
+        internet.
+      - This option applies to one run and is not stored.
     type: bool
     default: false
   nat:
     description:
-      - NAT gateways of the cluster's own VPC. V(single) creates one for all zones, and its traffic from other zones
-        costs extra. V(per_zone) creates one in each zone, so that other zones keep working if a zone fails. With
-        V(none), nodes without a public address cannot reach the internet.
-      - Not used with O(vpc_id).
-      - Changed in place, without interrupting the nodes' internet access.
+      - NAT gateways of the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other
+        zones to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that other zones keep
+        working if a zone fails. With V(none), nodes without a public address cannot reach the internet.
+      - This option is not used with O(vpc_id).
+      - This option can be changed in place, without interrupting the nodes' internet access.
     type: str
     choices: [single, per_zone, none]
     default: single
   interface_endpoints:
     description:
-      - AWS services that nodes reach without the internet, by the last part of their names, such as V(ssm), V(ssmmessages),
-        V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) and V(monitoring). Each gets an interface
-        endpoint in the private subnet of every zone. S3 always has a gateway endpoint.
-      - Changed in place.
+      - AWS services that nodes reach without the internet. Specify the last part of each service's name, such as
+        V(ssm), V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring).
+        Each service gets an interface endpoint in the private subnet of every zone. S3 always has a gateway endpoint.
+      - This option can be changed in place.
     type: list
     elements: str
     default: []
   lustre:
     description:
-      - Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to its ports only
-        with this option or O(lustre_file_system_id).
-      - If you set it, the run creates the file system immediately. Nodes mount it when they are launched.
-      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes). Delete the cluster, which
-        keeps the data, and create it again to switch it off while running nodes mount it.
+      - Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to the ports of Lustre
+        only with this option or O(lustre_file_system_id).
+      - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
+      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Delete the cluster,
+        which keeps the data, and create it again to disable this option while running nodes mount the file system.
     type: bool
     default: false
   lustre_file_system_id:
     description:
-      - An existing file system of FSx for Lustre to use. It is never changed or deleted. If it is in another VPC,
-        there must be a route to it, and nodes mount it by its address.
-      - It cannot be changed while running nodes mount another file system. Delete the cluster, which keeps the
-        data, and create it again.
+      - An existing file system of FSx for Lustre to use. The file system is never changed or deleted. If it is
+        in another VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
+        the data, and create it again.
     type: str
 """
 
@@ -747,35 +758,36 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. It is checked, but never changed or deleted.
+      - An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.
       - By default, the cluster creates its own VPC.
       - Modules of one component also need this option and the other options of the network, because no tag in AWS
         shows that the cluster uses an adopted network.
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well.
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
         O(master_public_address=false).
-      - Changed in place, for a master that is launched after the change.
+      - This option can be changed in place, but only for a master that is launched after the change.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Changed in place, to add zones, or to remove zones without nodes. Delete the cluster, which keeps the data,
-        and create it again for another subnet of the same zone.
+      - This option can be changed in place, if you add zones, or remove zones without nodes. Delete the cluster,
+        which keeps the data, and create it again to use another subnet of the same zone.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of the cluster's own. They are checked, but never changed
-        or deleted.
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well. Or change the rules of the groups.
+      - Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never
+        changed or deleted.
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system. Alternatively,
+        change the rules of the groups.
     type: dict
     suboptions:
       nodes:
@@ -794,88 +806,89 @@ options:
         type: str
   master_public_address:
     description:
-      - Whether the master has a public address, in a public subnet. With V(false), it is in a private subnet like
-        the workers, and all nodes are reached from inside the VPC or through Session Manager.
-      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes). Do not change O(ignore:nat)
-        in the same run; you can set it to V(none) afterwards.
+      - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
+        subnet like the workers, and SSH reaches all nodes from inside the VPC or through Session Manager.
+      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Do not change
+        O(ignore:nat) in the same run; you can set it to V(none) afterwards.
     type: bool
     default: true
   kms_key_id:
     description:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         manages.
-      - By default, the account's AWS managed key for the service.
-      - It cannot be changed. Copy the data to another file system and adopt that one.
+      - The default is the account's AWS managed key for the service.
+      - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: str
   delete_data:
     description:
       - Whether O(state=absent) deletes the cluster's file systems and all data on them.
       - A file system that nodes of other clusters use is not deleted.
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: bool
     default: false
   efs:
     description:
       - Whether the nodes share an EFS file system.
-      - It cannot be changed while running nodes mount it. Delete the cluster, which keeps the data, and create
-        it again.
+      - This option cannot be changed while running nodes mount the file system. Delete the cluster, which keeps
+        the data, and create it again.
     type: bool
     default: true
   file_system_id:
     description:
-      - An existing EFS file system to use. It is never changed or deleted. The cluster adds missing mount targets
-        in its zones, and deletes them with itself. If the mount targets are in another VPC, there must be a route
-        to them, and nodes mount the file system by its address.
-      - By default, the cluster creates its own.
-      - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. It needs this option
-        if the mount targets are not the cluster's own.
-      - It cannot be changed while running nodes mount another file system. Delete the cluster, which keeps the
-        data, and create it again.
+      - An existing EFS file system to use. The file system is never changed or deleted. The cluster adds missing
+        mount targets in its zones, and deletes these mount targets when it is deleted. If the mount targets are
+        in another VPC, there must be a route to them, and nodes mount the file system by its address.
+      - By default, the cluster creates its own file system.
+      - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
+        this option if the mount targets are not the cluster's own.
+      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
+        the data, and create it again.
     type: str
   encrypted:
     description:
       - Whether a new EFS file system is encrypted at rest.
-      - It cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: bool
     default: true
   performance_mode:
     description:
       - Performance mode of a new EFS file system.
-      - It cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: str
     choices: [generalPurpose, maxIO]
     default: generalPurpose
   throughput_mode:
     description:
       - Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data.
-        With V(elastic), it follows the load and is billed by the gigabyte. With V(provisioned), it is O(provisioned_throughput).
-      - Changed in place, but AWS allows the next decrease only after a day.
+        With V(elastic), the throughput follows the load and is billed by the gigabyte. With V(provisioned), it
+        is O(provisioned_throughput).
+      - This option can be changed in place, but AWS allows the next decrease only after a day.
     type: str
     choices: [bursting, elastic, provisioned]
     default: bursting
   provisioned_throughput:
     description:
-      - Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only with it.
-      - Changed in place, but AWS allows the next decrease only after a day.
+      - Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only in this mode.
+      - This option can be changed in place, but AWS allows the next decrease only after a day.
     type: float
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
-        as V(/teams/bert). It is at most four levels deep. Nodes mount it with TLS through an access point, which
-        the cluster creates and deletes with itself. The directory is not deleted.
+        as V(/teams/bert). The directory is at most four levels deep. Nodes mount the directory with TLS through
+        an access point, which is created and deleted together with the cluster. The directory is not deleted.
       - If the directory does not exist, EFS creates it with the owner id 1000.
-      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes). The old access point is
-        deleted when no node uses it.
+      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). The old access
+        point is deleted as soon as no node uses it.
     type: str
   encrypt_in_transit:
     description:
-      - Whether the nodes mount EFS with TLS. They need C(amazon-efs-utils), which is installed if the distribution
-        has it.
-      - By default, nodes whose image has that package use TLS, and the others use plain NFS. A cluster that was
-        launched with plain NFS keeps it.
-      - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
-        it.
-      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
+      - Whether the nodes mount EFS with TLS. For TLS, nodes need C(amazon-efs-utils), which is installed if the
+        distribution has it.
+      - By default, nodes whose image has that package use TLS, and other nodes use plain NFS. A cluster that was
+        launched with plain NFS keeps plain NFS.
+      - With V(true), the policy of the cluster's own file system denies plain NFS as soon as no node of any cluster
+        uses it.
+      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: bool
 """
 
@@ -883,35 +896,36 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. It is checked, but never changed or deleted.
+      - An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.
       - By default, the cluster creates its own VPC.
       - Modules of one component also need this option and the other options of the network, because no tag in AWS
         shows that the cluster uses an adopted network.
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well.
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
         O(master_public_address=false).
-      - Changed in place, for a master that is launched after the change.
+      - This option can be changed in place, but only for a master that is launched after the change.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Changed in place, to add zones, or to remove zones without nodes. Delete the cluster, which keeps the data,
-        and create it again for another subnet of the same zone.
+      - This option can be changed in place, if you add zones, or remove zones without nodes. Delete the cluster,
+        which keeps the data, and create it again to use another subnet of the same zone.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of the cluster's own. They are checked, but never changed
-        or deleted.
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well. Or change the rules of the groups.
+      - Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never
+        changed or deleted.
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system. Alternatively,
+        change the rules of the groups.
     type: dict
     suboptions:
       nodes:
@@ -930,75 +944,75 @@ options:
         type: str
   master_public_address:
     description:
-      - Whether the master has a public address, in a public subnet. With V(false), it is in a private subnet like
-        the workers, and all nodes are reached from inside the VPC or through Session Manager.
-      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes). Do not change O(ignore:nat)
-        in the same run; you can set it to V(none) afterwards.
+      - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
+        subnet like the workers, and SSH reaches all nodes from inside the VPC or through Session Manager.
+      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Do not change
+        O(ignore:nat) in the same run; you can set it to V(none) afterwards.
     type: bool
     default: true
   kms_key_id:
     description:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
         manages.
-      - By default, the account's AWS managed key for the service.
-      - It cannot be changed. Copy the data to another file system and adopt that one.
+      - The default is the account's AWS managed key for the service.
+      - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: str
   delete_data:
     description:
       - Whether O(state=absent) deletes the cluster's file systems and all data on them.
       - A file system that nodes of other clusters use is not deleted.
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: bool
     default: false
   lustre:
     description:
-      - Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to its ports only
-        with this option or O(lustre_file_system_id).
-      - If you set it, the run creates the file system immediately. Nodes mount it when they are launched.
-      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes). Delete the cluster, which
-        keeps the data, and create it again to switch it off while running nodes mount it.
+      - Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to the ports of Lustre
+        only with this option or O(lustre_file_system_id).
+      - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
+      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Delete the cluster,
+        which keeps the data, and create it again to disable this option while running nodes mount the file system.
     type: bool
     default: false
   lustre_file_system_id:
     description:
-      - An existing file system of FSx for Lustre to use. It is never changed or deleted. If it is in another VPC,
-        there must be a route to it, and nodes mount it by its address.
-      - It cannot be changed while running nodes mount another file system. Delete the cluster, which keeps the
-        data, and create it again.
+      - An existing file system of FSx for Lustre to use. The file system is never changed or deleted. If it is
+        in another VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
+        the data, and create it again.
     type: str
   lustre_capacity:
     description:
-      - Size of a new Lustre file system in GiB, 1200 or a multiple of 2400.
-      - Changed in place, at most once in six hours, and only to a larger size. To shrink it, copy the data to a
-        smaller one and adopt that.
+      - 'Size of a new Lustre file system in GiB: 1200 or a multiple of 2400.'
+      - This option can be changed in place, at most once in six hours, and only to a larger size. To shrink it,
+        copy the data to a smaller file system and adopt that one.
     type: int
     default: 1200
   lustre_deployment:
     description:
       - V(PERSISTENT_2) replicates the data. V(SCRATCH_2) keeps one copy, which is lost if its disk fails.
-      - It cannot be changed. Copy the data to another file system and adopt that one.
+      - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: str
     choices: [SCRATCH_2, PERSISTENT_2]
     default: PERSISTENT_2
   lustre_throughput:
     description:
       - Throughput of a PERSISTENT_2 file system in MB/s per TiB. SCRATCH_2 file systems have 200 MB/s per TiB.
-      - Changed in place.
+      - This option can be changed in place.
     type: int
     choices: [125, 250, 500, 1000]
     default: 250
   lustre_compression:
     description:
       - The compression of data on the Lustre file system.
-      - Changed in place, for data that is written after the change.
+      - This option can be changed in place, for data that is written after the change.
     type: str
     choices: [NONE, LZ4]
     default: LZ4
   lustre_data_repositories:
     description:
       - Prefixes in S3 that appear as directories of a new Lustre file system.
-      - Changed in place, and imported files stay on the file system. To change the prefix of a path, remove the
-        path, run, and add it again with the other prefix.
+      - This option can be changed in place, and imported files stay on the file system. To change the prefix of
+        a path, remove the path, run, add the path again with the other prefix, and run again.
     type: list
     elements: dict
     default: []
@@ -1010,18 +1024,18 @@ options:
         default: /
       s3:
         description:
-          - The bucket or prefix, such as C(s3://bucket/prefix). To change it, remove the path first.
+          - The bucket or prefix, such as C(s3://bucket/prefix). To change the prefix, remove the path first.
         type: str
         required: true
       import_changes:
         description:
-          - Whether existing objects appear as files, and later changes and deletions of objects are imported. It
-            changes in place.
+          - Whether existing objects appear as files, and later changes and deletions of objects are imported. This
+            setting can be changed in place.
         type: bool
         default: true
       export_changes:
         description:
-          - Whether new, changed and deleted files are exported to S3. It changes in place.
+          - Whether new, changed and deleted files are exported to S3. This setting can be changed in place.
         type: bool
         default: false
 """
@@ -1030,32 +1044,32 @@ options:
 options:
   bucket_mount:
     description:
-      - S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). Its objects appear as read-only
-        files. Mountpoint for Amazon S3 mounts it at O(ignore:bucket_mount_point) with the credentials of the nodes'
-        role, which may read these objects.
+      - S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). The objects appear as read-only
+        files at O(ignore:bucket_mount_point). Mountpoint for Amazon S3 uses the credentials of the nodes' role,
+        which may read these objects.
       - By default, no bucket is mounted.
-      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
   instance_profile:
     description:
-      - Name of an existing instance profile for the nodes. It must have a role. It is never changed or deleted,
-        and its owner decides what the role allows.
-      - By default, the cluster creates its own.
-      - Changing it replaces the nodes, which happens only with O(ignore:replace_nodes).
+      - Name of an existing instance profile for the nodes. The profile must contain a role. The profile is never
+        changed or deleted, and its owner decides what the role allows.
+      - By default, the cluster creates its own profile.
+      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes).
     type: str
   read_buckets:
     description:
       - S3 buckets that the nodes may read.
-      - Changed in place.
+      - This option can be changed in place.
     type: list
     elements: str
     default: []
   write_buckets:
     description:
       - S3 buckets that the nodes may read and write. Nodes may also replace and delete objects, so that jobs can
-        remove old checkpoints. They may not delete versions of objects. To protect data, enable versioning of the
-        bucket.
-      - Changed in place.
+        remove old checkpoints. Nodes may not delete versions of objects. To protect data, enable versioning of
+        the bucket.
+      - This option can be changed in place.
     type: list
     elements: str
     default: []
@@ -1063,14 +1077,14 @@ options:
     description:
       - ARN of the IAM policy that is the permissions boundary of the nodes' role.
       - By default, a new role has no boundary, and an existing role keeps its own.
-      - Changed in place, but a role keeps its boundary if you remove the option. To delete the boundary, use C(aws
-        iam delete-role-permissions-boundary).
+      - This option can be changed in place, but a role keeps its boundary if you remove the option. To delete the
+        boundary, use C(aws iam delete-role-permissions-boundary).
     type: str
   session_manager:
     description:
       - Whether the role allows connections to the nodes through Session Manager.
       - The image must have the SSM agent, and every node must be able to reach the services C(ssm) and C(ssmmessages).
-      - Changed in place.
+      - This option can be changed in place.
     type: bool
     default: false
 """
@@ -1079,35 +1093,36 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. It is checked, but never changed or deleted.
+      - An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.
       - By default, the cluster creates its own VPC.
       - Modules of one component also need this option and the other options of the network, because no tag in AWS
         shows that the cluster uses an adopted network.
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well.
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
         O(master_public_address=false).
-      - Changed in place, for a master that is launched after the change.
+      - This option can be changed in place, but only for a master that is launched after the change.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - Changed in place, to add zones, or to remove zones without nodes. Delete the cluster, which keeps the data,
-        and create it again for another subnet of the same zone.
+      - This option can be changed in place, if you add zones, or remove zones without nodes. Delete the cluster,
+        which keeps the data, and create it again to use another subnet of the same zone.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of the cluster's own. They are checked, but never changed
-        or deleted.
-      - It cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file system
-        cannot move to another network, so copy its data and delete it as well. Or change the rules of the groups.
+      - Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never
+        changed or deleted.
+      - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
+        system cannot move to another network, so copy its data and also delete the file system. Alternatively,
+        change the rules of the groups.
     type: dict
     suboptions:
       nodes:
@@ -1126,82 +1141,82 @@ options:
         type: str
   master_public_address:
     description:
-      - Whether the master has a public address, in a public subnet. With V(false), it is in a private subnet like
-        the workers, and all nodes are reached from inside the VPC or through Session Manager.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes). Do not change O(ignore:nat) in
-        the same run; you can set it to V(none) afterwards.
+      - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
+        subnet like the workers, and SSH reaches all nodes from inside the VPC or through Session Manager.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes). Do not change O(ignore:nat)
+        in the same run; you can set it to V(none) afterwards.
     type: bool
     default: true
   file_system_id:
     description:
-      - An existing EFS file system to use. It is never changed or deleted. The cluster adds missing mount targets
-        in its zones, and deletes them with itself. If the mount targets are in another VPC, there must be a route
-        to them, and nodes mount the file system by its address.
-      - By default, the cluster creates its own.
-      - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. It needs this option
-        if the mount targets are not the cluster's own.
-      - It cannot be changed while running nodes mount another file system. Delete the cluster, which keeps the
-        data, and create it again.
+      - An existing EFS file system to use. The file system is never changed or deleted. The cluster adds missing
+        mount targets in its zones, and deletes these mount targets when it is deleted. If the mount targets are
+        in another VPC, there must be a route to them, and nodes mount the file system by its address.
+      - By default, the cluster creates its own file system.
+      - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
+        this option if the mount targets are not the cluster's own.
+      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
+        the data, and create it again.
     type: str
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
-        as V(/teams/bert). It is at most four levels deep. Nodes mount it with TLS through an access point, which
-        the cluster creates and deletes with itself. The directory is not deleted.
+        as V(/teams/bert). The directory is at most four levels deep. Nodes mount the directory with TLS through
+        an access point, which is created and deleted together with the cluster. The directory is not deleted.
       - If the directory does not exist, EFS creates it with the owner id 1000.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes). The old access point is deleted
-        when no node uses it.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes). The old access point
+        is deleted as soon as no node uses it.
     type: str
   encrypt_in_transit:
     description:
-      - Whether the nodes mount EFS with TLS. They need C(amazon-efs-utils), which is installed if the distribution
-        has it.
-      - By default, nodes whose image has that package use TLS, and the others use plain NFS. A cluster that was
-        launched with plain NFS keeps it.
-      - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
-        it.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Whether the nodes mount EFS with TLS. For TLS, nodes need C(amazon-efs-utils), which is installed if the
+        distribution has it.
+      - By default, nodes whose image has that package use TLS, and other nodes use plain NFS. A cluster that was
+        launched with plain NFS keeps plain NFS.
+      - With V(true), the policy of the cluster's own file system denies plain NFS as soon as no node of any cluster
+        uses it.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: bool
   mount_point:
     description:
-      - Directory where the nodes mount the EFS file system at boot, and which holds the jobs. Without EFS, set
-        it to the mount point of the storage that holds the jobs.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Directory where the nodes mount the EFS file system at boot. This directory contains the jobs. Without EFS,
+        set this option to the mount point of the storage that contains the jobs.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: /efs
   lustre_file_system_id:
     description:
-      - An existing file system of FSx for Lustre to use. It is never changed or deleted. If it is in another VPC,
-        there must be a route to it, and nodes mount it by its address.
-      - It cannot be changed while running nodes mount another file system. Delete the cluster, which keeps the
-        data, and create it again.
+      - An existing file system of FSx for Lustre to use. The file system is never changed or deleted. If it is
+        in another VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
+        the data, and create it again.
     type: str
   lustre_mount_point:
     description:
       - Directory where the nodes mount the Lustre file system at boot.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: /fsx
   bucket_mount:
     description:
-      - S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). Its objects appear as read-only
-        files. Mountpoint for Amazon S3 mounts it at O(bucket_mount_point) with the credentials of the nodes' role,
-        which may read these objects.
+      - S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). The objects appear as read-only
+        files at O(bucket_mount_point). Mountpoint for Amazon S3 uses the credentials of the nodes' role, which
+        may read these objects.
       - By default, no bucket is mounted.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   bucket_mount_point:
     description:
       - Directory where the nodes mount O(bucket_mount) at boot.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: /bucket
   instance_profile:
     description:
-      - Name of an existing instance profile for the nodes. It must have a role. It is never changed or deleted,
-        and its owner decides what the role allows.
-      - By default, the cluster creates its own.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Name of an existing instance profile for the nodes. The profile must contain a role. The profile is never
+        changed or deleted, and its owner decides what the role allows.
+      - By default, the cluster creates its own profile.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   group:
     description:
@@ -1212,51 +1227,54 @@ options:
   instance_type:
     description:
       - Instance type of the master and the workers. Required with O(state=present).
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   worker_count:
     description:
-      - Number of workers besides the master, at least 1. The master trains too, so a job can use one more host.
+      - Number of workers besides the master, at least 1. The master also trains, so a job can use one more host.
       - Required with O(state=present).
-      - The module does not check whether jobs run on the nodes. C(playbooks/provision.yml) does.
-      - Changed in place, but a lower number removes the nodes with the highest numbers, and only if no job runs
-        on them. If a job runs on them, wait until it ends, or stop it with C(deeplearning.cluster.stop).
+      - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
+      - This option can be changed in place, but a lower number removes the nodes with the highest numbers, and
+        only if no job is running on these nodes. If a job is running on these nodes, wait until the job ends, or
+        stop it with C(deeplearning.cluster.stop).
     type: int
   worker_minimum:
     description:
-      - The least number of workers that the cluster needs, at least 1.
+      - The minimum number of workers that the cluster needs, at least 1.
       - If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count),
         the run accepts the smaller cluster and reports it. By default, the full number is required.
-      - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or another O(worker_count).
-      - It counts for one run and is not stored.
+      - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
+      - This option applies to one run and is not stored.
     type: int
   market:
     description:
       - 'How nodes are purchased: on demand, as spot instances, from a capacity reservation, or from a Capacity
         Block for ML.'
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
     default: on-demand
   spot_max_price:
     description:
-      - The highest price for a spot instance, in US dollars per hour. By default, the on-demand price.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - The highest price for a spot instance, in US dollars per hour. The default is the on-demand price.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   capacity_reservation_id:
     description:
-      - The reservation or block that the nodes are launched into, in its zone. Required with O(market=capacity-block).
-      - Without it, O(market=capacity-reservation) uses any open reservation that matches, but no other capacity.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - The capacity reservation or Capacity Block for the nodes, which are launched in its zone. Required with
+        O(market=capacity-block).
+      - Without this option, O(market=capacity-reservation) uses any open reservation that matches, but no other
+        capacity.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   alternatives:
     description:
       - Alternatives to try, in this order, if AWS has no capacity for O(worker_minimum) workers and the master
         with O(instance_type) and O(market). An alternative inherits every setting that it does not override.
-      - A run tries each alternative for O(capacity_timeout). All nodes use the same one, because a job runs at
-        the speed of its slowest host. Requires O(wait).
-      - It counts for one run and is not stored. A cluster with nodes keeps its current alternative. Zones of alternatives
-        are added in place.
+      - A run tries each alternative for O(capacity_timeout). All nodes use the same alternative, because a job
+        runs at the speed of its slowest host. This option requires O(wait).
+      - This option applies to one run and is not stored. A cluster with nodes keeps its current alternative. Zones
+        of alternatives are added in place.
     type: list
     elements: dict
     default: []
@@ -1280,118 +1298,119 @@ options:
         type: str
       capacity_reservation_id:
         description:
-          - The reservation or block to launch into.
+          - The capacity reservation or Capacity Block for the nodes.
         type: str
   capacity_timeout:
     description:
       - How long to wait for the nodes of one alternative, in seconds. The wait ends earlier if launches fail for
         a permanent reason.
       - If no alternative has enough capacity, the run restores the auto scaling groups.
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: int
     default: 600
   grow:
     description:
       - Whether the run tries to launch the missing workers of a cluster that was accepted with fewer than O(worker_count).
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: bool
     default: false
   replace_nodes:
     description:
       - Whether the run replaces nodes that are outdated because their launch template changes or has changed, and
-        nodes whose EC2 status checks have failed. It replaces them one by one, workers before the master.
-      - By default, a cluster with nodes only lists such changes in RV(ignore:deferred), and new nodes are like
-        the existing ones.
-      - Do not use it while a job runs. C(playbooks/provision.yml) asks the hosts first.
-      - It counts for one run and is not stored.
+        nodes whose EC2 status checks have failed. The nodes are replaced one by one, workers before the master.
+      - By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred), and new nodes
+        are like the existing ones.
+      - Do not use this option while a job is running. C(playbooks/provision.yml) checks the hosts first.
+      - This option applies to one run and is not stored.
     type: bool
     default: false
   progress_file:
     description:
-      - File to which the module appends progress messages while it waits for nodes. If it is not set, M(deeplearning.cluster.cluster)
-        shows these messages.
-      - It counts for one run and is not stored.
+      - File to which the module appends progress messages while it waits for nodes. If this option is not set,
+        M(deeplearning.cluster.cluster) shows these messages.
+      - This option applies to one run and is not stored.
     type: path
   image_id:
     description:
       - Machine image of the nodes.
       - Exactly one of O(image_id), O(image_parameter) and O(image_framework) is required with O(state=present).
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   image_parameter:
     description:
-      - Public SSM parameter with the id of a machine image, such as a parameter of the deep learning AMIs.
-      - It is looked up once. Later runs keep the image until this option changes, so that a new release does not
+      - Public SSM parameter that contains the id of a machine image, such as a parameter of the deep learning AMIs.
+      - The image is looked up once. Later runs keep it until this option changes, so that a new release does not
         replace the nodes.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   image_framework:
     description:
       - Framework of a deep learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
-        drivers only. Without a version, the newest one for O(image_os) and the architecture of the instance type
-        is used. The run reports it.
-      - It is looked up once, like O(image_parameter).
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+        drivers only. Without a version, the newest version for O(image_os) and the architecture of the instance
+        type is used. The run reports which one it is.
+      - The image is looked up once, as with O(image_parameter).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   image_os:
     description:
       - Operating system of O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) must
-        match it.
-      - By default, the newest Ubuntu with the newest version of the framework.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+        match the operating system.
+      - The default is the newest Ubuntu that is available with the newest version of the framework.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   image_update:
     description:
       - Whether to look up O(image_parameter) or O(image_framework) again, to get the newest image.
-      - It counts for one run and is not stored. A newer image replaces the nodes, which happens only with O(replace_nodes).
+      - This option applies to one run and is not stored. A newer image replaces the nodes, which happens only with
+        O(replace_nodes).
     type: bool
     default: false
   key_name:
     description:
       - EC2 key pair for the first login. Required with O(state=present).
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   private_key_file:
     description:
       - The controller's file with the private key of O(key_name). It is compared with the key pair, and not copied.
       - The inventory sets it to its own option of this name, which is the file that SSH uses.
-      - It counts for one run and is not stored.
+      - This option applies to one run and is not stored.
     type: path
   root_volume_size:
     description:
       - Size of the encrypted root volume, in GiB.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: int
     default: 100
   root_volume_type:
     description:
       - Type of the root volume.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     choices: [gp3, gp2, io1, io2]
     default: gp3
   root_volume_iops:
     description:
-      - Operations per second of a root volume of type V(gp3), V(io1) or V(io2). Required for the latter two.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Operations per second of a root volume of type V(gp3), V(io1) or V(io2). Required for V(io1) and V(io2).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: int
   root_volume_throughput:
     description:
       - Throughput of a root volume of type V(gp3), in MiB per second.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: int
   root_volume_kms_key:
     description:
-      - Id, ARN or alias of the KMS key for the root volume. By default, the account's key for EBS.
-      - The role C(AWSServiceRoleForAutoScaling) must be allowed to use it.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Id, ARN or alias of the KMS key for the root volume. The default is the account's key for EBS.
+      - The role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   metadata_hop_limit:
     description:
-      - Limit on the network hops of answers from the instance metadata service, from 1 to 64. With V(1), only processes
-        on the host itself, and containers that share its network, get the credentials of the nodes' role. Containers
-        behind a bridge need V(2).
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Limit on the network hops of responses from the instance metadata service, from 1 to 64. With V(1), only
+        processes on the host itself, and containers that share its network, get the credentials of the nodes' role.
+        Containers behind a bridge need V(2).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: int
     default: 1
   efa:
@@ -1400,28 +1419,28 @@ options:
         support EFA.
       - A master with several network interfaces gets an elastic IP address, because AWS assigns no other public
         address to such instances.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: bool
     default: false
   placement:
     description:
-      - 'Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) uses
-        one if O(efa) is set, unless O(capacity_reservation_id) is set: the reservation or block then decides where
-        the nodes are.'
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) uses a
+        placement group if O(efa) is set, unless O(capacity_reservation_id) is set. The reservation or block then
+        determines where the nodes are.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     choices: [auto, cluster, none]
     default: auto
   placement_group:
     description:
-      - Name of an existing placement group with the strategy C(cluster) to use. It is never changed or deleted.
-      - By default, the cluster creates one if O(placement) requires it.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - Name of an existing placement group with the strategy C(cluster). The group is never changed or deleted.
+      - By default, the cluster creates a placement group if O(placement) requires one.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
   login_user:
     description:
-      - The login user of the image. It owns the mount point.
-      - Changing it replaces the nodes, which happens only with O(replace_nodes).
+      - The login user of the image. This user owns the mount point.
+      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
     type: str
     default: ubuntu
 """

@@ -11,16 +11,16 @@ description:
   - Lists the running nodes of one cluster with one paginated describe call.
   - Nodes are the instances that the cluster's auto scaling groups have launched. The tag C(aws:autoscaling:groupName), which only AWS
     can set, identifies them. Other tags do not make an instance a node.
-  - The plugin checks tags that users can set. For example, a second master, two workers with the same number, or an invalid file system
-    id ends the run with an error that names the instances.
-  - The groups are C(master), C(workers) and C(trainers). The last contains all nodes, because the master trains too.
+  - The plugin checks tags that users can set. For example, if there is a second master, two workers with the same number, or an invalid
+    file system id, the run fails with an error that contains the ids of the instances.
+  - The groups are C(master), C(workers) and C(trainers). C(trainers) contains all nodes, because the master also trains.
   - Each node has a number, which stays with its instance. The master is 1.
-  - The variable C(deeplearning_nodes) of the group C(all) is a table of all nodes by their names. Roles take names, ids, addresses
+  - The variable C(deeplearning_nodes) of the group C(all) is a table of all nodes by name. Roles read names, ids, addresses
     and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change. Each entry has C(number), C(hostname),
     C(group), C(instance_id), C(instance_type), C(private_ip), C(public_ip) if the node has one, C(address) that SSH connects to,
-    C(user), C(jump), which tells whether SSH goes through the master, and C(proxy_command) with V(session_manager) only.
+    C(user), C(jump), which is true if SSH connects through the master, and C(proxy_command) with V(session_manager) only.
   - SSH reaches workers through the master, or all nodes directly from inside the VPC or through Session Manager. SSH always checks host
-    keys by the instance's id, so that a new instance with an old address is not mistaken for the old one.
+    keys by the instance's id, so that a new instance with a reused address is not mistaken for the former instance.
   - The file's name must end in C(nodes.yml) or C(nodes.yaml).
 options:
   plugin:
@@ -51,7 +51,7 @@ options:
   connection_path:
     description:
       - How SSH reaches the nodes.
-      - V(jump) connects to the master, and through it to the workers. This is the default if the master has a public address.
+      - V(jump) connects to the master, and through the master to the workers. This is the default if the master has a public address.
       - V(direct) connects to the private addresses, for example from inside the VPC, through a VPN or through VPC peering. This is the
         default if the master has no public address.
       - V(session_manager) connects through AWS Systems Manager, so that the nodes do not have to be reachable over the network. The AWS
@@ -73,7 +73,7 @@ plugin: deeplearning.cluster.nodes
 cluster: bert
 region: us-east-1
 ---
-# Reach nodes without public addresses from anywhere
+# Connect from anywhere to nodes without public addresses
 plugin: deeplearning.cluster.nodes
 cluster: bert
 region: us-east-1
@@ -132,7 +132,7 @@ class InventoryModule(AWSInventoryBase):
         self.inventory.set_variable("all", "deeplearning_ssh_directory", self._ssh_directory())
         if self.get_option("private_key_file"):
             self.inventory.set_variable("all", "deeplearning_private_key_file", self._private_key_file())
-        # All images for EC2 have Python there. Discovery would cost a round trip to every host in every run. group_vars override it
+        # All images for EC2 have Python there. Discovery would cost a round trip to every host in every run. group_vars can override this
         self.inventory.set_variable(TRAINERS, "ansible_python_interpreter", "/usr/bin/python3")
 
         cached, live = self.get_cached_result(path, cache)
@@ -224,7 +224,7 @@ class InventoryModule(AWSInventoryBase):
 
     @staticmethod
     def _jumps(node: Node, master: Node | None, path: str) -> bool:
-        """Return whether SSH goes through the master."""
+        """Return whether SSH connects through the master."""
         return path == JUMP and master is not None and node is not master
 
     def _ssh_arguments(self, node: Node, master: Node | None) -> list[str]:
@@ -254,7 +254,7 @@ class InventoryModule(AWSInventoryBase):
             "UserKnownHostsFile": f'"{os.path.join(self._ssh_directory(), "known_hosts")}"',
             "GlobalKnownHostsFile": "/dev/null",
             "HostKeyAlias": node.instance_id,
-            # Settings that the operator's own SSH configuration may have for all hosts
+            # These settings override those that the operator's own SSH configuration may contain for all hosts
             "ForwardAgent": "no",
             "ForwardX11": "no",
             "UpdateHostKeys": "no",

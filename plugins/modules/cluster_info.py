@@ -75,7 +75,7 @@ nodes:
       type: str
       sample: bert-worker2
     hostname:
-      description: Name that the hosts use among themselves.
+      description: Name that the cluster's hosts use for the node.
       type: str
       sample: deeplearning-worker2
     group:
@@ -103,7 +103,7 @@ nodes:
       type: str
       sample: 10.0.0.4
     public_ip:
-      description: Public address, of the master only.
+      description: Public address. Only a master can have one.
       type: str
       sample: 203.0.113.4
     file_system_id:
@@ -116,8 +116,8 @@ nodes:
       sample: 10.1.0.12
     file_system_tls:
       description:
-        - Whether the node mounts the file system through TLS, V(true) or V(false). With V(preferred), it uses TLS if it has the client.
-        - It is null if the node has no tag for this setting. Then the definition decides.
+        - Whether the node mounts the file system with TLS. With V(preferred), the node uses TLS if it has the client.
+        - The value is null if the node has no tag for this setting. In that case, the definition decides.
       type: str
       sample: preferred
     file_system_access_point:
@@ -134,7 +134,7 @@ nodes:
       sample: fs-0123456789abcdef1.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh
     mounts:
       description:
-        - The node's mounts. Each has its C(kind) and the values of the node's tags, as arguments of
+        - The node's mounts. Each mount has its C(kind) and the values of the node's tags, as arguments of
           M(deeplearning.cluster.shared_storage).
       type: list
       elements: dict

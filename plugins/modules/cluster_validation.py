@@ -9,7 +9,7 @@ module: cluster_validation
 version_added: 0.2.0
 short_description: Checks the definition of a training cluster against its account
 description:
-  - Runs all validators on a definition and the account, and reports all findings at once.
+  - Runs all validators on a definition and the account, and reports all findings together.
   - Accepts the options of M(deeplearning.cluster.cluster), which runs the same validators before it changes anything. This module
     only reads.
   - Fails if there are errors, with one line for each error, and shows the warnings.

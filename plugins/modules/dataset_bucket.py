@@ -10,7 +10,7 @@ version_added: 0.1.0
 short_description: Manages the S3 bucket of data sets
 description:
   - Creates a bucket that blocks access from outside the account, encrypts its objects, and refuses requests without TLS.
-  - An existing bucket without this cluster's tag C(deeplearning:cluster) belongs to somebody else. It is used and never changed.
+  - An existing bucket without this cluster's tag C(deeplearning:cluster) belongs to somebody else. This bucket is used, but not changed.
   - Buckets are never deleted.
 options:
   bucket:
@@ -20,12 +20,12 @@ options:
     required: true
   cluster:
     description:
-      - Name of the cluster that the bucket belongs to. Other clusters can use it too.
+      - Name of the cluster to which the bucket belongs. Other clusters can also use the bucket.
     type: str
     required: true
   kms_key_id:
     description:
-      - Id or ARN of a KMS key that encrypts new objects. When omitted, S3 uses its own keys.
+      - Id or ARN of a KMS key that encrypts new objects. By default, S3 uses its own keys.
       - The key's policy must allow the nodes' role to use the key.
     type: str
   tags:

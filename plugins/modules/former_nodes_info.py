@@ -10,9 +10,9 @@ version_added: 0.2.0
 short_description: Lists the instances that have left a cluster, from the scaling activities of its groups
 description:
   - Reads the scaling activities of a cluster's auto scaling groups, and lists the instances that the groups terminated or detached, and
-    those that they launched and that no longer run. The certificates of these instances can then be revoked.
-  - An instance that ends by itself, such as an interrupted Spot Instance, may appear in the activities only with its launch. AWS keeps
-    scaling activities for six weeks.
+    the instances that the groups launched and that are no longer running. The certificates of these instances can then be revoked.
+  - If an instance was not terminated by its group, such as an interrupted Spot Instance, the activities may contain only its launch. AWS
+    keeps scaling activities for six weeks.
 options:
   cluster:
     description:
@@ -26,7 +26,7 @@ options:
     required: true
   instance_ids:
     description:
-      - Ids of the instances that are in the cluster now. They are never listed.
+      - Ids of the instances that are in the cluster now. These instances are never listed.
     type: list
     elements: str
     default: []
@@ -93,7 +93,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    # A termination takes a while, and certificates are signed until it begins
+    # A termination takes a while, and certificates are signed until the termination begins
     since = datetime.now(timezone.utc) - timedelta(days=module.params["days"] + 1)
     try:
         cloud = AwsClient(module, module.params["cluster"])
@@ -101,7 +101,7 @@ def main() -> None:
         groups = [f"{cloud.cluster}-{group}" for group in (MASTER, WORKERS)]
         with ThreadPoolExecutor(len(groups)) as pool:
             found = list(pool.map(lambda group: list(activities(cloud, group)), groups))
-            # After the activities are read, so that no launched instance is missed
+            # Instances are read after the activities, so that no launched instance is missed
             running = running_instances(cloud)
             former = set().union(*(former_instances(each, since, running) for each in found))
     except (ClusterError, *SDK_ERRORS) as error:

@@ -12,8 +12,8 @@ description:
   - Reads the host keys that cloud-init prints to the console at the first boot, so that the first SSH connection to an instance
     can be verified through a channel that an attacker on the network does not control.
   - Waits until the consoles show the keys, and reports how many instances have printed theirs.
-  - cloud-init prints the keys once in the life of an instance. If the console shows different keys, another program on the instance
-    may have printed some of them. The module then trusts none of them and fails.
+  - cloud-init prints the keys once in the lifetime of an instance. If the console shows different keys, another program on the instance
+    may have printed some of them. In that case, the module trusts none of the keys and fails.
 options:
   instance_ids:
     description:
@@ -23,13 +23,13 @@ options:
     required: true
   wait_timeout:
     description:
-      - How long to wait for the console output of one instance, in seconds. It can lag by minutes on instances that are not
-        built on the Nitro system, and large instances take ten minutes and more to boot.
+      - How long to wait for the console output of one instance, in seconds. The output can lag by minutes on instances that
+        are not built on the Nitro system, and large instances take ten minutes or more to boot.
     type: int
     default: 1800
   wait:
     description:
-      - Whether to wait for the keys. V(false) leaves instances whose consoles show no keys out of the result.
+      - Whether to wait for the keys. With V(false), the result does not contain instances whose consoles show no keys.
     type: bool
     default: true
   progress_file:

@@ -11,7 +11,7 @@ short_description: Manages the master or the workers of a training cluster
 description:
   - Manages a launch template (IMDSv2, encrypted root volume, file system mounted at boot) and an auto scaling group that uses it.
   - Every node has a number that stays with its instance. The master is number 1, and the workers follow. If you reduce the number
-    of workers, those with the highest numbers are terminated.
+    of workers, the workers with the highest numbers are terminated.
   - The cluster's network and role must exist. The module finds them by their tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning

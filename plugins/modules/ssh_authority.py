@@ -9,7 +9,7 @@ module: ssh_authority
 version_added: 0.1.0
 short_description: Manages the SSH certificate authority of a training cluster
 description:
-  - Stores one ed25519 key pair per cluster as an encrypted parameter (SecureString) in the SSM Parameter Store. All operators of the
+  - Stores one ed25519 key pair per cluster as an encrypted parameter (SecureString) in SSM Parameter Store. All operators of the
     cluster sign with the same key, and no controller has to store it.
   - The key pair is created once. O(rotate=true) replaces it. For a cluster that is in use, run the playbook
     C(deeplearning.cluster.rotate_authority), which also replaces all certificates.
@@ -25,19 +25,19 @@ options:
   state:
     description:
       - V(present) creates the key pair if it does not exist. V(absent) deletes it.
-      - V(absent) also schedules the deletion of a KMS key that O(create_kms_key) created. You can cancel this for 7 days.
+      - V(absent) also schedules the deletion of a KMS key that O(create_kms_key) created. You can cancel the deletion for 7 days.
     type: str
     choices: [present, absent]
     default: present
   kms_key_id:
     description:
-      - Id, ARN or alias of the KMS key that encrypts the parameter. By default, it is the account's own key for SSM.
-      - An existing parameter with another key is encrypted again. Its earlier versions stay in its history with the earlier key.
+      - Id, ARN or alias of the KMS key that encrypts the parameter. The default is the account's own key for SSM.
+      - An existing parameter with another key is encrypted again. Earlier versions stay in the parameter's history with the earlier key.
     type: str
   rotate:
     description:
       - Whether to replace the key pair with a new one in each run. Hosts trust the certificates of the old key pair until the role
-        P(deeplearning.cluster.ssh_trust#role) configures them.
+        P(deeplearning.cluster.ssh_trust#role) configures the hosts.
       - The KMS key of the old key pair also encrypts the new one, unless you specify another key with O(kms_key_id) or
         O(create_kms_key).
     type: bool
@@ -47,9 +47,9 @@ options:
     description:
       - Whether to create a KMS key for this parameter only, with the alias C(alias/deeplearning/CLUSTER/ssh-authority).
         The key's policy allows encryption and decryption of this parameter only, and lets the creator administer the key.
-        AWS charges for such a key by the month.
-      - V(false) does not change a parameter that such a key encrypts, and shows a warning. To go back to the account's own key for SSM,
-        set O(kms_key_id=alias/aws/ssm). The created key stays until O(state=absent).
+        AWS charges a monthly fee for such a key.
+      - With V(false), a parameter that such a key encrypts is not changed, and the module shows a warning. To return to the account's own
+        key for SSM, set O(kms_key_id=alias/aws/ssm). The created key is kept until you run the module with O(state=absent).
       - Mutually exclusive with O(kms_key_id).
     type: bool
     default: false
@@ -58,7 +58,7 @@ attributes:
     description: Predicts whether the key pair would be created, encrypted again or deleted.
     support: full
   diff_mode:
-    description: The module shows no differences, because a key pair has no readable ones.
+    description: The module shows no differences, because the differences between key pairs are not readable.
     support: none
   idempotent:
     description: A second run changes nothing, unless O(rotate=true).

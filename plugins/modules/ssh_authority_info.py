@@ -9,7 +9,7 @@ module: ssh_authority_info
 version_added: 0.1.0
 short_description: Checks whether a training cluster has an SSH certificate authority
 description:
-  - Checks whether M(deeplearning.cluster.ssh_authority) has created the cluster's authority. The module does not read its key.
+  - Checks whether M(deeplearning.cluster.ssh_authority) has created the cluster's authority. The module does not read the private key.
   - The role P(deeplearning.cluster.ssh_trust#role) creates the authority when it configures nodes for the first time. Jobs run only
     on configured nodes.
 options:

@@ -96,7 +96,7 @@ def test_an_adopted_file_system_is_used_and_never_deleted(cloud, run, definition
 def test_a_file_system_that_another_vpc_uses_is_refused(cloud, run, definition, name):
     first = run("cluster", **definition)["resources"]["file_system"]["main"]
     definition |= {"cluster": f"{name}-b", "file_system_id": first}
-    with pytest.raises(ModuleFailed, match=rf"file_system_id: {first} has its mount targets in vpc-\w+, and EFS allows them in one"):
+    with pytest.raises(ModuleFailed, match=rf"file_system_id: {first} has its mount targets in vpc-\w+, and EFS allows them in only one"):
         run("cluster", **definition)
     run("cluster", cluster=name, state="absent")
     assert run("cluster", **definition)["resources"]["file_system"]["main"] == first

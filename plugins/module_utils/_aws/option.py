@@ -56,10 +56,10 @@ class Update:
     def sentences(self) -> str:
         """Return the policy as the last paragraph of a description. The paragraph is empty for the policy `SUBJECT`."""
         sentence = {
-            Policy.IN_PLACE: f"Changed {self.summary}.",
-            Policy.REPLACES_NODES: "Changing it replaces the nodes, which happens only with O(replace_nodes).",
-            Policy.FORBIDDEN: f"It {self.summary}.",
-            Policy.NOT_STORED: "It counts for one run and is not stored.",
+            Policy.IN_PLACE: f"This option can be changed {self.summary}.",
+            Policy.REPLACES_NODES: "Changing this option replaces the nodes, which happens only with O(replace_nodes).",
+            Policy.FORBIDDEN: f"This option {self.summary}.",
+            Policy.NOT_STORED: "This option applies to one run and is not stored.",
             Policy.SUBJECT: "",
         }[self.policy]
         return f"{sentence} {self.advice}." if self.advice else sentence

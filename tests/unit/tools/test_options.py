@@ -101,18 +101,18 @@ def test_a_module_takes_the_options_of_its_component():
     ("update", "summary", "sentences"),
     [
         (Update(Policy.SUBJECT), "selects what the run does", ""),
-        (Update(Policy.NOT_STORED), "not stored", "It counts for one run and is not stored."),
-        (in_place("for new files"), "in place, for new files", "Changed in place, for new files."),
-        (in_place("", "Wait"), "in place", "Changed in place. Wait."),
+        (Update(Policy.NOT_STORED), "not stored", "This option applies to one run and is not stored."),
+        (in_place("for new files"), "in place, for new files", "This option can be changed in place, for new files."),
+        (in_place("", "Wait"), "in place", "This option can be changed in place. Wait."),
         (
             Update(Policy.REPLACES_NODES),
             "replaces nodes",
-            "Changing it replaces the nodes, which happens only with O(replace_nodes).",
+            "Changing this option replaces the nodes, which happens only with O(replace_nodes).",
         ),
         (
             forbidden("Copy it", details="while nodes run"),
             "cannot be changed while nodes run",
-            "It cannot be changed while nodes run. Copy it.",
+            "This option cannot be changed while nodes run. Copy it.",
         ),
     ],
 )
@@ -124,7 +124,7 @@ def test_the_documentation_of_a_module():
     assert tool.documentation(DIRECTORY, known={"efs"}) == {
         "description": [
             "Not used with O(efs=false), nor with M(deeplearning.cluster.dataset).",
-            "Changing it replaces the nodes, which happens only with O(ignore:replace_nodes). Keep O(efs).",
+            "Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Keep O(efs).",
         ],
         "type": "str",
         "choices": ["a", "b"],

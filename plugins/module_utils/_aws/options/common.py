@@ -28,8 +28,8 @@ OPTIONS = (
         SUBJECT,
         (
             "Name of the cluster.",
-            "It is part of the host names, and all resources of the cluster have it in the tag C(deeplearning:cluster).",
-            "It consists of at most 30 lower case letters, digits and dashes.",
+            "The name is part of the host names, and the tag C(deeplearning:cluster) of all resources of the cluster contains it.",
+            "The name consists of at most 30 lower case letters, digits and dashes.",
         ),
         former_variables=("deeplearning_cluster_name", "provision_cluster_name"),
     ),
@@ -50,7 +50,7 @@ OPTIONS = (
         COMPONENTS,
         in_place(
             "except for root volumes, network interfaces and spot requests, which get new tags only at launch",
-            "A tag that you remove here stays on existing resources; delete it from them yourself",
+            "If you remove a tag here, existing resources keep it. Delete the tag from these resources yourself",
         ),
         (
             "Tags for every resource, in addition to the collection's own. Letters, digits, spaces and C(_.:/=+-@) are valid.",
@@ -71,7 +71,7 @@ OPTIONS = (
         NOT_STORED,
         (
             "Whether to wait until all resources can be used.",
-            "With V(false), a run waits only for resources that others need, and does not number the nodes.",
+            "With V(false), a run waits only for resources that other resources need, and does not number the nodes.",
         ),
     ),
     Option(

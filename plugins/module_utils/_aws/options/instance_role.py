@@ -21,9 +21,9 @@ OPTIONS = (
         (INSTANCE_ROLE, NODE_GROUP),
         REPLACES_NODES,
         (
-            "Name of an existing instance profile for the nodes. It must have a role. It is never changed or deleted, and its owner"
-            " decides what the role allows.",
-            "By default, the cluster creates its own.",
+            "Name of an existing instance profile for the nodes. The profile must contain a role. The profile is never changed or"
+            " deleted, and its owner decides what the role allows.",
+            "By default, the cluster creates its own profile.",
         ),
     ),
     Option(
@@ -40,7 +40,7 @@ OPTIONS = (
         IN_PLACE,
         (
             "S3 buckets that the nodes may read and write. Nodes may also replace and delete objects, so that jobs can remove old"
-            " checkpoints. They may not delete versions of objects. To protect data, enable versioning of the bucket.",
+            " checkpoints. Nodes may not delete versions of objects. To protect data, enable versioning of the bucket.",
         ),
     ),
     Option(

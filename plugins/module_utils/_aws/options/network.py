@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the network. Components in an adopted network need some of them."""
+"""Options of the network. Components in an adopted network need some of these options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTIONS = (
         IN_THE_NETWORK,
         MOVING,
         (
-            "An existing VPC for the cluster, with existing subnets. It is checked, but never changed or deleted.",
+            "An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.",
             "By default, the cluster creates its own VPC.",
             "Modules of one component also need this option and the other options of the network, because no tag in AWS shows that"
             " the cluster uses an adopted network.",
@@ -40,7 +40,7 @@ OPTIONS = (
         "public_subnet_ids",
         {"type": "list", "elements": "str", "default": []},
         IN_THE_NETWORK,
-        in_place("for a master that is launched after the change"),
+        in_place("but only for a master that is launched after the change"),
         (
             "Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless"
             " O(master_public_address=false).",
@@ -51,8 +51,8 @@ OPTIONS = (
         {"type": "list", "elements": "str", "default": []},
         IN_THE_NETWORK,
         in_place(
-            "to add zones, or to remove zones without nodes",
-            f"{DELETE_AND_CREATE} for another subnet of the same zone",
+            "if you add zones, or remove zones without nodes",
+            f"{DELETE_AND_CREATE} to use another subnet of the same zone",
         ),
         ("Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).",),
     ),
@@ -60,8 +60,8 @@ OPTIONS = (
         "security_group_ids",
         {"type": "dict"},
         IN_THE_NETWORK,
-        forbidden(f"{MOVING.advice}. Or change the rules of the groups"),
-        ("Existing security groups of O(vpc_id) to use instead of the cluster's own. They are checked, but never changed or deleted.",),
+        forbidden(f"{MOVING.advice}. Alternatively, change the rules of the groups"),
+        ("Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never changed or deleted.",),
         (
             Suboption(
                 "nodes",
@@ -86,8 +86,8 @@ OPTIONS = (
         IN_THE_NETWORK,
         Update(Policy.REPLACES_NODES, advice="Do not change O(nat) in the same run; you can set it to V(none) afterwards"),
         (
-            "Whether the master has a public address, in a public subnet. With V(false), it is in a private subnet like the workers, and"
-            " all nodes are reached from inside the VPC or through Session Manager.",
+            "Whether the master is in a public subnet and has a public address. With V(false), the master is in a private subnet like the"
+            " workers, and SSH reaches all nodes from inside the VPC or through Session Manager.",
         ),
     ),
     Option(
@@ -96,18 +96,18 @@ OPTIONS = (
         (NETWORK,),
         MOVING,
         (
-            "Address range of the cluster's own VPC, with a mask from /16 to /27. It must have enough addresses for all nodes.",
-            "Not used with O(vpc_id).",
+            "Address range of the cluster's own VPC, with a mask from /16 to /27. The range must contain enough addresses for all nodes.",
+            "This option is not used with O(vpc_id).",
         ),
     ),
     Option(
         "zones",
         {"type": "list", "elements": "str", "default": []},
         (NETWORK,),
-        in_place("if no node runs in a zone to be removed"),
+        in_place("if no node is running in a zone that you remove"),
         (
-            "Availability zones of the cluster, at most four. Each gets a public and a private subnet.",
-            "By default, the zones of the existing network or of the adopted subnets. A new network gets one zone that offers the"
+            "Availability zones of the cluster, at most four. Each zone gets a public and a private subnet.",
+            "The default is the zones of the existing network or of the adopted subnets. A new network gets one zone that offers the"
             " instance type.",
         ),
     ),
@@ -126,7 +126,7 @@ OPTIONS = (
         {"type": "bool", "default": False},
         (NETWORK,),
         NOT_STORED,
-        ("Whether O(ssh_cidrs) may have public ranges larger than an IPv4 /8 or an IPv6 /32, such as the whole internet.",),
+        ("Whether O(ssh_cidrs) may contain public ranges larger than an IPv4 /8 or an IPv6 /32, such as the whole internet.",),
     ),
     Option(
         "nat",
@@ -134,10 +134,10 @@ OPTIONS = (
         (NETWORK,),
         in_place("without interrupting the nodes' internet access"),
         (
-            "NAT gateways of the cluster's own VPC. V(single) creates one for all zones, and its traffic from other zones costs extra."
-            " V(per_zone) creates one in each zone, so that other zones keep working if a zone fails. With V(none), nodes without a"
-            " public address cannot reach the internet.",
-            "Not used with O(vpc_id).",
+            "NAT gateways of the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other zones to this"
+            " gateway costs extra. V(per_zone) creates a gateway in each zone, so that other zones keep working if a zone fails. With"
+            " V(none), nodes without a public address cannot reach the internet.",
+            "This option is not used with O(vpc_id).",
         ),
     ),
     Option(
@@ -146,9 +146,9 @@ OPTIONS = (
         (NETWORK,),
         IN_PLACE,
         (
-            "AWS services that nodes reach without the internet, by the last part of their names, such as V(ssm), V(ssmmessages),"
-            " V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) and V(monitoring). Each gets an interface endpoint in"
-            " the private subnet of every zone. S3 always has a gateway endpoint.",
+            "AWS services that nodes reach without the internet. Specify the last part of each service's name, such as V(ssm),"
+            " V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring). Each service gets"
+            " an interface endpoint in the private subnet of every zone. S3 always has a gateway endpoint.",
         ),
     ),
 )

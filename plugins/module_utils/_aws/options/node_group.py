@@ -40,13 +40,13 @@ OPTIONS = (
         {"type": "int"},
         (NODE_GROUP,),
         in_place(
-            "but a lower number removes the nodes with the highest numbers, and only if no job runs on them",
-            "If a job runs on them, wait until it ends, or stop it with C(deeplearning.cluster.stop)",
+            "but a lower number removes the nodes with the highest numbers, and only if no job is running on these nodes",
+            "If a job is running on these nodes, wait until the job ends, or stop it with C(deeplearning.cluster.stop)",
         ),
         (
-            "Number of workers besides the master, at least 1. The master trains too, so a job can use one more host.",
+            "Number of workers besides the master, at least 1. The master also trains, so a job can use one more host.",
             "Required with O(state=present).",
-            "The module does not check whether jobs run on the nodes. C(playbooks/provision.yml) does.",
+            "The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.",
         ),
     ),
     Option(
@@ -55,10 +55,10 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "The least number of workers that the cluster needs, at least 1.",
+            "The minimum number of workers that the cluster needs, at least 1.",
             "If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count), the run accepts"
             " the smaller cluster and reports it. By default, the full number is required.",
-            "A cluster that was accepted with fewer workers keeps its size until you set O(grow) or another O(worker_count).",
+            "A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).",
         ),
     ),
     Option(
@@ -73,7 +73,7 @@ OPTIONS = (
         {"type": "str"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("The highest price for a spot instance, in US dollars per hour. By default, the on-demand price.",),
+        ("The highest price for a spot instance, in US dollars per hour. The default is the on-demand price.",),
     ),
     Option(
         "capacity_reservation_id",
@@ -81,8 +81,9 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "The reservation or block that the nodes are launched into, in its zone. Required with O(market=capacity-block).",
-            "Without it, O(market=capacity-reservation) uses any open reservation that matches, but no other capacity.",
+            "The capacity reservation or Capacity Block for the nodes, which are launched in its zone. Required with"
+            " O(market=capacity-block).",
+            "Without this option, O(market=capacity-reservation) uses any open reservation that matches, but no other capacity.",
         ),
     ),
     Option(
@@ -96,15 +97,15 @@ OPTIONS = (
         (
             "Alternatives to try, in this order, if AWS has no capacity for O(worker_minimum) workers and the master with O(instance_type)"
             " and O(market). An alternative inherits every setting that it does not override.",
-            "A run tries each alternative for O(capacity_timeout). All nodes use the same one, because a job runs at the speed of its"
-            " slowest host. Requires O(wait).",
+            "A run tries each alternative for O(capacity_timeout). All nodes use the same alternative, because a job runs at the speed of"
+            " its slowest host. This option requires O(wait).",
         ),
         (
             Suboption("instance_type", {"type": "str"}, "Instance type."),
             Suboption("zone", {"type": "str"}, "Availability zone for all nodes."),
             Suboption("market", {"type": "str", "choices": MARKETS}, "How nodes are purchased."),
             Suboption("spot_max_price", {"type": "str"}, "The highest price for a spot instance, in US dollars per hour."),
-            Suboption("capacity_reservation_id", {"type": "str"}, "The reservation or block to launch into."),
+            Suboption("capacity_reservation_id", {"type": "str"}, "The capacity reservation or Capacity Block for the nodes."),
         ),
     ),
     Option(
@@ -131,9 +132,10 @@ OPTIONS = (
         NOT_STORED,
         (
             "Whether the run replaces nodes that are outdated because their launch template changes or has changed, and nodes whose EC2"
-            " status checks have failed. It replaces them one by one, workers before the master.",
-            "By default, a cluster with nodes only lists such changes in RV(ignore:deferred), and new nodes are like the existing ones.",
-            "Do not use it while a job runs. C(playbooks/provision.yml) asks the hosts first.",
+            " status checks have failed. The nodes are replaced one by one, workers before the master.",
+            "By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred), and new nodes are like the"
+            " existing ones.",
+            "Do not use this option while a job is running. C(playbooks/provision.yml) checks the hosts first.",
         ),
     ),
     Option(
@@ -142,7 +144,7 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "File to which the module appends progress messages while it waits for nodes. If it is not set,"
+            "File to which the module appends progress messages while it waits for nodes. If this option is not set,"
             " M(deeplearning.cluster.cluster) shows these messages.",
         ),
     ),
@@ -162,8 +164,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Public SSM parameter with the id of a machine image, such as a parameter of the deep learning AMIs.",
-            "It is looked up once. Later runs keep the image until this option changes, so that a new release does not replace the nodes.",
+            "Public SSM parameter that contains the id of a machine image, such as a parameter of the deep learning AMIs.",
+            "The image is looked up once. Later runs keep it until this option changes, so that a new release does not replace the nodes.",
         ),
         yields_to=("image_id", "image_framework"),
     ),
@@ -174,8 +176,9 @@ OPTIONS = (
         REPLACES_NODES,
         (
             "Framework of a deep learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for drivers only."
-            " Without a version, the newest one for O(image_os) and the architecture of the instance type is used. The run reports it.",
-            "It is looked up once, like O(image_parameter).",
+            " Without a version, the newest version for O(image_os) and the architecture of the instance type is used. The run reports"
+            " which one it is.",
+            "The image is looked up once, as with O(image_parameter).",
         ),
     ),
     Option(
@@ -184,8 +187,9 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Operating system of O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) must match it.",
-            "By default, the newest Ubuntu with the newest version of the framework.",
+            "Operating system of O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) must match the"
+            " operating system.",
+            "The default is the newest Ubuntu that is available with the newest version of the framework.",
         ),
     ),
     Option(
@@ -231,7 +235,7 @@ OPTIONS = (
         {"type": "int"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("Operations per second of a root volume of type V(gp3), V(io1) or V(io2). Required for the latter two.",),
+        ("Operations per second of a root volume of type V(gp3), V(io1) or V(io2). Required for V(io1) and V(io2).",),
     ),
     Option(
         "root_volume_throughput",
@@ -246,8 +250,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Id, ARN or alias of the KMS key for the root volume. By default, the account's key for EBS.",
-            "The role C(AWSServiceRoleForAutoScaling) must be allowed to use it.",
+            "Id, ARN or alias of the KMS key for the root volume. The default is the account's key for EBS.",
+            "The role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.",
         ),
     ),
     Option(
@@ -256,7 +260,7 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Limit on the network hops of answers from the instance metadata service, from 1 to 64. With V(1), only processes on the host"
+            "Limit on the network hops of responses from the instance metadata service, from 1 to 64. With V(1), only processes on the host"
             " itself, and containers that share its network, get the credentials of the nodes' role. Containers behind a bridge need"
             " V(2).",
         ),
@@ -278,8 +282,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) uses one if O(efa) is set,"
-            " unless O(capacity_reservation_id) is set: the reservation or block then decides where the nodes are.",
+            "Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) uses a placement group if"
+            " O(efa) is set, unless O(capacity_reservation_id) is set. The reservation or block then determines where the nodes are.",
         ),
     ),
     Option(
@@ -288,8 +292,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Name of an existing placement group with the strategy C(cluster) to use. It is never changed or deleted.",
-            "By default, the cluster creates one if O(placement) requires it.",
+            "Name of an existing placement group with the strategy C(cluster). The group is never changed or deleted.",
+            "By default, the cluster creates a placement group if O(placement) requires one.",
         ),
     ),
     Option(
@@ -297,6 +301,6 @@ OPTIONS = (
         {"type": "str", "default": "ubuntu"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("The login user of the image. It owns the mount point.",),
+        ("The login user of the image. This user owns the mount point.",),
     ),
 )

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of shared storage: the common ones, and those that each kind declares."""
+"""Options of shared storage: the common options, and the options that each kind of storage declares."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS: tuple[Option, ...] = (
         forbidden(COPY_DATA),
         (
             "Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon manages.",
-            "By default, the account's AWS managed key for the service.",
+            "The default is the account's AWS managed key for the service.",
         ),
     ),
     Option(

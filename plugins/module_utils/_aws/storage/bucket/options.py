@@ -19,8 +19,8 @@ OPTIONS = (
         (INSTANCE_ROLE, NODE_GROUP),
         REPLACES_NODES,
         (
-            "S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). Its objects appear as read-only files. Mountpoint"
-            " for Amazon S3 mounts it at O(bucket_mount_point) with the credentials of the nodes' role, which may read these objects.",
+            "S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). The objects appear as read-only files at"
+            " O(bucket_mount_point). Mountpoint for Amazon S3 uses the credentials of the nodes' role, which may read these objects.",
             "By default, no bucket is mounted.",
         ),
     ),

@@ -26,7 +26,7 @@ OPTIONS = (
         SWITCH,
         {"type": "bool", "default": True},
         (MODULE,),
-        forbidden(DELETE_AND_CREATE, details="while running nodes mount it"),
+        forbidden(DELETE_AND_CREATE, details="while running nodes mount the file system"),
         ("Whether the nodes share an EFS file system.",),
     ),
     Option(
@@ -35,12 +35,12 @@ OPTIONS = (
         (MODULE, NODE_GROUP),
         forbidden(DELETE_AND_CREATE, details="while running nodes mount another file system"),
         (
-            "An existing EFS file system to use. It is never changed or deleted. The cluster adds missing mount targets in its zones, and"
-            " deletes them with itself. If the mount targets are in another VPC, there must be a route to them, and nodes mount the file"
-            " system by its address.",
-            "By default, the cluster creates its own.",
-            "M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. It needs this option if the mount"
-            " targets are not the cluster's own.",
+            "An existing EFS file system to use. The file system is never changed or deleted. The cluster adds missing mount targets in its"
+            " zones, and deletes these mount targets when it is deleted. If the mount targets are in another VPC, there must be a route"
+            " to them, and nodes mount the file system by its address.",
+            "By default, the cluster creates its own file system.",
+            "M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs this option if the"
+            " mount targets are not the cluster's own.",
         ),
         former_variables=("deeplearning_file_system",),
     ),
@@ -64,8 +64,8 @@ OPTIONS = (
         (MODULE,),
         in_place("but AWS allows the next decrease only after a day"),
         (
-            "Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data. With V(elastic), it"
-            " follows the load and is billed by the gigabyte. With V(provisioned), it is O(provisioned_throughput).",
+            "Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data. With V(elastic), the"
+            " throughput follows the load and is billed by the gigabyte. With V(provisioned), it is O(provisioned_throughput).",
         ),
     ),
     Option(
@@ -73,17 +73,17 @@ OPTIONS = (
         {"type": "float"},
         (MODULE,),
         in_place("but AWS allows the next decrease only after a day"),
-        ("Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only with it.",),
+        ("Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only in this mode.",),
     ),
     Option(
         "file_system_directory",
         {"type": "str"},
         (MODULE, NODE_GROUP),
-        Update(Policy.REPLACES_NODES, advice="The old access point is deleted when no node uses it"),
+        Update(Policy.REPLACES_NODES, advice="The old access point is deleted as soon as no node uses it"),
         (
             "Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such as V(/teams/bert)."
-            " It is at most four levels deep. Nodes mount it with TLS through an access point, which the cluster creates and deletes with"
-            " itself. The directory is not deleted.",
+            " The directory is at most four levels deep. Nodes mount the directory with TLS through an access point, which is created and"
+            " deleted together with the cluster. The directory is not deleted.",
             "If the directory does not exist, EFS creates it with the owner id 1000.",
         ),
     ),
@@ -93,10 +93,10 @@ OPTIONS = (
         (MODULE, NODE_GROUP),
         REPLACES_NODES,
         (
-            "Whether the nodes mount EFS with TLS. They need C(amazon-efs-utils), which is installed if the distribution has it.",
-            "By default, nodes whose image has that package use TLS, and the others use plain NFS. A cluster that was launched with plain"
-            " NFS keeps it.",
-            "With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses it.",
+            "Whether the nodes mount EFS with TLS. For TLS, nodes need C(amazon-efs-utils), which is installed if the distribution has it.",
+            "By default, nodes whose image has that package use TLS, and other nodes use plain NFS. A cluster that was launched with"
+            " plain NFS keeps plain NFS.",
+            "With V(true), the policy of the cluster's own file system denies plain NFS as soon as no node of any cluster uses it.",
         ),
     ),
     Option(
@@ -105,8 +105,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Directory where the nodes mount the EFS file system at boot, and which holds the jobs. Without EFS, set it to the mount"
-            " point of the storage that holds the jobs.",
+            "Directory where the nodes mount the EFS file system at boot. This directory contains the jobs. Without EFS, set this option"
+            " to the mount point of the storage that contains the jobs.",
         ),
     ),
 )

@@ -23,18 +23,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 MODULE = "lustre_file_system"
 SWITCH = "lustre"
 """The option that gives a cluster a file system of its own."""
-BOUND_TO_NETWORK = "A Lustre file system cannot move to another network, so copy its data and delete it as well"
+BOUND_TO_NETWORK = "A Lustre file system cannot move to another network, so copy its data and also delete the file system"
 
 OPTIONS = (
     Option(
         SWITCH,
         {"type": "bool", "default": False},
         (NETWORK, MODULE),
-        Update(Policy.REPLACES_NODES, advice=f"{DELETE_AND_CREATE} to switch it off while running nodes mount it"),
+        Update(Policy.REPLACES_NODES, advice=f"{DELETE_AND_CREATE} to disable this option while running nodes mount the file system"),
         (
-            "Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to its ports only with this option or"
-            " O(lustre_file_system_id).",
-            "If you set it, the run creates the file system immediately. Nodes mount it when they are launched.",
+            "Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to the ports of Lustre only with this"
+            " option or O(lustre_file_system_id).",
+            "If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.",
         ),
     ),
     Option(
@@ -43,16 +43,19 @@ OPTIONS = (
         (NETWORK, MODULE, NODE_GROUP),
         forbidden(DELETE_AND_CREATE, details="while running nodes mount another file system"),
         (
-            "An existing file system of FSx for Lustre to use. It is never changed or deleted. If it is in another VPC, there must be a"
-            " route to it, and nodes mount it by its address.",
+            "An existing file system of FSx for Lustre to use. The file system is never changed or deleted. If it is in another VPC, there"
+            " must be a route to it, and nodes mount it by its address.",
         ),
     ),
     Option(
         "lustre_capacity",
         {"type": "int", "default": 1200},
         (MODULE,),
-        in_place("at most once in six hours, and only to a larger size", "To shrink it, copy the data to a smaller one and adopt that"),
-        ("Size of a new Lustre file system in GiB, 1200 or a multiple of 2400.",),
+        in_place(
+            "at most once in six hours, and only to a larger size",
+            "To shrink it, copy the data to a smaller file system and adopt that one",
+        ),
+        ("Size of a new Lustre file system in GiB: 1200 or a multiple of 2400.",),
     ),
     Option(
         "lustre_deployment",
@@ -81,7 +84,7 @@ OPTIONS = (
         (MODULE,),
         in_place(
             "and imported files stay on the file system",
-            "To change the prefix of a path, remove the path, run, and add it again with the other prefix",
+            "To change the prefix of a path, remove the path, run, add the path again with the other prefix, and run again",
         ),
         ("Prefixes in S3 that appear as directories of a new Lustre file system.",),
         (
@@ -93,17 +96,18 @@ OPTIONS = (
             Suboption(
                 "s3",
                 {"type": "str", "required": True},
-                "The bucket or prefix, such as C(s3://bucket/prefix). To change it, remove the path first.",
+                "The bucket or prefix, such as C(s3://bucket/prefix). To change the prefix, remove the path first.",
             ),
             Suboption(
                 "import_changes",
                 {"type": "bool", "default": True},
-                "Whether existing objects appear as files, and later changes and deletions of objects are imported. It changes in place.",
+                "Whether existing objects appear as files, and later changes and deletions of objects are imported. This setting can"
+                " be changed in place.",
             ),
             Suboption(
                 "export_changes",
                 {"type": "bool", "default": False},
-                "Whether new, changed and deleted files are exported to S3. It changes in place.",
+                "Whether new, changed and deleted files are exported to S3. This setting can be changed in place.",
             ),
         ),
     ),
