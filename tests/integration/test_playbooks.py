@@ -120,7 +120,7 @@ def test_a_cluster_without_nodes_is_told(play: Run, name: str) -> None:
 def test_a_pattern_that_matches_no_host_is_told(play: Run, tmp_path: Path, meant: str, status: int) -> None:
     inventory = tmp_path / "hosts.json"
     inventory.write_text(json.dumps(NODES))
-    told = play("imports/check_nodes", str(inventory), nodes_meant=meant)
+    told = play("check_nodes", str(inventory), nodes_meant=meant)
     assert told.returncode == status, told.stdout
     assert ("bert-worker2 matches no host" in told.stdout) == bool(status)
 
@@ -133,7 +133,7 @@ def test_a_region_that_is_none_is_told(play: Run, tmp_path: Path) -> None:
 
 
 def test_check_mode_needs_no_nodes(play: Run) -> None:
-    assert play("imports/check_nodes", "inventory/local", "--check").returncode == 0
+    assert play("check_nodes", "inventory/local", "--check").returncode == 0
 
 
 @pytest.mark.parametrize(
