@@ -89,7 +89,7 @@ def _serve(home: Home) -> None:
 
 
 def main() -> None:
-    """Serve the cloud of the home folder in the command line."""
+    """Serve the cloud of the home folder that is specified on the command line."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     serve(Home(Path(sys.argv[1])))
 

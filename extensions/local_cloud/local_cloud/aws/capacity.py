@@ -57,7 +57,7 @@ class Capacity:
         return result
 
     def has_room(self, instance_type: str, zone: str, market: str, count: int, live: Iterable[tuple[str, str, str]]) -> bool:
-        """Return whether the zone has capacity for `count` more instances. `live` has (type, zone, market) of every live instance."""
+        """Return whether the zone has capacity for `count` more instances. `live` contains (type, zone, market) for every live instance."""
         wanted = (instance_type, zone, market)
         limit = self._limits.get(wanted)
         return limit is None or sum(1 for each in live if each == wanted) + count <= limit

@@ -56,7 +56,7 @@ class Group(FakeAutoScalingGroup):
         self.status: str | None = None
         self.deleting = False
         self.suspension_reasons: dict[str, str] = {}
-        """The suspended processes, and the reason of each suspension."""
+        """The suspended processes, and the reason for each suspension."""
         super().__init__(*args, **kwargs)
 
     def set_desired_capacity(self, new_capacity: int | None) -> None:
