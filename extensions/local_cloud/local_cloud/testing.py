@@ -121,7 +121,7 @@ def unused_range() -> Iterator[str]:
 
 
 def _overlaps(candidate: str) -> bool:
-    """Return whether a route or a podman network of this machine has addresses of the range."""
+    """Return whether a route or a podman network of this machine uses addresses of the range."""
     wanted = ipaddress.ip_network(candidate)
     routes = json.loads(subprocess.run(["ip", "-4", "-json", "route"], capture_output=True, check=True).stdout)
     used = [route["dst"] for route in routes if route["dst"] != "default"]

@@ -1,6 +1,6 @@
 """The control API below `/_local_cloud/`, which configures the cloud and shows its state to tests and people.
 
-Each request carries the token of the cloud as `Authorization: Bearer TOKEN`. Bodies have `Content-Type: application/json`.
+Each request contains the token of the cloud as `Authorization: Bearer TOKEN`. Bodies have `Content-Type: application/json`.
 
 GET    health                            {"status": "ok", "instances": {state: count}}
 GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only"}]

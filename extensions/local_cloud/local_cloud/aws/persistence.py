@@ -54,7 +54,7 @@ def _private_key(pem: bytes) -> Any:
 
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> tuple[str, str, str] | None:
-        """Return the name of a policy of AWS. The documents of these policies have megabytes and never change."""
+        """Return the name of a policy of AWS. The documents of these policies are megabytes in size and never change."""
         return (obj.account_id, obj.partition, obj.arn) if isinstance(obj, AWSManagedPolicy) else None
 
     def reducer_override(self, obj: Any) -> Any:
