@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -13,9 +13,14 @@ from typing import Any, NamedTuple
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 FAILED = ("Failed", "Cancelled")
+SUCCESSFUL = "Successful"
 
 # The maximum length of a reason in characters. Activities contain names from the template, which can be long.
 REASON_LIMIT = 2000
+# The same for the part of a reason that is in a line of progress.
+SHORT_LIMIT = 200
+CAUSE = "Termination Reason: "
+LAUNCH_FAILED = " Launching EC2 instance failed"
 
 
 class Advice(NamedTuple):
@@ -90,7 +95,7 @@ ADVICE: tuple[Advice, ...] = (
         False,
     ),
     Advice(("Invalid IAM Instance Profile",), "The instance profile is not visible in AWS yet.", True),
-    Advice(("Request limit exceeded", "Server.InternalError"), "AWS tries again automatically.", True),
+    Advice(("Request limit exceeded", "RequestLimitExceeded", "Server.InternalError"), "AWS tries again automatically.", True),
     Advice(
         ("Client.InternalError", "Client.InvalidKMSKey"),
         "A common cause: the group may not use the account's default key for volumes. Allow AWSServiceRoleForAutoScaling to use that key.",
@@ -105,6 +110,28 @@ ADVICE: tuple[Advice, ...] = (
         frees=True,
     ),
     Advice(("Unsupported", "not supported"), "The zone does not offer this instance type. Choose other zones or another type.", False),
+    Advice(
+        ("UnauthorizedOperation", "not authorized to perform", "You are not authorized"),
+        "AWS does not allow the group to launch these instances. Check the policies of the account, such as service control policies, and "
+        "whether AWSServiceRoleForAutoScaling may use the image and its keys.",
+        False,
+    ),
+    Advice(
+        ("account is currently blocked",),
+        "AWS has blocked launches of this account. Contact AWS Support.",
+        False,
+    ),
+    Advice(
+        ("InvalidParameter", "MissingParameter", "InvalidBlockDeviceMapping"),
+        "EC2 does not accept the launch template. Change the option that the message names.",
+        False,
+    ),
+    Advice(
+        ("LimitExceeded",),
+        "A quota of the account is exhausted. Request an increase in Service Quotas, or launch fewer nodes.",
+        False,
+        frees=True,
+    ),
 )
 UNKNOWN_REASON = Advice((), "", True)
 
@@ -119,11 +146,13 @@ class Launches:
     alternative: str = ""
     ready: int = 0
     reasons: list[str] = field(default_factory=list)
+    unfinished: str = ""
+    """What AWS reports about the newest launch that has neither succeeded nor failed."""
     leaving: bool = False
     """Whether terminated nodes still hold capacity and quota."""
     replacing: bool = False
 
-    def observe(self, ready: int, activities: Iterable[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
+    def observe(self, ready: int, activities: Sequence[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
         """Record how many nodes are ready, the group's newest activities, and whether terminating nodes will free capacity."""
         self.ready, self.leaving, self.replacing = ready, leaving, replacing
         recent = self.since - timedelta(seconds=60)  # the group may have tried to launch shortly before `since`
@@ -133,6 +162,8 @@ class Launches:
             if activity["StatusCode"] in FAILED and activity["StartTime"] >= recent and activity["ActivityId"] not in self.past
         ]
         self.reasons = list(dict.fromkeys(_reason(activity) for activity in failed))
+        running = (activity for activity in activities if activity["StatusCode"] not in (*FAILED, SUCCESSFUL))
+        self.unfinished = next((_reason(activity) for activity in running if activity.get("StatusMessage")), "")
 
     @property
     def hopeless(self) -> bool:
@@ -144,10 +175,15 @@ class Launches:
 
     def newest_reason(self) -> str:
         """Return a short form of the newest reason as the end of a sentence, or an empty string if there is none."""
-        if not self.reasons:
-            return ""
-        meaning = _advice(self.reasons[0]).advice or self.reasons[0]
-        return f"; {meaning.split('. ')[0].rstrip('.')}"
+        newest = [*self.reasons[:1], *filter(None, [self.unfinished])]
+        return f"; AWS reports: {short(newest[0])}" if newest else ""
+
+
+def short(reason: str) -> str:
+    """Return the sentence of a reason that names the cause, without a full stop, and at most SHORT_LIMIT characters."""
+    cause = reason.partition(CAUSE)[2] or reason
+    sentence = cause.partition(LAUNCH_FAILED)[0].split(". ")[0].rstrip(". ")
+    return sentence if len(sentence) <= SHORT_LIMIT else f"{sentence[: SHORT_LIMIT - 3]}..."
 
 
 def _reason(activity: Mapping[str, Any]) -> str:

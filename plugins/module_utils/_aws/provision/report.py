@@ -60,7 +60,7 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
     """Exit the module with the change that failed, the sentences in `more`, and the applied changes."""
     if run.request.cloud.interruption.is_set():
         raise Interrupted from error
-    message = ClusterError(f"{str(error).rstrip('.')}.{more} {_describe_applied(applied)}")
+    message = ClusterError(f"{str(error).rstrip('.')}.{more} {_describe_applied(applied)}{_costs(run, applied)}")
     fail(run.module, message, changed=bool(applied), changes=[change.describe() for change in applied])
 
 
@@ -76,10 +76,7 @@ def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[
 def fail_interrupted(run: Run) -> NoReturn:
     """Exit the module with the applied changes, the nodes that AWS is still launching, and the costs."""
     cloud, applied = run.request.cloud, run.applied
-    message = f"Interrupted. {_describe_applied(applied)}"
-    costs = _launching(cloud.cluster, run.before, applied) + _bill(run.before, applied)
-    if run.request.present and costs:
-        message += f"{costs} To stop the cost, delete the cluster with {DESTROY}"
+    message = f"Interrupted. {_describe_applied(applied)}{_costs(run, applied)}"
     cloud.progress(f"Cluster {cloud.cluster}: {message}")
     fail(run.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
@@ -125,6 +122,12 @@ def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
     """Return the node numbers in a property of changes."""
     nodes_before = [change.before for change in deferred if change.address.kind == "nodes"]
     return [str(number) for number in sorted({number for before in nodes_before for number in before.get(name, ())})]
+
+
+def _costs(run: Run, applied: Sequence[Change]) -> str:
+    """Return sentences about what costs money after an incomplete run, and how to delete it, or an empty string."""
+    costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
+    return f"{costs} To stop the cost, delete the cluster with {DESTROY}" if run.request.present and costs else ""
 
 
 def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:

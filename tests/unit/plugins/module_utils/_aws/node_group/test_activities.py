@@ -69,6 +69,18 @@ def test_capacity_may_come_and_a_bad_key_does_not():
         ("PendingVerification - Your request for accessing resources in this region is being validated.", True, "is verifying"),
         ("OptInRequired - In order to use this AWS Marketplace product you need to accept terms and subscribe.", True, "Subscribe to it"),
         ("Termination Reason: Client.VolumeLimitExceeded: Volume limit exceeded", True, "root_volume_size"),
+        ("Client.UnauthorizedOperation: You are not authorized to perform this operation.", True, "service control policies"),
+        ("Blocked - This account is currently blocked and not recognized as a valid account.", True, "AWS Support"),
+        (
+            "InvalidParameterValue - Value (x) for parameter y is invalid. Launching EC2 instance failed.",
+            True,
+            "the option that the message",
+        ),
+        ("Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", False, "not visible"),
+        ("InvalidBlockDeviceMapping - Volume of size 8GB is smaller than snapshot", True, "launch template"),
+        ("MaxIOPSLimitExceeded - You have exceeded your maximum IOPS limit.", True, "A quota of the account"),
+        ("RequestLimitExceeded - Request limit exceeded.", False, "tries again"),
+        ("The image id '[ami-1]' does not exist. Launching EC2 instance failed.", True, "image_id"),
         ("Something that nobody has seen before.", False, "Something that nobody has seen before"),
         (
             "Instance became unhealthy. Termination Reason: Client.InternalError: Client error on launch",
@@ -105,3 +117,35 @@ def test_old_failures_and_successes_are_no_reason():
     launches.observe(3, [_activity(1, "Successful"), _activity(-600, "Failed", "VcpuLimitExceeded")])
     assert not launches.reasons
     assert not launches.hopeless
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            "We currently do not have sufficient p4d.24xlarge capacity in the zone (us-east-1a). Our system will be working on it.",
+            "We currently do not have sufficient p4d.24xlarge capacity in the zone (us-east-1a)",
+        ),
+        (
+            "Instance became unhealthy. Termination Reason: Server.InternalError: podman network: subnet 10.97.0.0/16 is already used",
+            "Server.InternalError: podman network: subnet 10.97.0.0/16 is already used",
+        ),
+        ("The key pair 'k' does not exist. Launching EC2 instance failed.", "The key pair 'k' does not exist"),
+        ("x" * 500, "x" * 197 + "..."),
+    ],
+)
+def test_each_line_of_progress_has_the_reason_in_the_words_of_aws(message, shown):
+    launches = Launches(since=NOW, wanted=1)
+    assert launches.newest_reason() == ""
+    launches.observe(0, [_activity(2, "Failed", message), _activity(1, "Failed", "an older one")])
+    assert launches.newest_reason() == f"; AWS reports: {shown}"
+
+
+def test_what_aws_reports_about_an_unfinished_launch_is_shown_and_does_not_end_the_wait():
+    launches = Launches(since=NOW, wanted=1)
+    spot = _activity(3, "WaitingForSpotInstanceId", "Placed Spot instance request: sir-1. Waiting for instance(s)")
+    launches.observe(0, [spot, _activity(2, "InProgress")])
+    assert launches.newest_reason() == "; AWS reports: Placed Spot instance request: sir-1"
+    assert not launches.hopeless
+    launches.observe(0, [spot, _activity(2, "Failed", "Insufficient capacity")])
+    assert launches.newest_reason() == "; AWS reports: Insufficient capacity"

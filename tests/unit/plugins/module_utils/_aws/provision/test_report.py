@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
+
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
@@ -33,6 +37,25 @@ def updated(address, before, after):
 )
 def test_what_costs_money_without_nodes(before, applied, bill):
     assert report._bill(before, applied) == bill
+
+
+@pytest.mark.parametrize(
+    ("present", "applied", "costs"),
+    [
+        (True, [], ""),
+        (False, [created(NAT)], ""),
+        (True, [created(NAT), created(GROUP)], f"{report._launching('bert', [], [created(GROUP)])}{report._bill([], [created(NAT)])}"),
+    ],
+)
+def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, applied, costs):
+    messages = []
+    monkeypatch.setattr(report, "fail", lambda _module, error, **_result: messages.append(str(error)))
+    cloud = SimpleNamespace(cluster="bert", interruption=threading.Event())
+    run = SimpleNamespace(request=SimpleNamespace(cloud=cloud, present=present), before=[], module=None)
+    report.fail_applying(run, ApplyError(created(TEMPLATE), ValueError("AWS is tired"), applied), applied)
+    (message,) = messages
+    advice = f"{costs} To stop the cost, delete the cluster with {report.DESTROY}" if costs else ""
+    assert message.endswith(report._describe_applied(applied) + advice)
 
 
 @pytest.mark.parametrize(
