@@ -24,7 +24,7 @@ NEWEST_VENV := .venv-newest
 NEWEST_PYTHON ?= python3.12 $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.13 python3.14
 
 LOCAL_CLOUD := local-cloud --home .local
-WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(ENVIRONMENT) && eval "$$($(LOCAL_CLOUD) env)" &&
+WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(if $(ENVIRONMENT),$(ENVIRONMENT) --relaunch) && eval "$$($(LOCAL_CLOUD) env)" &&
 PYTEST := time pytest -m "not exhaustive and not frameworks" $(PYTEST_ARGS)
 export TIMEFORMAT := %lR on the clock, %lU + %lS of processor time
 
@@ -45,7 +45,8 @@ train: run-setup ## Create a cluster in the local cloud and train a model on it,
 
 .PHONY: shell
 shell: run-setup ## A shell in which ansible and AWS tools talk to the local cloud, as its administrator
-	$(WITH_LOCAL_CLOUD) ANSIBLE_INVENTORY=$(CURDIR)/inventory/local exec $${SHELL:-bash}
+	$(LOCAL_CLOUD) start $(ENVIRONMENT)
+	ANSIBLE_INVENTORY=$(CURDIR)/inventory/local exec $(LOCAL_CLOUD) shell
 
 .PHONY: ssh
 ssh: run-setup ## Let `ssh demo-master` work in your terminals, by a line in ~/.ssh/config; ARGS="-e ssh_state=absent" removes it
@@ -150,7 +151,7 @@ molecule: test-setup ## Scenarios of the host roles: converge, idempotence, veri
 	molecule test --all
 
 .PHONY: galaxy
-galaxy: build ## What Galaxy checks when the collection is uploaded
+galaxy: test-setup build ## What Galaxy checks when the collection is uploaded
 	# It finds the collections that this one refers to in the virtual environment of the project.
 	if ! [ -e .cache/galaxy/installed ]; then
 		$(PYTHON) -m venv --clear .cache/galaxy
@@ -170,7 +171,7 @@ bench: test-setup ## Compare provisioning with the same resources by amazon.aws 
 ##@ Build
 
 .PHONY: build
-build: test-setup ## Build the collection's archive
+build: $(VENV)/.runtime ## Build the collection's archive
 	ansible-galaxy collection build --force
 
 .PHONY: docs
@@ -198,7 +199,9 @@ $(STAMPS)/packages: tools/debian_packages.sh
 	tools/debian_packages.sh
 	mkdir -p $(@D) && touch $@
 
-$(VENV)/bin/python: | $(STAMPS)/packages
+# `make build` alone needs no package but python3-venv.
+$(VENV)/bin/python: | $(if $(filter-out build,$(or $(MAKECMDGOALS),help)),$(STAMPS)/packages)
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tools/debian_packages.sh
 	PATH="$${PATH#*:}" $(PYTHON) -m venv $(VENV)
 
 # The checkout appears among the installed collections, where ansible, ansible-lint, pytest and molecule all find it.

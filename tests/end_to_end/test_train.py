@@ -220,7 +220,8 @@ def test_a_team_project_does_the_same_in_three_lines(first_run, operator, networ
     )
     (project / "group_vars").mkdir(parents=True)
     (project / "nodes.yml").write_text((INVENTORY / "nodes.yml").read_text())
-    definition = (INVENTORY / "group_vars" / "all.yml").read_text().replace("10.97.0.0/16", network)
+    definition = (INVENTORY / "group_vars" / "all.yml").read_text()
+    definition = re.sub(r"deeplearning_network_cidr: .*", f"deeplearning_network_cidr: {network}", definition)
     (project / "group_vars" / "all.yml").write_text(
         re.sub(r"training_job_source: .*", f"training_job_source: {REPOSITORY}/examples/digits", definition)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from .image.builder import environment_names
 from .manager import FOREIGN_VARIABLES, CloudError, CloudManager
 from .status import table
 
+BASHRC = Path(__file__).with_name("bashrc")
 WITHOUT_USER_NAMESPACE = (
     "local-cloud: Hosts run without a user namespace: root of a host is root of this machine. Run nothing there that you would not run "
     "here as root. To use user namespaces on a machine that allows them, destroy the cloud and start it again."
@@ -35,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def start(cloud: CloudManager, options: argparse.Namespace) -> int:
     started = cloud.start(options.name, options.port, options.hosts, options.environments)
+    if options.relaunch:
+        cloud.relaunch(options.environments)
     print(f"local-cloud: {'running' if started else 'already running'} at {cloud.endpoint}")
     if cloud.setup.hosts and not cloud.setup.user_namespace:
         print(WITHOUT_USER_NAMESPACE)
@@ -71,6 +75,18 @@ def env(cloud: CloudManager, _options: argparse.Namespace) -> int:
     return 0
 
 
+def shell(cloud: CloudManager, _options: argparse.Namespace) -> int:
+    """Replace this process by the user's shell, in which AWS tools use the cloud. The prompt of bash tells so."""
+    if not cloud.is_running:
+        raise CloudError("The cloud is not running. Run `local-cloud start`.")
+    environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES} | cloud.environment
+    program = os.environ.get("SHELL") or "bash"
+    if Path(program).name != "bash":
+        print(f"local-cloud: This shell uses the local cloud in {cloud.home.folder}. Leave it with exit.", flush=True)
+        os.execvpe(program, [program], environment)
+    os.execvpe(program, [program, "--rcfile", str(BASHRC), "-i"], environment)
+
+
 def image(cloud: CloudManager, _options: argparse.Namespace) -> int:
     setup = cloud.prepare_image(cloud.setup)
     cloud.home.write_setup(setup)
@@ -90,13 +106,14 @@ def operator(cloud: CloudManager, options: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS = {each.__name__: each for each in (start, stop, status, destroy, env, operator, image)}
+COMMANDS = {each.__name__: each for each in (start, stop, status, destroy, env, shell, operator, image)}
 HELP = {
     "start": "start the API, and build a missing image and environments",
     "stop": "stop the API, and keep hosts and data",
     "status": "show instances, groups and file systems",
     "destroy": "stop the API, and delete hosts and all data",
     "env": "print shell exports that point AWS tools to the cloud",
+    "shell": "open a shell in which AWS tools use the cloud",
     "operator": "create an IAM user with the policies in files, and print shell exports of its access key",
     "image": "build the node image and the environments of frameworks",
 }
@@ -115,6 +132,11 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--port", type=_port, default=0, help="port of the API (default: the previous one, at first a free one)")
             environments = {"action": "append", "default": [], "choices": environment_names(), "metavar": "NAME"}
             command.add_argument("--environment", dest="environments", help="also provide /opt/NAME on hosts (repeatable)", **environments)
+            command.add_argument(
+                "--relaunch",
+                action="store_true",
+                help="replace instances of groups whose hosts lack an --environment",
+            )
             command.add_argument(
                 "--hosts", action=argparse.BooleanOptionalAction, help="run instances as containers, or as entries in the API only"
             )

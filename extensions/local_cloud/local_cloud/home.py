@@ -26,6 +26,9 @@ def default_home() -> Path:
 
 
 DEFAULT_ENVIRONMENT = "pytorch"
+FORMER_NETWORK = "10.97.0.0/16"
+"""The range of clouds that were started before ranges were chosen. The range of an existing VPC cannot change."""
+NETWORKS = tuple(f"10.{number}.0.0/16" for number in range(40, 97))
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,17 @@ class Setup:
 
     name: str = "local-cloud"
     port: int = 0
-    """Port of the API on 127.0.0.1; 0 before the first start."""
+    """Port of the API on 127.0.0.1, 0 before the first start."""
     hosts: bool = True
     image: str = ""
     environments: dict[str, str] = field(default_factory=lambda: {DEFAULT_ENVIRONMENT: ""})
-    """Folders that hosts see as /opt/<name>, by name. The path is empty until the environment is built."""
+    """Folders that hosts see as /opt/<name>, by name. A path is empty before the environment is built."""
     user_namespace: bool = False
     """Whether hosts run in a user namespace, in which root is an ordinary user of this machine."""
     fuse: bool = False
     """Whether programs on hosts can mount file systems, as is done for buckets."""
+    network: str = ""
+    """A range for a VPC that nothing else on this machine used when the cloud was first started with hosts."""
 
 
 class Home:
@@ -61,7 +66,7 @@ class Home:
         self.operators = self.folder / "operators"
         """Access keys of IAM users that `operator` created."""
         self.ssh = self.folder / "ssh"
-        """SSH files that inventories of this cloud write."""
+        """SSH files that inventories of this cloud keep."""
         self.hosts = self.folder / "hosts"
         self.file_systems = self.folder / "file-systems"
         self._digest = hashlib.sha256(str(self.folder).encode()).digest()
@@ -74,6 +79,12 @@ class Home:
     def public_prefix(self) -> str:
         """Return the range of public addresses: one of 1024 parts of 127.64.0.0/10 with 4096 addresses each."""
         return f"127.{64 + self._digest[0] % 64}.{self._digest[1] & 0xF0}.0/20"
+
+    @property
+    def networks(self) -> list[str]:
+        """Return ranges for a VPC. Clouds that start at the same time begin with different ones."""
+        first = self._digest[2] % len(NETWORKS)
+        return [*NETWORKS[first:], *NETWORKS[:first]]
 
     def read_setup(self) -> Setup:
         """Return the set-up of the last start, or the default one. Raises `ForeignFile`."""
@@ -121,7 +132,7 @@ class Home:
         return self.token_file.read_text().strip()
 
     def server_pid(self) -> int | None:
-        """Return the process id of the server, or None if the server is not running."""
+        """Return the process id of the server, None if it does not run."""
         try:
             with self.lock_file.open() as lock:
                 try:
@@ -134,7 +145,7 @@ class Home:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Hold the lock of the server. Raises `BlockingIOError` if another server is running."""
+        """Hold the lock of the server. Raises `BlockingIOError` if another server runs."""
         with open_private(self.lock_file, "a+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock.truncate(0)
@@ -153,6 +164,7 @@ class Home:
             "AWS_EC2_METADATA_DISABLED": "true",
             "NO_PROXY": ",".join(dict.fromkeys(bypass)),
             "LOCAL_CLOUD_HOME": str(self.folder),
+            **({"LOCAL_CLOUD_NETWORK": setup.network} if setup.network else {}),
         }
 
     def delete(self) -> None:

@@ -17,9 +17,10 @@ from typing import Any
 import boto3
 
 from .credentials import Credentials
-from .home import REGION, Home, Setup
+from .home import FORMER_NETWORK, NETWORKS, REGION, Home, Setup
 from .host_interface import HostInterface, NoHosts
 from .hosts import fuse, user_namespace
+from .hosts.address_ranges import free_range, used_ranges
 from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
@@ -80,7 +81,7 @@ class CloudManager:
         setup = replace(setup, name=name or setup.name, port=port or setup.port, hosts=setup.hosts if hosts is None else hosts)
         setup = replace(setup, environments={**dict.fromkeys(sorted(missing), ""), **setup.environments})
         if setup.hosts:
-            setup = self.prepare_image(setup)
+            setup = self._with_network(self.prepare_image(setup))
         self.home.write_setup(setup)
         self._progress("starting the API")
         self._launch_server()
@@ -100,6 +101,33 @@ class CloudManager:
         isolated = possible and (setup.user_namespace or not self._has_hosts(setup))
         host_options = list(user_namespace.OPTIONS) if isolated else []
         return replace(setup, user_namespace=isolated, fuse=fuse.works(podman, image, self.home.hosts, host_options))
+
+    def _with_network(self, setup: Setup) -> Setup:
+        """Return the set-up with a range for a VPC. Raises `CloudError` if there is no free one."""
+        if setup.network:
+            return setup
+        if self.home.state_file.exists():
+            return replace(setup, network=FORMER_NETWORK)
+        network = free_range(self.home.networks, used_ranges())
+        if network is None:
+            first, last = NETWORKS[0], NETWORKS[-1]
+            raise CloudError(f"All address ranges from {first} to {last} are in use on this machine. End other local clouds, or a VPN.")
+        return replace(setup, network=network)
+
+    def relaunch(self, environments: Collection[str]) -> list[str]:
+        """Terminate the instances of auto scaling groups whose hosts were created without one of the environments. Return their ids.
+
+        Their groups launch others, which have the environments.
+        """
+        if not self.setup.hosts:
+            return []
+        lacking = podman_hosts(self.home, self.setup).without(environments)
+        members = self.client("autoscaling").describe_auto_scaling_instances()["AutoScalingInstances"]
+        ids = sorted(lacking & {each["InstanceId"] for each in members})
+        if ids:
+            self._progress(f"replacing hosts that were created without {', '.join(environments)}: {', '.join(ids)}")
+            self.client("ec2").terminate_instances(InstanceIds=ids)
+        return ids
 
     def _has_hosts(self, setup: Setup) -> bool:
         """Return whether the cloud has hosts or file systems."""

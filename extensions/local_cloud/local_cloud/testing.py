@@ -24,7 +24,8 @@ from .aws.capacity import Limits
 from .home import REGION
 from .host_interface import HostSpec
 from .hosts import user_namespace
-from .hosts.podman import Podman, as_root
+from .hosts.address_ranges import overlaps, used_ranges
+from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
 from .manager import FOREIGN_VARIABLES, CloudManager
@@ -112,22 +113,12 @@ def unused_range() -> Iterator[str]:
                 fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
-            if not _overlaps(candidate):
+            if not overlaps(candidate, used_ranges()):
                 yield candidate
                 return
     raise RuntimeError(
         f"All address ranges for tests are in use, {RANGES[0]} to {RANGES[-1]}. End other tests, or run `podman network prune`."
     )
-
-
-def _overlaps(candidate: str) -> bool:
-    """Return whether a route or a podman network of this machine uses addresses of the range."""
-    wanted = ipaddress.ip_network(candidate)
-    routes = json.loads(subprocess.run(["ip", "-4", "-json", "route"], capture_output=True, check=True).stdout)
-    used = [route["dst"] for route in routes if route["dst"] != "default"]
-    networks = json.loads(subprocess.run(as_root("podman", "network", "ls", "--format=json"), capture_output=True, check=True).stdout)
-    used += [subnet["subnet"] for network in networks for subnet in network.get("subnets") or ()]
-    return any(wanted.overlaps(network) for each in used if (network := ipaddress.ip_network(each)).version == 4)
 
 
 def bare_podman_hosts(folder: Path, environments: Collection[str] = ()) -> PodmanHosts:

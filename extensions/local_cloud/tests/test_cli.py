@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,3 +20,29 @@ def test_env_before_the_first_start_is_refused(tmp_path: Path, capsys: pytest.Ca
 def test_stop_when_nothing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["stop", "--home", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "local-cloud: not running\n"
+
+
+def test_a_shell_needs_a_running_cloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--home", str(tmp_path), "shell"]) == 1
+    assert "The cloud is not running" in capsys.readouterr().err
+
+
+def test_the_shell_says_where_it_is_and_when_its_cloud_has_ended(tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").write_text("PS1='mine> '\nPROMPT_COMMAND='echo own command'\n")
+
+    def shell(port: int) -> str:
+        environment = {**os.environ, "HOME": str(tmp_path), "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+        command = ["bash", "--rcfile", str(cli.BASHRC), "-i"]
+        typed = "(exit 3)\necho status $?\nexit\n"
+        finished = subprocess.run(command, input=typed, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        return finished.stdout + finished.stderr
+
+    ended = "The local cloud of this shell does not run any more. Leave the shell with exit."
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        running = shell(port)
+    assert "(local cloud) mine> " in running
+    assert "own command" in running
+    assert "status 3" in running
+    assert ended not in running
+    assert ended in shell(port)

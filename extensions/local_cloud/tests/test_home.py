@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from local_cloud.home import Home, Setup
+from local_cloud.home import NETWORKS, Home, Setup
 
 
 def test_public_addresses_are_loopback_and_differ_between_homes() -> None:
@@ -58,3 +58,14 @@ def test_each_cloud_has_a_secret_of_its_own_for_its_owner_alone(tmp_path: Path) 
     assert first.environment(Setup())["AWS_SECRET_ACCESS_KEY"] == first.administrator.secret_access_key
     first.delete()
     assert not first.folder.exists()
+
+
+def test_the_network_of_the_cloud_is_in_the_environment_once_it_is_chosen(tmp_path: Path) -> None:
+    assert "LOCAL_CLOUD_NETWORK" not in Home(tmp_path).environment(Setup())
+    assert Home(tmp_path).environment(Setup(network="10.41.0.0/16"))["LOCAL_CLOUD_NETWORK"] == "10.41.0.0/16"
+
+
+def test_clouds_begin_with_different_networks_of_the_same() -> None:
+    ranges = [Home(Path(f"/cloud/{number}")).networks for number in range(20)]
+    assert len({each[0] for each in ranges}) > 10
+    assert {tuple(sorted(each)) for each in ranges} == {tuple(sorted(NETWORKS))}

@@ -45,6 +45,7 @@ class Container:
     running: bool
     address: str
     network: str
+    mounts: tuple[str, ...] = ()
 
 
 class PodmanHosts:
@@ -99,6 +100,11 @@ class PodmanHosts:
         """Return whether the host exists and is running."""
         container = self._read().get(instance_id)
         return container is not None and container.running
+
+    def without(self, environments: Collection[str]) -> set[str]:
+        """Return the ids of instances whose hosts were created without one of these environments."""
+        needed = {f"/opt/{name}" for name in environments}
+        return {instance_id for instance_id, container in self._read(fresh=True).items() if not needed <= set(container.mounts)}
 
     def stop(self, instance_id: str) -> None:
         """Stop the host and keep its disk. An unknown host is ignored."""
@@ -266,7 +272,9 @@ class PodmanHosts:
     def _list(self) -> dict[str, Container]:
         listed = json.loads(self._podman("ps", "--all", f"--filter=label={LABEL}={self._cloud}", "--format=json") or "[]")
         return {
-            labels[INSTANCE_LABEL]: Container(each["State"] == "running", labels[ADDRESS_LABEL], labels[NETWORK_LABEL])
+            labels[INSTANCE_LABEL]: Container(
+                each["State"] == "running", labels[ADDRESS_LABEL], labels[NETWORK_LABEL], tuple(each.get("Mounts") or ())
+            )
             for each in listed
             if INSTANCE_LABEL in (labels := each["Labels"])
         }

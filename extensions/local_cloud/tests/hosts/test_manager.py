@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_cloud.manager import podman_hosts
+from local_cloud.home import FORMER_NETWORK, Setup
+from local_cloud.manager import CloudError, CloudManager, podman_hosts
 from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 
 COMMAND = (sys.executable, "-m", "local_cloud.cli")
@@ -157,3 +158,25 @@ def local_cloud(launched: Launched, command: str) -> subprocess.CompletedProcess
 def test_status_of_no_cloud(tmp_path: Path) -> None:
     done = subprocess.run([*COMMAND, "--home", str(tmp_path / "none"), "status"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (3, "local-cloud: not running\n")
+
+
+def test_a_cloud_chooses_a_range_that_is_free_and_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = CloudManager(tmp_path / "home")
+    first, second = cloud.home.networks[:2]
+    monkeypatch.setattr("local_cloud.manager.used_ranges", lambda: [first])
+    chosen = cloud._with_network(Setup())
+    assert chosen.network == second
+    monkeypatch.setattr("local_cloud.manager.used_ranges", lambda: ["10.0.0.0/8"])
+    assert cloud._with_network(chosen) == chosen
+    with pytest.raises(CloudError, match=r"All address ranges from 10\.40\.0\.0/16 to 10\.96\.0\.0/16 are in use on this machine"):
+        cloud._with_network(Setup())
+    cloud.home.prepare()
+    cloud.home.state_file.touch()
+    assert cloud._with_network(Setup()).network == FORMER_NETWORK
+
+
+def test_hosts_that_lack_an_environment_are_known(launched: Launched) -> None:
+    hosts = podman_hosts(launched.cloud.cloud.home, launched.cloud.cloud.setup)
+    assert hosts.without(["aws-cli", "pytorch"]) == set()
+    assert hosts.without(["aws-cli", "jax"]) == {launched.host.name}
+    assert launched.cloud.cloud.relaunch(["jax"]) == [], "no group would launch another one"
