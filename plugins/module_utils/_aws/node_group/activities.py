@@ -182,7 +182,9 @@ class Launches:
 def short(reason: str) -> str:
     """Return the sentence of a reason that names the cause, without a full stop, and at most SHORT_LIMIT characters."""
     cause = reason.partition(CAUSE)[2] or reason
-    sentence = cause.partition(LAUNCH_FAILED)[0].split(". ")[0].rstrip(". ")
+    sentences = [sentence.rstrip(". ") for sentence in cause.partition(LAUNCH_FAILED)[0].split(". ")]
+    texts = _advice(cause).texts
+    sentence = next((each for each in sentences if any(text in each for text in texts)), sentences[0])
     return sentence if len(sentence) <= SHORT_LIMIT else f"{sentence[: SHORT_LIMIT - 3]}..."
 
 

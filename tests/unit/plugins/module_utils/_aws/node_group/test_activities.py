@@ -131,6 +131,10 @@ def test_old_failures_and_successes_are_no_reason():
             "Server.InternalError: podman network: subnet 10.97.0.0/16 is already used",
         ),
         ("The key pair 'k' does not exist. Launching EC2 instance failed.", "The key pair 'k' does not exist"),
+        (
+            "Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to your request. Adjust.",
+            "UnfulfillableCapacity - Unable to fulfill capacity due to your request",
+        ),
         ("x" * 500, "x" * 197 + "..."),
     ],
 )
