@@ -63,7 +63,7 @@ IN_USE = (
 # Error codes for invalid credentials, and for valid credentials in a region that the account has not enabled.
 ACCESS_REFUSED = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "UnrecognizedClientException")
 
-# Error codes for too many API calls. AWS has ignored the calls that return them.
+# Error codes for too many API calls. AWS did not carry out the calls that failed with one of them.
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
 # Error codes for an API call that was already made, possibly by this run if the response was lost.
 DONE_BEFORE = (

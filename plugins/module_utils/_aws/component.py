@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 @dataclass(frozen=True)
 class Alternative:
-    """One candidate for the launch of all nodes. All nodes use the same one, because a job runs at the speed of its slowest host."""
+    """One candidate for launching nodes. All nodes use the same candidate, because a job runs at the speed of its slowest host."""
 
     instance_type: str
     zones: tuple[str, ...]
@@ -129,7 +129,7 @@ class Component:
 
     `read(request, found)` returns the existing resources of the component. `found` are the resources of the components in `reads_after`.
     `wanted(request, found)` returns the desired resources.
-    `keeps(request, found)` returns whether a resource stays although it is not desired.
+    `keeps(request, found)` returns whether a resource is kept although it is not desired.
     `refuse(request, plan, found)` raises ClusterError for a harmful plan.
     `predict(request, plan, found)` returns `found` with the consequences of the plan, such as outdated nodes after a template change.
     `mounts(request, found)` returns the mounts that the component provides to nodes.

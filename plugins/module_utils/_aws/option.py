@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-# Modules of one component each. The storage packages declare theirs. `cluster` and `cluster_validation` have the options of all modules.
+# Modules that manage one component. The storage packages declare theirs. `cluster` and `cluster_validation` have all of their options.
 NETWORK = "network"
 INSTANCE_ROLE = "instance_role"
 NODE_GROUP = "node_group"

@@ -48,7 +48,7 @@ def in_vpc(cloud: AwsClient, vpc_id: str) -> list[str]:
 
 
 def tagged(cloud: AwsClient) -> list[str]:
-    """Return the names of tagged volumes, which cost money, and interfaces, which keep subnets from being deleted, without an instance."""
+    """Return the names of tagged volumes and interfaces without an instance, which cost money or prevent the deletion of a subnet."""
     unused = {"Name": "status", "Values": ["available"]}
     volumes = cloud.retrieve("ec2", "describe_volumes", "Volumes", Filters=cloud.filters(unused))
     interfaces = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=cloud.filters(unused))

@@ -81,7 +81,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _associate(cloud: AwsClient, subnet: str, table: str) -> None:
-    """Associate a subnet with a table. A single call replaces another table of the subnet, so that the subnet always has a route."""
+    """Associate a subnet with a table. One call replaces the subnet's former table, so that the subnet is never without a route."""
     routed = [{"Name": "association.subnet-id", "Values": [subnet]}]
     tables = cloud.retrieve("ec2", "describe_route_tables", "RouteTables", Filters=routed)
     associations = (item for each in tables for item in each["Associations"])

@@ -149,7 +149,7 @@ class Launches:
     unfinished: str = ""
     """What AWS reports about the newest launch that has neither succeeded nor failed."""
     leaving: bool = False
-    """Whether terminated nodes still hold capacity and quota."""
+    """Whether terminated nodes still occupy capacity and quota."""
     replacing: bool = False
 
     def observe(self, ready: int, activities: Sequence[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:

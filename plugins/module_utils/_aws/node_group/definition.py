@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot
 
-MASTER_NUMBER = 1  # the master trains too, as worker 1
+MASTER_NUMBER = 1  # the master also trains, as worker 1
 NUMBER_TAG = "deeplearning:number"
 WANTED_TAG = "deeplearning:wanted"  # on groups: the last desired worker count, even if fewer were accepted
 STORAGE_TAGS = tuple(tag.key for tag in TAGS)

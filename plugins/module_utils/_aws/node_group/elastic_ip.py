@@ -26,7 +26,7 @@ def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Return the address with the cluster's tags. Whether the master uses this address is read from the instances."""
+    """Return the address with the cluster's tags. The instances show whether the master uses this address."""
     for address in cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters()):
         if tag_dict(address["Tags"]).get(COMPONENT_TAG) == NODES_COMPONENT:
             tags = cloud.comparable_tags(address["Tags"])

@@ -37,7 +37,7 @@ Properties = Mapping[str, Any]
 
 
 class Shortage(ClusterError):
-    """AWS has launched fewer nodes than the cluster needs at least."""
+    """AWS has launched fewer nodes than the minimum that the cluster needs."""
 
 
 def live_instances(cloud: AwsClient, *states: str) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the public half of the controller's private key file, without asking for a passphrase."""
+"""Reads the public key of a private key file on the controller, without asking for a passphrase."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read_public_key(path: str) -> str | None:
-    """Return the public key as type and base64, or None if the file is encrypted and has no `.pub` file beside it.
+    """Return the type and the base64 of the public key, or None if the file is encrypted and there is no `.pub` file beside it.
 
     Raises ValueError if ssh cannot use the file.
     """
@@ -35,12 +35,12 @@ def read_public_key(path: str) -> str | None:
         with open(expanded, encoding="utf-8", errors="replace") as file:
             text = file.read(1 << 20)
     except OSError as error:
-        raise ValueError(f"'{path}' cannot be read: {error.strerror}. Set the path of a private key of yours.") from error
-    if text.startswith(PUBLIC):  # ssh then takes the private key from an agent
+        raise ValueError(f"'{path}' cannot be read: {error.strerror}. Set the path of a private key that you can read.") from error
+    if text.startswith(PUBLIC):  # in this case, ssh uses the private key of an agent
         return public_part(text)
     state = os.stat(expanded)
     if state.st_uid == os.getuid() and state.st_mode & OTHERS:
-        raise ValueError(f"'{path}' has mode {stat.S_IMODE(state.st_mode):04o}, and ssh refuses keys that others can read. Run chmod 600.")
+        raise ValueError(f"'{path}' has mode {stat.S_IMODE(state.st_mode):04o}, but ssh refuses keys that others can read. Run chmod 600.")
     try:
         return openssh_public_key(text) if text.lstrip().startswith(BEGIN) else pem_public_key(text, expanded)
     except (ValueError, struct.error) as error:
@@ -53,7 +53,7 @@ def public_part(line: str) -> str:
 
 
 def openssh_public_key(text: str) -> str:
-    """Return the public key of a file in OpenSSH's format, in which it is not encrypted. Raises ValueError, struct.error."""
+    """Return the public key of a file in OpenSSH's format, where public keys are not encrypted. Raises ValueError and struct.error."""
     body, end, _rest = text.partition(BEGIN)[2].partition(END)
     try:
         content = base64.b64decode("".join(body.split()), validate=True)
@@ -69,7 +69,7 @@ def openssh_public_key(text: str) -> str:
 
 
 def _string(content: bytes) -> tuple[bytes, bytes]:
-    """Return the string at the start of the content, and the rest."""
+    """Return the string at the start of the content, and the rest of the content."""
     (length,) = struct.unpack(">I", content[:4])
     if length > len(content) - 4:
         raise ValueError("too short")
@@ -81,7 +81,7 @@ def pem_public_key(text: str, path: str) -> str | None:
     try:
         key = serialization.load_pem_private_key(text.encode(), password=None).public_key()
         return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
-    except (TypeError, UnsupportedAlgorithm):  # encrypted, or of a type that ssh may know
+    except (TypeError, UnsupportedAlgorithm):  # encrypted, or of a type that only ssh may support
         try:
             with open(f"{path}.pub", encoding="utf-8", errors="replace") as file:
                 return public_part(file.read())

@@ -212,8 +212,8 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "The controller's file with the private key of O(key_name). It is compared with the key pair, and not copied.",
-            "The inventory sets it to its own option of this name, which is the file that SSH uses.",
+            "File on the controller with the private key of O(key_name). The key is compared with the key pair, but not copied.",
+            "The inventory sets this option to its own option of the same name, which is the file that SSH uses.",
         ),
     ),
     Option(

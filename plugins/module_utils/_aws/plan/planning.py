@@ -193,7 +193,7 @@ def _refuse_forbidden(changes: Iterable[Change], kinds: Mapping[str, Kind]) -> N
 
 
 def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], kinds: Mapping[str, Kind]) -> list[Change]:
-    """Return all changes with their prerequisites. Creates and updates follow their references. Deletions come last."""
+    """Return all changes with their prerequisites. Creations and updates come after their references. Deletions come last."""
     result = []
     for change in changes.values():
         needed = {*references(change.wanted.properties), *change.wanted.after} & changes.keys()

@@ -68,7 +68,7 @@ def _plan_now(run: Run, request: Request, found: Sequence[Found]) -> list[Change
 
 def _announce(request: Request, plan: Sequence[Change]) -> None:
     if any(change.address.kind == "nodes" for change in plan):
-        request.cloud.progress("AWS launches nodes from now on, even if this run is interrupted. The next run finds them.")
+        request.cloud.progress("From now on, AWS launches nodes even if this run is interrupted. The next run finds these nodes.")
 
 
 def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages: Sequence[str] = ()) -> tuple[Request, list[Found]]:

@@ -168,7 +168,7 @@ def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, 
 def _warn_of_kept_key(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
     module.warn(
         f"The SSH authority of {cloud.cluster} stays encrypted with {key}, although neither kms_key_id nor create_kms_key is set. "
-        f"Set one of them, or kms_key_id to {authority_key.SERVICE_KEY}."
+        f"Set one of them. To use the account's own key, set kms_key_id to {authority_key.SERVICE_KEY}."
     )
 
 
@@ -207,7 +207,7 @@ def own_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
         if error_code(error) not in DENIED:
             raise
         module.warn(
-            f"Cannot find out whether the KMS alias {authority_key.alias(cloud.cluster)} exists: {error}. "
-            "If create_kms_key has created a key, schedule its deletion."
+            f"Cannot determine whether the KMS alias {authority_key.alias(cloud.cluster)} exists: {error}. "
+            "If create_kms_key has created a key, schedule the deletion of that key."
         )
         return None

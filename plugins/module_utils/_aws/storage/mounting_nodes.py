@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds the nodes that mount a file system by means of the nodes' tags."""
+"""Finds, by their tags, the nodes that mount a file system."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
 
 
 def families(name: str, market: str) -> tuple[str, ...]:
-    """Return the prefixes of instance types that the name of a vCPU quota contains. Return none for other quotas."""
+    """Return the prefixes of instance types that the name of a vCPU quota contains. For other quotas, the result is empty."""
     match = VCPU_QUOTAS[market].fullmatch(name)
     if not match:
         return ()
@@ -112,7 +112,7 @@ def _vcpus(cloud: AwsClient, names: Iterable[str]) -> dict[str, int]:
 
 
 class QuotaValidator(Validator):
-    """A check of a quota of `service`."""
+    """The base class for validators of a quota of `service`."""
 
     service = "ec2"
 

@@ -56,7 +56,7 @@ class AlternativesOffered(Validator):
             wanted = {zone} if zone else zone_names
             if item.get("instance_type") and not offered & wanted:
                 where = f"It is offered in {', '.join(sorted(offered))}." if offered else "Check the name."
-                yield f"alternatives: {instance_type} of number {number} is not offered in {', '.join(sorted(wanted))}. {where}"
+                yield f"alternatives: {instance_type} (number {number}) is not offered in {', '.join(sorted(wanted))}. {where}"
 
 
 class Market(Validator):

@@ -80,7 +80,7 @@ def check_network_cidr(cidr: str) -> Iterator[str]:
 
 
 def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True) -> Iterator[str]:
-    """Check the ranges from which SSH is allowed. They may be this large only if the definition explicitly allows it."""
+    """Check the ranges from which SSH is allowed. Large public ranges are possible only if the definition explicitly allows them."""
     if needed and not cidrs:
         yield "ssh_cidrs: missing. Specify the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
     parsed: list[Any] = []

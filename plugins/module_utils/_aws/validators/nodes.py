@@ -105,7 +105,7 @@ class ImageFits(Validator):
         system = images.unsupported_system(image)
         if system:
             yield (
-                f"{_image_option(options)}: {chosen.image_id} ({image['Name']}) is {system}, which Ansible and the clients of the storage "
+                f"{_image_option(options)}: {chosen.image_id} ({image['Name']}) is {system}, which Ansible and the storage clients "
                 "do not support. Choose an image of Ubuntu, Debian or Amazon Linux 2023."
             )
         smallest = images.root_volume_size(image)
@@ -210,7 +210,7 @@ class Placement(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         if options["placement"] == "none" and options["placement_group"]:
-            yield f"placement_group: {options['placement_group']} is not possible with placement: none. Remove one of them."
+            yield f"placement_group: {options['placement_group']} is not possible with placement: none. Remove one of these options."
             return
         if not clustered(options):
             return

@@ -24,7 +24,7 @@ OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:
-    """Return the address of a directory's access point. It differs for each file system, because access points belong to one of them."""
+    """Return the address of a directory's access point. Those of former file systems have other addresses, because they cannot move."""
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 
 

@@ -24,5 +24,5 @@ TAGS = (
 
 
 def tls_tag(encrypt_in_transit: bool | None) -> str:
-    """Return the value of the tag for a value of the option."""
+    """Return the value of the tag for a value of the option `encrypt_in_transit`."""
     return next(text for text, option in TLS.items() if option is encrypt_in_transit)

@@ -32,10 +32,10 @@ class FileSystemOptions(Validator):
         options = request.options
         yield from _check_directory(options)
         if options["file_system_id"] and not options["efs"]:
-            yield f"file_system_id: {options['file_system_id']} is not used with efs: false. Remove one of them."
+            yield f"file_system_id: {options['file_system_id']} is not used with efs: false. Remove one of these options."
         yield from _check_throughput(options)
         if options["kms_key_id"] and not options["encrypted"] and options["efs"]:
-            yield "kms_key_id: not possible with encrypted: false. Remove one of them."
+            yield "kms_key_id: not possible with encrypted: false. Remove one of these options."
 
 
 def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
@@ -47,7 +47,7 @@ def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
     if not options["file_system_id"]:
         yield "file_system_directory: only possible with an adopted file system. Set file_system_id, or remove this option."
     if options["encrypt_in_transit"] is False:
-        yield "encrypt_in_transit: false is not possible with file_system_directory, because access points need TLS. Remove one of them."
+        yield "encrypt_in_transit: false is not possible with file_system_directory, because access points need TLS. Remove one option."
 
 
 def _check_throughput(options: Mapping[str, Any]) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _check_throughput(options: Mapping[str, Any]) -> Iterator[str]:
     if mode != "provisioned" and throughput is not None:
         yield f"provisioned_throughput: not possible with throughput_mode: {mode}. Remove it, or set throughput_mode: provisioned."
     if mode == "elastic" and options["performance_mode"] == "maxIO":
-        yield "throughput_mode: elastic is not possible with performance_mode: maxIO. Remove one of them."
+        yield "throughput_mode: elastic is not possible with performance_mode: maxIO. Remove one of these options."
 
 
 class AdoptedFileSystem(Validator):

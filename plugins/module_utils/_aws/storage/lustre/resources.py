@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
 
 NAME = "lustre"
-TIMEOUT = 3600  # seconds to create, change or delete a file system. This takes minutes according to AWS, longer for a large one
+TIMEOUT = 3600  # seconds to create, change or delete a file system. According to AWS, this takes minutes, or longer for a large one
 FILE_SYSTEM = Lookup(
     "Lustre file system", "fsx", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemIds": [id_]}, ("FileSystemNotFound",)
 )

@@ -44,7 +44,7 @@ def test_a_file_without_a_key(tmp_path, content):
 def test_a_file_that_ssh_refuses(tmp_path):
     generate(tmp_path / "key", "-t", "ed25519")
     (tmp_path / "key").chmod(0o640)
-    with pytest.raises(ValueError, match=r"has mode 0640, and ssh refuses keys that others can read. Run chmod 600"):
+    with pytest.raises(ValueError, match=r"has mode 0640, but ssh refuses keys that others can read. Run chmod 600"):
         read_public_key(str(tmp_path / "key"))
 
 
