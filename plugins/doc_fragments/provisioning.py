@@ -313,7 +313,7 @@ options:
   lustre_compression:
     description:
       - The compression of data on the Lustre file system.
-      - This option can be changed in place, for data that is written after the change.
+      - This option can be changed in place, but only for data that is written after the change.
     type: str
     choices: [NONE, LZ4]
     default: LZ4
@@ -1005,7 +1005,7 @@ options:
   lustre_compression:
     description:
       - The compression of data on the Lustre file system.
-      - This option can be changed in place, for data that is written after the change.
+      - This option can be changed in place, but only for data that is written after the change.
     type: str
     choices: [NONE, LZ4]
     default: LZ4

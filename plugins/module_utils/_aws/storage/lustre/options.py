@@ -75,7 +75,7 @@ OPTIONS = (
         "lustre_compression",
         {"type": "str", "choices": ["NONE", "LZ4"], "default": "LZ4"},
         (MODULE,),
-        in_place("for data that is written after the change"),
+        in_place("but only for data that is written after the change"),
         ("The compression of data on the Lustre file system.",),
     ),
     Option(
