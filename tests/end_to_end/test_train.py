@@ -70,7 +70,7 @@ def test_first_run_trains_on_three_hosts(first_run, on_master):
     assert len(steps) > 1, "no progress was shown"
     assert float(steps[-1][1]) >= 0.95
     end = re.sub(r"\s+", " ", first_run[first_run.index("succeeded after") :])
-    assert "3 nodes of cluster demo keep running and cost money, whether a job runs or not: c5.large. For fewer" in end
+    assert "3 nodes of cluster demo keep running and cost money, whether or not a job is running: c5.large. To have fewer" in end
     directory = job_directory(first_run)
     log = on_master(f"cat {directory}/logs/*")
     shares = re.findall(r"rank (\d) of 3 on (\S+) \(cpu\): (\d+) of 1437 images", log)

@@ -166,7 +166,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     terminal.read("press Ctrl-C to stop it or to leave it running")
     terminal.type("\x03")
     terminal.read("asked: type s and Enter to stop the job")
-    terminal.read("job asked was stopped on all hosts, as was asked for with Ctrl-C", typing="s\r")
+    terminal.read("job asked was stopped on all hosts, as requested with Ctrl-C", typing="s\r")
     assert terminal.end() != 0
     assert cluster.members("asked") == []
     assert cluster.info("asked")["state"] == "stopped"

@@ -173,7 +173,7 @@ def test_what_is_wrong_with_tensorboard_is_said(cluster, tensorboard, port):
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         refused = tensorboard(status=2, tunnel=True, local_port=listener.getsockname()[1])
-    assert "tensorboard_local_port names another" in refused
+    assert "set tensorboard_local_port to use another" in refused
     assert "in use" in refused
 
 

@@ -46,7 +46,7 @@ def test_stopping_asks_no_storage():
         (
             [{"changed": False, "running": ["other", "third"]}, {"changed": False, "running": []}],
             "mine",
-            'no process of job "mine" runs on any host. It has ended, or its name is another. Running jobs: bert-worker2: other, third.',
+            'no process of job "mine" runs on any host. The job has ended, or has another name. Running jobs: bert-worker2: other, third.',
         ),
         ([{"changed": False, "running": []}] * 2, "mine", "Running jobs: none."),
         ([{"changed": False, "running": []}] * 2, "", "training_job_name is empty"),
