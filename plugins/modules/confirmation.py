@@ -10,7 +10,7 @@ version_added: 0.2.0
 short_description: Shows what a play is about to do, and asks on a terminal whether to continue
 description:
   - Runs on the controller. Shows O(msg). On a terminal, it then asks O(question), and fails unless the answer is V(yes).
-  - Without a terminal, as in a pipeline or a service, it does not ask, and the play continues.
+  - Without a terminal, as in a pipeline or a service, the module does not ask, and the play continues.
 options:
   msg:
     description:
@@ -24,7 +24,7 @@ options:
     required: true
   ask:
     description:
-      - With V(false), it does not ask on a terminal either.
+      - With V(false), the module does not ask on a terminal either.
     type: bool
     default: true
 author:

@@ -9,12 +9,12 @@ module: variable_validation
 version_added: 0.2.0
 short_description: Checks the variables of a run on the controller
 description:
-  - Reports all problems that the controller can know without AWS and without a host, at once. These are misspelled variables, values
-    of the wrong type, a missing script, source, requirements file, data set or private key, an unknown launcher or option of a launcher,
-    and a directory for reports that cannot be written.
+  - Reports, in a single message, all problems that the controller can find without AWS and without a host. These are misspelled
+    variables, values of the wrong type, a missing script, source, requirements file, data set or private key, an unknown launcher or
+    option of a launcher, and a directory for reports that cannot be written.
   - Warns of variables that are set and have no effect.
-  - The values are those that the nodes will have. A value that contains a variable of one host, or a file that only a host has, is not
-    checked.
+  - The values are those that the nodes will have. A value that contains a variable of a single host is not checked, and neither is a file
+    that exists only on a host.
   - Misspelled variables are errors, unless C(deeplearning_allow_unknown_variables) is V(true).
   - This is an action plugin. It runs on the controller and does not start a module.
 options:

@@ -3,7 +3,7 @@
 
 """Checks everything that the controller knows without AWS and without a host: names, values and files of a run.
 
-A value that the controller does not know, such as a template with a host's variables, is left to the hosts.
+The hosts check values that are not known on the controller, such as a template with a host's variables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 
 JOB, DATASET = "job", "dataset"
 KEY_PAIR, UNUSED_VARIABLES = "key_pair", "unused_variables"
-#: The roles whose variables a run uses, by what the run is for.
+#: The roles whose variables a run uses, by the purpose of the run.
 ROLES = {
     JOB: ("python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
     DATASET: ("dataset",),
@@ -61,7 +61,7 @@ def errors_of_run(kind: str, nodes: NodeVariables, bases: Sequence[str], *, need
 def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str, *, needs_job: bool = False) -> list[Finding]:
     """Return the findings about the variables of a run, errors first. The task runs on the controller.
 
-    Values of the definition are known there, whatever they refer to, because the controller uses them.
+    All values of the definition are known, regardless of the variables to which they refer, because the controller uses these values.
     """
     nodes = node_variables(variables, action._templar)
     controller = NodeVariables(variables, action._templar.template, of_host=False)
@@ -75,7 +75,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
 
 
 def known_values(roles: Iterable[str], nodes: NodeVariables) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of the roles' variables, UNKNOWN among them, and messages about values of the wrong type.
+    """Return the values of the roles' variables, some of which may be UNKNOWN, and messages about values of the wrong type.
 
     Variables that are not set, or empty, are left out. A value of the wrong type counts as unknown.
     """
@@ -100,7 +100,7 @@ def type_error(spec: Mapping[str, Any], value: Any) -> str:
     if spec.get("choices"):
         return f"{shown} is unknown. Use one of {', '.join(map(str, spec['choices']))}."
     kind = f"{spec['type']} of {spec['elements']}" if spec.get("elements") else spec["type"]
-    return f"{shown} is not of type {kind}. Give a value of that type."
+    return f"{shown} is not of type {kind}. Use a value of that type."
 
 
 @lru_cache(maxsize=None)
@@ -122,7 +122,7 @@ def refusal(prefix: str, check: Callable[[], Any]) -> list[str]:
 
 
 def of_role(prefix: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of one role's variables by their names without its prefix."""
+    """Return the values of one role's variables, by their names without the role's prefix."""
     return {name[len(prefix) :]: value for name, value in given.items() if name.startswith(prefix)}
 
 
@@ -143,7 +143,7 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
         launcher = {"launcher": options.get("launcher", "torchrun"), "launcher_options": options.get("launcher_options", {})}
         yield from refusal(prefix, lambda: find_launcher(launcher))
     if options.get("source") and options.get("repository"):
-        yield f"{prefix}source: is set, and so is {prefix}repository. Leave the one empty that does not have the code."
+        yield f"{prefix}source: is set, and so is {prefix}repository. Set only the variable that specifies the code."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):
         yield from refusal(prefix, lambda: code_to_send(options, bases, patterns(options)))
 
@@ -172,7 +172,7 @@ def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
     if not os.path.isdir(existing):
         yield f"{name}: {existing!r} is not a directory. Choose another directory, or set training_job_report: false."
     elif not os.access(existing, os.W_OK | os.X_OK):
-        yield f"{name}: {path!r} cannot be written, because {existing!r} is not yours. Choose another directory."
+        yield f"{name}: {path!r} cannot be written, because you have no write permission for {existing!r}. Choose another directory."
 
 
 def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
@@ -194,7 +194,7 @@ def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def key_errors(controller: NodeVariables) -> Iterator[str]:
-    """Return why SSH cannot use the private key file that the inventory names."""
+    """Return why SSH cannot use the private key file that the inventory specifies."""
     path = controller.get("deeplearning_private_key_file")
     if path and path is not UNKNOWN:
         yield from refusal("private_key_file: ", lambda: read_public_key(path))

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The variables of nodes, as far as the controller knows them before there are nodes.
+"""The variables of nodes, as far as they are known on the controller before there are nodes.
 
-A value is known if it is the same on all nodes, and if no variable that it refers to belongs to one host.
+A value is known if it is the same on all nodes, and if it refers to no variable of a single host.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from jinja2 import nodes as syntax
 UNKNOWN = object()
 
 GROUPS = ("trainers", "master", "workers")
-#: Names that a template gets from Jinja or Ansible, and not from a variable.
+#: Names in templates that Jinja or Ansible provides, and that are not variables.
 FUNCTIONS = frozenset({"dict", "lookup", "namespace", "now", "omit", "q", "query", "range"})
-#: Variables that Ansible sets for each host. So are all that begin with `ansible_`.
+#: Variables that Ansible sets for each host, in addition to those with a prefix in `HOST_PREFIXES`.
 OF_THE_HOST = frozenset({"environment", "group_names", "groups", "hostvars", "inventory_dir", "inventory_file", "play_hosts", "vars"})
 HOST_PREFIXES = ("ansible_", "inventory_hostname")
 
 
 class NodeVariables:
-    """The values of variables. `evaluate` returns a template's value, and raises AnsibleError if it has none.
+    """The values of variables. `evaluate` returns a template's value, and raises AnsibleError if the template has none.
 
     `differing` are variables with different values on different nodes. If `of_host` is false, the values are for the host of `raw`, and
-    may depend on it.
+    may depend on that host.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def references(text: str) -> set[str]:
-    """Return the variables that a template refers to. For a template that cannot be parsed, return a name that no variable has."""
+    """Return the variables to which a template refers. If it cannot be parsed, return a name that no variable has."""
     if "{{" not in text and "{%" not in text:
         return set()
     try:
@@ -88,9 +88,9 @@ def references(text: str) -> set[str]:
 
 
 def node_variables(variables: Mapping[str, Any], templar: Any) -> NodeVariables | None:
-    """Return the variables of nodes, from those of a task on the controller. Return None if this version of Ansible hides them.
+    """Return the variables of nodes, from the variables of a task on the controller. Return None if this version of Ansible hides them.
 
-    The play's variables, which all hosts share, are those that the task has in addition to the variables of its host.
+    The play's variables, which all hosts share, are the ones that the task has in addition to the variables of its host.
     """
     hostvars = variables["hostvars"]
     try:
@@ -115,7 +115,7 @@ def evaluation(templar: Any, raw: Mapping[str, Any]) -> Callable[[Any], Any]:
 
 
 def _member(groups: Mapping[str, Any], group: str) -> Host:
-    """Return a host that has the variables of the groups of a node, and none of its own. It is not part of the inventory."""
+    """Return a host that has the variables of a node's groups and no variables of its own. The host is not part of the inventory."""
     host = Host("node")
     host.groups = [groups[name] for name in ("all", GROUPS[0], group) if name in groups]
     return host

@@ -36,8 +36,8 @@ def test_all_findings_come_at_once(errors, tmp_path):
         ssh_trust_validity_days="soon",
     )
     for message in (
-        "training_job_time_limit: 'an hour' is not of type int. Give a value of that type.",
-        "ssh_trust_validity_days: 'soon' is not of type int. Give a value of that type.",
+        "training_job_time_limit: 'an hour' is not of type int. Use a value of that type.",
+        "ssh_trust_validity_days: 'soon' is not of type int. Use a value of that type.",
         f"python_environment_requirements 'req.txt' is not a file on the controller (looked in {tmp_path})",
         "training_job_name 'My_Job' is not a job name",
         "training_job_launcher 'torch': is unknown. Use one of command",
@@ -76,13 +76,13 @@ def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
 
 def test_code_has_one_place(errors):
     assert errors(**job(source="src", repository="git@example.com:x")) == [
-        "training_job_source: is set, and so is training_job_repository. Leave the one empty that does not have the code."
+        "training_job_source: is set, and so is training_job_repository. Set only the variable that specifies the code."
     ]
 
 
 def test_a_secret_of_the_wrong_type_is_not_shown(errors):
     (found,) = errors(**job(secrets="hunter2 is not a dictionary"))
-    assert found == "training_job_secrets: the value is not of type dict. Give a value of that type."
+    assert found == "training_job_secrets: the value is not of type dict. Use a value of that type."
 
 
 @pytest.mark.parametrize(
