@@ -125,6 +125,10 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
         if problem:
             self.fail_json(msg=problem)
 
+    def warn(self, *args: Any, **options: Any) -> None:
+        """Show a warning. Without this method, amazon.aws also passes it to exit_json and fail_json, which ansible-core deprecates."""
+        self._module.warn(*args, **options)
+
 
 class Interrupted(ClusterError):
     """Ansible was interrupted before the cluster matched its definition."""
