@@ -11,3 +11,5 @@ from pathlib import Path
 # As in ansible.cfg, which applies in the checkout's own folder only. The virtual environment's collections are always found.
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(Path(__file__).parents[1] / ".cache" / "collections")
 os.environ["ANSIBLE_INJECT_FACT_VARS"] = "false"
+# Tests read tasks and results, which the checkout's own callback folds. Those of the callback set it themselves.
+os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"

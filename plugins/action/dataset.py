@@ -15,6 +15,7 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, human
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.stager import upload_facts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
 
 display = Display()
 
@@ -44,7 +45,7 @@ class ActionModule(NodeAction, module="dataset"):
             line, now = text(answer.get("progress", {})), time.monotonic()
             if line and (line.split()[0] != (shown.split() or [""])[0] or now >= shown_at + SHOW_SECONDS):
                 shown, shown_at = line, now
-                display.display(f"{host}: {line}")
+                display.display(ProgressLine(f"{host}: {line}"))
             if answer.get("progress") != last:
                 last, changed_at = answer.get("progress"), now
             elif now >= changed_at + self._limit:

@@ -16,6 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import s
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
 
 display = Display()
 
@@ -124,7 +125,7 @@ class JobWatch:
         for entry in progress:
             self.metrics.update(entry)
         if progress:
-            display.display(f"{found['name']}: {formatting.progress_line(progress[-1])}")
+            display.display(ProgressLine(f"{found['name']}: {formatting.progress_line(progress[-1])}"))
         return found
 
     def _settle(self, found: JobStatus) -> JobStatus:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -22,6 +23,14 @@ display = Display()
 PAUSE_SECONDS = 0.5
 # Seconds that an interrupted module has to finish its API calls and return its message.
 LAST_SECONDS = 30
+# How modules end the lines that they repeat while they wait: with the seconds.
+WAITING = re.compile(r", \d+ s\Z")
+# Moves a terminal's cursor to the begin of the line, and removes the line.
+CLEAR_LINE = "\r\x1b[K"
+
+
+class ProgressLine(str):
+    """A line that the next one about the same subject makes obsolete. The callback `concise` shows it in place."""
 
 
 def keep_errors() -> int | None:
@@ -115,7 +124,8 @@ class Watch(threading.Thread):
         *lines, self._rest = (self._rest + os.read(self._descriptor, 1 << 16)).split(b"\n")
         for line in lines:
             if not self._is_direct:
-                display.display(line.decode(errors="replace"))
+                text = line.decode(errors="replace")
+                display.display(ProgressLine(text) if WAITING.search(text) else text)
             elif ERRORS is not None:
                 with contextlib.suppress(OSError):
-                    os.write(ERRORS, line + b"\n")
+                    os.write(ERRORS, (CLEAR_LINE.encode() if os.isatty(ERRORS) else b"") + line + b"\n")

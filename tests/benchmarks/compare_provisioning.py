@@ -66,7 +66,7 @@ def play(playbook: Path, hosts: str, cluster: str, environment: Mapping[str, str
 def measure(cloud: LocalCloud, folder: Path, rounds: int) -> dict[tuple[str, str], list[float]]:
     """Returns the seconds of every run by who and which run; the two take turns in going first."""
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in itertools.product(PLAYBOOKS, GOALS)}
-    environment = {**cloud.environment, "ANSIBLE_FORCE_COLOR": "false"}
+    environment = {**cloud.environment, "ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default"}
     for number in range(1, rounds + 1):
         counts: dict[str, dict[str, int]] = {}
         for who in sorted(PLAYBOOKS, reverse=number % 2 == 0):

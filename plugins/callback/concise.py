@@ -1,0 +1,407 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Shows what a run does in few lines."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: concise
+type: stdout
+version_added: 0.2.0
+short_description: Shows stages, changes, progress and failures in few lines
+description:
+  - Shows each play that does something, and in it one line for each change and message. Tasks that are skipped or change
+    nothing are not shown.
+  - Resources in AWS are named as they are created, changed and deleted. Hosts that change the same are named in one line.
+  - Progress is one line that is rewritten on a terminal. Elsewhere, lines of progress are at least 10 seconds apart.
+  - A failure is shown once, as text, with all hosts that report it. Failures that the playbook handles are not shown.
+  - In check mode, the plan is one line for each change, and ends with the number of changes. With C(--diff), new resources have
+    their main properties.
+  - With C(-v), it shows the same as P(ansible.builtin.default#callback).
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+requirements:
+  - Set as C(stdout_callback) in the section C(defaults) of C(ansible.cfg), or with the environment variable
+    E(ANSIBLE_STDOUT_CALLBACK).
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+import functools
+import json
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible import constants, context
+from ansible.playbook.block import Block
+from ansible.playbook.task_include import TaskInclude
+from ansible.plugins.callback.default import CallbackModule as DefaultCallback
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import changes, failures
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import Folded, host_names
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.screen import Screen
+
+# Variables of a host that other texts than Ansible's call it by.
+ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")
+# Texts that are shown once for all hosts if they differ only in what the host itself is called.
+FOLDED = ("warnings", "failures", "unreachable")
+WIDTH = 120
+DIFF_LINES = 40
+FAILURES = 4
+COLORS = {changes.CREATE: "COLOR_DIFF_ADD", changes.UPDATE: "COLOR_CHANGED", changes.DELETE: "COLOR_DIFF_REMOVE"}
+
+
+@dataclass
+class TaskEvents:
+    """What the hosts have reported of one task so far."""
+
+    task: Any
+    began: float = field(default_factory=time.monotonic)
+    name: str = ""
+    is_check: bool = False
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    items: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    warnings: Folded = field(default_factory=Folded)
+    changed: Folded = field(default_factory=Folded)
+    diffs: Folded = field(default_factory=Folded)
+    messages: Folded = field(default_factory=Folded)
+    failures: Folded = field(default_factory=Folded)
+    unreachable: Folded = field(default_factory=Folded)
+
+
+@dataclass
+class Totals:
+    """What a playbook has done."""
+
+    began: float = field(default_factory=time.monotonic)
+    provisions: bool = False
+    changes: list[changes.Change] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+
+
+def concise(method: Callable[..., None]) -> Callable[..., None]:
+    """Let a method of the callback do what the default callback does if Ansible is verbose."""
+
+    @functools.wraps(method)
+    def choose(self: CallbackModule, *arguments: Any, **options: Any) -> None:
+        if self._display.verbosity:
+            getattr(super(CallbackModule, self), method.__name__)(*arguments, **options)
+        else:
+            method(self, *arguments, **options)
+
+    return choose
+
+
+def silent(name: str) -> Callable[..., None]:
+    """Return a method of the callback that shows nothing, unless Ansible is verbose."""
+
+    def show_nothing(_self: CallbackModule, *_arguments: Any, **_options: Any) -> None:
+        pass
+
+    show_nothing.__name__ = name
+    return concise(show_nothing)
+
+
+class CallbackModule(DefaultCallback):
+    """Collects what the hosts report of a task, and shows it folded when the task is over."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "deeplearning.cluster.concise"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._screen, self._totals = Screen(self._display), Totals()
+        self._tasks: dict[str, TaskEvents] = {}
+        # The hosts of the current play, and its lines about changes, which are not repeated.
+        self._hosts: set[str] = set()
+        self._told: set[str] = set()
+        # The failures that rescue sections handle, by host and block. If the section fails too, they are the cause.
+        self._handled: dict[tuple[str, str], tuple[str, str]] = {}
+
+    # Plays and tasks
+
+    @concise
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        self._screen.install()
+        self._totals = Totals()
+
+    @concise
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        self._flush()
+        self._hosts, self._told = set(), set()
+        self._screen.stage(clean_line(play.get_name().strip()))
+
+    @concise
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        self._begin(task)
+
+    @concise
+    def v2_playbook_on_handler_task_start(self, task: Any) -> None:
+        self._begin(task)
+
+    @concise
+    def v2_playbook_on_no_hosts_remaining(self) -> None:
+        self._flush()
+
+    @concise
+    def v2_playbook_on_vars_prompt(self, *arguments: Any, **options: Any) -> None:
+        self._screen.clear()
+
+    v2_playbook_on_no_hosts_matched = silent("v2_playbook_on_no_hosts_matched")
+    v2_playbook_on_include = silent("v2_playbook_on_include")
+    v2_playbook_on_notify = silent("v2_playbook_on_notify")
+    v2_runner_on_start = silent("v2_runner_on_start")
+    v2_runner_retry = silent("v2_runner_retry")
+    v2_runner_on_async_poll = silent("v2_runner_on_async_poll")
+    v2_runner_on_async_ok = silent("v2_runner_on_async_ok")
+    v2_runner_on_async_failed = silent("v2_runner_on_async_failed")
+
+    def _begin(self, task: Any) -> None:
+        self._flush()
+        self._tasks[task._uuid] = TaskEvents(task)
+        self._screen.task(clean_line(task.name or task.action))
+
+    # Results of tasks
+
+    @concise
+    def v2_runner_item_on_ok(self, result: Any) -> None:
+        self._add_warnings(result)
+
+    @concise
+    def v2_runner_item_on_failed(self, result: Any) -> None:
+        self._add_warnings(result)
+        label, text = clean_line(str(self._get_item_label(result.result))), failures.failure_text(result.result)
+        self._events(result).items.setdefault(result.host.get_name(), []).append((label, text))
+
+    @concise
+    def v2_runner_item_on_skipped(self, result: Any) -> None:
+        self._add_warnings(result)
+
+    @concise
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        self._add_warnings(result)
+
+    @concise
+    def v2_runner_on_ok(self, result: Any) -> None:
+        self._add_warnings(result)
+        if isinstance(result.task, TaskInclude):
+            return
+        made = changes.changes_of(result.result)
+        if result.task.action in constants._ACTION_DEBUG:
+            for text in filter(None, map(self._message, items(result.result))):
+                self._add(result, "messages", text)
+        if made is not None:
+            self._add_resources(result, made)
+        elif result.result.get("changed"):
+            self._add(result, "changed", result.task_name)
+            is_done = context.CLIARGS.get("check") or not self._events(result).is_check
+            if is_done and not result.task.delegate_to and result.host.get_name() not in constants.LOCALHOST:
+                self._totals.hosts.add(result.host.get_name())
+
+    @concise
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        self._add_warnings(result)
+        host = result.host.get_name()
+        self._totals.changes += changes.changes_of(result.result) or []
+        failed_items = self._events(result).items.pop(host, [])
+        text = failures.items_text(failed_items) or failures.failure_text(result.result)
+        blocks = list(enclosing_blocks(result.task))
+        rescuing = next((block._uuid for block, section in blocks if section == "block" and block.rescue), None)
+        if ignore_errors:
+            return
+        if rescuing:
+            self._handled[host, rescuing] = (result.task_name, text)
+            return
+        causes = [
+            self._handled[host, block._uuid] for block, section in blocks if section == "rescue" and (host, block._uuid) in self._handled
+        ]
+        self._add_failure(result, "\n".join([text, *(f"This followed the failure of {name!r}: {first_line(why)}" for name, why in causes)]))
+
+    @concise
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        self._add_warnings(result)
+        if not result.task.ignore_unreachable:
+            self._totals.failed.add(result.host.get_name())
+            self._add(result, "unreachable", failures.unreachable_text(result.result))
+
+    @concise
+    def v2_on_file_diff(self, result: Any) -> None:
+        if changes.changes_of(result.result) is None:
+            for each in items(result.result):
+                if each.get("diff") and each.get("changed"):
+                    self._add(result, "diffs", self._get_diff(each["diff"]).strip("\n"))
+
+    def _events(self, result: Any) -> TaskEvents:
+        """Return the events of a result's task. Strategies other than linear mix the results of tasks."""
+        events = self._tasks.setdefault(result.task._uuid, TaskEvents(result.task))
+        events.name, events.is_check = clean_line(result.task_name), result.task.check_mode is True
+        self._hosts.add(result.host.get_name())
+        return events
+
+    def _add(self, result: Any, kind: str, text: str) -> None:
+        variables = result.host.get_vars() if kind in FOLDED else {}
+        aliases = [result.host.get_name(), *(str(variables[name]) for name in ALIASES if variables.get(name))]
+        getattr(self._events(result), kind).add(text, result.host.get_name(), aliases if kind in FOLDED else [])
+
+    def _add_warnings(self, result: Any) -> None:
+        for warning in result.warnings:
+            self._add(result, "warnings", warning.event.msg)
+        self._events(result)
+        self._handle_warnings({"deprecations": result.result.pop("deprecations", None)})
+
+    def _add_failure(self, result: Any, text: str) -> None:
+        self._totals.failed.add(result.host.get_name())
+        self._add(result, "failures", text)
+
+    def _add_resources(self, result: Any, made: list[changes.Change]) -> None:
+        events = self._events(result)
+        # A task that only plans, in a run that is not in check mode, is followed by one that shows or applies the plan.
+        if events.is_check and not context.CLIARGS.get("check"):
+            return
+        self._totals.provisions = True
+        self._totals.changes += made
+        if events.is_check or result.task.diff is True:
+            events.lines += [
+                (line, getattr(constants, COLORS[action])) for action, line in changes.plan_lines(made, properties=result.task.diff is True)
+            ]
+        if not events.is_check:
+            done = changes.done_lines(made, time.monotonic() - events.began, names=result.task.diff is not True)
+            events.lines += [(line, constants.COLOR_CHANGED) for line in done or ["Nothing to change."]]
+
+    def _message(self, result: Mapping[str, Any]) -> str:
+        """Return what the module debug shows: its message, or a variable with its name."""
+        shown = dict(result)
+        self._clean_results(shown, "debug")
+        if "msg" in shown:
+            return clean(as_text(shown["msg"])).strip()
+        hidden = ("item", "warnings", "deprecations", "exception", "attempts", "censored")
+        values = {name: value for name, value in shown.items() if name not in hidden and not name.startswith("_ansible")}
+        return clean("\n".join(f"{name}: {as_text(value)}" for name, value in values.items()))
+
+    # What is shown
+
+    def _flush(self) -> None:
+        """Show what the tasks have reported."""
+        tasks, self._tasks = self._tasks, {}
+        for events in tasks.values():
+            self._show(events)
+        self._screen.clear()
+
+    def _show(self, events: TaskEvents) -> None:
+        for text, hosts in events.warnings:
+            self._display.warning(f"{text} (also {host_names(hosts[1:], ())})" if hosts[1:] else text)
+        for line, color in events.lines:
+            self._display.display(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False), color=color)
+        for name, hosts in events.changed:
+            self._show_changed(events, clean_line(name), hosts)
+        for text, hosts in events.diffs:
+            self._show_block(f"{self._who(events, hosts) or events.name}:", text.splitlines(), DIFF_LINES)
+        for text, hosts in events.messages:
+            self._show_message(events, text, hosts)
+        self._show_failures(events)
+        for text, hosts in events.unreachable:
+            who = host_names(hosts, self._hosts)
+            self._show_error(f"{who} {'is' if len(hosts) == 1 else 'are'} unreachable: {text}", constants.COLOR_UNREACHABLE)
+
+    def _show_changed(self, events: TaskEvents, name: str, hosts: list[str]) -> None:
+        who, verb = self._who(events, hosts), "would change" if events.is_check else "changed"
+        line = f"{name}: {verb} on {who}" if who else f"{name}: {verb}"
+        if line not in self._told:
+            self._told.add(line)
+            self._display.display(line, color=constants.COLOR_CHANGED)
+
+    def _show_message(self, events: TaskEvents, text: str, hosts: list[str]) -> None:
+        who = "" if set(hosts) >= self._hosts else self._who(events, hosts)
+        if who and "\n" in text:
+            text = "\n" + textwrap.indent(text, "  ")
+        self._display.display(f"{who}: {text}" if who else text)
+
+    def _show_failures(self, events: TaskEvents) -> None:
+        groups = list(events.failures)
+        limit = max(2, failures.LINES // max(1, min(len(groups), FAILURES)))
+        for text, hosts in groups[:FAILURES]:
+            who = self._who(events, hosts)
+            self._show_error(f"FAILED: {events.name} ({who})" if who else f"FAILED: {events.name}", constants.COLOR_ERROR)
+            self._show_error(textwrap.indent("\n".join(failures.shortened(text, limit)), "  "), constants.COLOR_ERROR)
+        rest = [host for _text, hosts in groups[FAILURES:] for host in hosts]
+        if rest:
+            self._show_error(f"It also failed on {host_names(rest, ())}, for other reasons.", constants.COLOR_ERROR)
+
+    def _show_error(self, text: str, color: str) -> None:
+        self._display.display(text, color=color, stderr=self.get_option("display_failed_stderr"))
+
+    def _show_block(self, heading: str, lines: list[str], limit: int) -> None:
+        rest = len(lines) - limit
+        more = [f"... ({rest} more lines, -v shows them)"] if rest > 0 else []
+        self._display.display("\n".join([heading, *lines[:limit], *more]))
+
+    def _who(self, events: TaskEvents, hosts: list[str]) -> str:
+        """Return the hosts as text. It is empty for tasks that have no other hosts than the controller, or that run once."""
+        if events.task.run_once is True or self._hosts <= set(constants.LOCALHOST):
+            return ""
+        return host_names(hosts, self._hosts)
+
+    # The end
+
+    @concise
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        self._flush()
+        failed = {*stats.failures, *stats.dark}
+        for (host, _block), (name, text) in self._handled.items():
+            if host in failed - self._totals.failed:
+                self._show_error(f"FAILED: {name} ({host})\n{textwrap.indent(text, '  ')}", constants.COLOR_ERROR)
+        self._screen.stage("")
+        for line, color in self._summary(bool(failed)):
+            self._screen.end(line, color=color)
+
+    def _summary(self, is_failed: bool) -> Iterator[tuple[str, str | None]]:
+        """Yield the last lines, with their colors. A run that only shows something has none."""
+        totals = self._totals
+        hosts = f"{len(totals.hosts)} host" if len(totals.hosts) == 1 else f"{len(totals.hosts)} hosts"
+        parts = [*changes.totals(totals.changes), *([f"changed {hosts}"] if totals.hosts else [])]
+        seconds, done = f"{time.monotonic() - totals.began:.0f} s", ", ".join(parts) or "changed nothing"
+        if is_failed:
+            yield f"Failed after {seconds}: {done}. With -v, all tasks and results are shown.", constants.COLOR_ERROR
+        elif context.CLIARGS.get("check"):
+            plan = [changes.counts(totals.changes)] if totals.provisions else []
+            yield f"Plan: {'; '.join([*plan, *([f'{hosts} to change'] if totals.hosts else [])]) or 'nothing to change'}", None
+        elif totals.provisions or parts:
+            yield f"Done in {seconds}: {done}.", None
+
+
+def enclosing_blocks(task: Any) -> Iterator[tuple[Block, str]]:
+    """Yield the blocks around a task, from the innermost one, with the section of each block that the task is in."""
+    child, parent = task, task._parent
+    while parent is not None:
+        if isinstance(parent, Block):
+            for section in ("block", "rescue", "always"):
+                if any(each._uuid == child._uuid for each in getattr(parent, section)):
+                    yield parent, section
+        child, parent = parent, parent._parent
+
+
+def items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the results of a loop's items, or the result itself."""
+    results = result.get("results")
+    return [each for each in results if isinstance(each, Mapping)] if isinstance(results, list) else [result]
+
+
+def as_text(value: Any) -> str:
+    """Return a value as people read it: text as it is, lists of texts as lines, everything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return "\n".join(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a text."""
+    return text.partition("\n")[0]

@@ -1,0 +1,132 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Describes the changes in the result of a module that provisions, by the names of the resources. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+
+Change = Mapping[str, Any]
+"""One of the `changes` in a result: `kind`, `key`, `action` and the properties `before` and `after`."""
+
+CREATE, UPDATE, DELETE = "create", "update", "delete"
+SIGNS = {CREATE: "+", UPDATE: "~", DELETE: "-"}
+DONE = {CREATE: "Created", UPDATE: "Changed", DELETE: "Deleted"}
+
+ACRONYMS = re.compile(r"\b(vpc|nat|ip)\b")
+KNOWN_AFTER_APPLY = "(known after apply)"
+NOTHING = "none"
+# They repeat the name of the resource, are the same for every cluster, or are text that only a machine reads.
+UNINTERESTING = {"name", "tags", "launched_tags", "description", "policy", "user_data"}
+UNINTERESTING |= {"state", "interfaces", "root_device", "suspended", "health_check_grace_period"}
+RULES = ("ingress", "egress")
+VALUE_LIMIT = 60
+
+
+def changes_of(result: Mapping[str, Any]) -> list[Change] | None:
+    """Return the changes of a result. Return None if it does not come from a module that provisions."""
+    changes = result.get("changes")
+    if not isinstance(changes, list):
+        return None
+    is_ours = all(isinstance(change, Mapping) and change.get("action") in SIGNS and {"kind", "key"} <= change.keys() for change in changes)
+    return list(changes) if is_ours else None
+
+
+def done_lines(changes: Sequence[Change], seconds: float, *, names: bool = True) -> list[str]:
+    """Return what was created, changed and deleted, one line each. With `names`, the lines name the resources."""
+    lines = []
+    for action, verb in DONE.items():
+        chosen = [change for change in changes if change["action"] == action]
+        what = f"{verb} {_resources(len(chosen))} in {seconds:.0f} s"
+        named = "; ".join(_description(change, True) for change in chosen) if action == UPDATE else _names(chosen)
+        lines += [f"{what}: {named}" if names else what] if chosen else []
+    return lines
+
+
+def totals(changes: Iterable[Change]) -> list[str]:
+    """Return what was created, changed and deleted in all, such as `created 23 resources`."""
+    actions = [change["action"] for change in changes]
+    return [f"{verb.lower()} {_resources(actions.count(action))}" for action, verb in DONE.items() if action in actions]
+
+
+def plan_lines(changes: Iterable[Change], *, properties: bool) -> list[tuple[str, str]]:
+    """Return a line for each change, with its action. Updates have their properties, new resources only with `properties`."""
+    return [(change["action"], f"{SIGNS[change['action']]} {_description(change, properties)}") for change in changes]
+
+
+def counts(changes: Iterable[Change]) -> str:
+    """Return how many resources a plan creates, changes and deletes, such as `27 to create, 2 to change, 0 to delete`."""
+    actions = [change["action"] for change in changes]
+    return ", ".join(f"{actions.count(action)} to {word}" for action, word in ((CREATE, "create"), (UPDATE, "change"), (DELETE, "delete")))
+
+
+def _resources(count: int) -> str:
+    return f"{count} resource" if count == 1 else f"{count} resources"
+
+
+def _names(changes: Iterable[Change]) -> str:
+    """Return the resources by kind, such as `VPC main; subnets private-us-east-1a, public-us-east-1a`."""
+    keys: dict[str, list[str]] = {}
+    for change in changes:
+        keys.setdefault(str(change["kind"]), []).append(str(change["key"]))
+    return clean_line("; ".join(f"{_kind(kind, len(names))} {', '.join(names)}" for kind, names in keys.items()))
+
+
+def _kind(kind: str, count: int = 1) -> str:
+    name = ACRONYMS.sub(lambda match: match.group().upper(), kind.replace("_", " "))
+    if count == 1 or name.endswith("s"):
+        return name
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+
+
+def _description(change: Change, properties: bool) -> str:
+    before, after = change.get("before") or {}, change.get("after") or {}
+    parts: list[str] = []
+    if change["action"] == UPDATE:
+        parts = [part for name in after for part in _difference(name, before.get(name), after[name])]
+    elif change["action"] == CREATE and properties:
+        told = {name: _rules(value) if name in RULES and value else value for name, value in after.items() if name not in UNINTERESTING}
+        parts = [f"{name} {_value(value)}" for name, value in told.items() if _tells(value)]
+    what = f"{_kind(str(change['kind']))} {change['key']}"
+    return clean_line(f"{what}: {', '.join(parts)}" if parts else what)
+
+
+def _difference(name: str, before: Any, after: Any) -> list[str]:
+    """Return how a property changes. A change within a dictionary names the keys that differ."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+        return [part for key in keys for part in _difference(f"{name}.{key}", before.get(key), after.get(key))]
+    old, new = _value(before), _value(after)
+    if max(len(old), len(new)) > VALUE_LIMIT or old == new:
+        return [f"{name} changes"]
+    return [f"{name} {old} -> {new}"]
+
+
+def _tells(value: Any) -> bool:
+    """Return whether a property of a new resource is worth a word: a number, a switch that is on, or a short text."""
+    text = _value(value)
+    return bool(value) and not isinstance(value, Mapping) and KNOWN_AFTER_APPLY not in text and len(text) <= VALUE_LIMIT
+
+
+def _rules(rules: Iterable[Sequence[Any]]) -> list[str]:
+    """Return the rules of a security group as text, such as `tcp 22 127.0.0.0/8`. A rule has protocol, first and last port, and peer."""
+    texts = []
+    for protocol, first, last, peer in rules:
+        port = f" {first}" if first == last else f" {first}-{last}"
+        texts.append(f"all {peer}" if protocol == "-1" else f"{protocol}{port} {peer}")
+    return texts
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or value in ("", [], {}):
+        return NOTHING
+    if isinstance(value, (list, tuple)):
+        return " and ".join(map(_value, value))
+    return str(value)

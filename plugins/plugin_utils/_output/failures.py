@@ -1,0 +1,69 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Describes why a task failed, as plain text. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean
+
+# How ansible-core begins the messages of exceptions.
+PREFIX = re.compile(r"\A(?:Task failed: )?(?:(?:Action|Module) failed: )?")
+EXIT_STATUS = "non-zero return code"
+SSH = re.compile(r"\AFailed to connect to the host via ssh: ")
+OUTPUTS = ("stderr", "stdout", "module_stderr", "module_stdout")
+OUTPUT_LINES = 8
+# The lines of one failure. Of a longer text, the beginning says what failed, and the end says why.
+LINES, FIRST_LINES = 18, 4
+
+
+def failure_text(result: Mapping[str, Any]) -> str:
+    """Return why a task failed, from the result of a host or of an item of a loop."""
+    if "censored" in result:
+        return "The reason is hidden, because the task has no_log."
+    message = PREFIX.sub("", str(result.get("msg") or result.get("reason") or "")).strip()
+    if EXIT_STATUS in message and "rc" in result:
+        message = f"Exit status {result['rc']} of: {_command(result.get('cmd'))}"
+    elif message == "Assertion failed" and result.get("assertion"):
+        message = f"Assertion failed: {result['assertion']}"
+    printed = next((text for text in _outputs(result) if text not in message), "")
+    lines = [message, *printed.splitlines()[-OUTPUT_LINES:]]
+    return clean("\n".join(filter(None, lines))) or "The task gives no reason."
+
+
+def items_text(failed: Iterable[tuple[str, str]]) -> str:
+    """Return why items of a loop failed, from their labels and texts. Items with the same text are named together."""
+    labels: dict[str, list[str]] = {}
+    for label, text in failed:
+        labels.setdefault(text, []).append(label)
+    return "\n".join(f"{', '.join(names)}: {text}" for text, names in labels.items())
+
+
+def unreachable_text(result: Mapping[str, Any]) -> str:
+    """Return why a host is unreachable, as one line."""
+    message = PREFIX.sub("", str(result.get("msg") or "no reason given"))
+    lines = [line.strip() for line in clean(SSH.sub("", message)).splitlines()]
+    return "; ".join(line for line in dict.fromkeys(lines) if line)
+
+
+def shortened(text: str, limit: int = LINES) -> list[str]:
+    """Return the lines of a text, at most `limit`, with a note in place of the lines in the middle."""
+    lines = text.splitlines()
+    if len(lines) <= limit:
+        return lines
+    first = min(FIRST_LINES, limit // 3)
+    last = limit - first - 1
+    return [*lines[:first], f"... ({len(lines) - first - last} lines left out, -v shows them)", *lines[-last:]]
+
+
+def _command(command: Any) -> str:
+    return " ".join(map(str, command)) if isinstance(command, (list, tuple)) else str(command)
+
+
+def _outputs(result: Mapping[str, Any]) -> Sequence[str]:
+    """Return what a command printed. Modules that succeed in running it put an explanation into `msg`."""
+    return [text for name in OUTPUTS if (text := str(result.get(name) or "").strip())]

@@ -1,0 +1,52 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Folds what several hosts say into one text with the names of the hosts. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+# More hosts are counted and not named.
+NAMED_HOSTS = 4
+
+
+class Folded:
+    """Texts with the hosts that say them."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._hosts: dict[str, list[str]] = {}
+
+    def add(self, text: str, host: str, aliases: Iterable[str] = ()) -> None:
+        """Add what a host says. Texts that differ only in the `aliases`, names and addresses of the host itself, count as the same text."""
+        key = without_names(text, aliases)
+        self._texts.setdefault(key, text)
+        hosts = self._hosts.setdefault(key, [])
+        if host not in hosts:
+            hosts.append(host)
+
+    def __iter__(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield each text as the first host says it, and all hosts that say it."""
+        return iter([(text, self._hosts[key]) for key, text in self._texts.items()])
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def without_names(text: str, names: Iterable[str]) -> str:
+    """Return a text with a placeholder for the names."""
+    known = sorted(filter(None, names), key=len, reverse=True)
+    return re.sub(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, known))})(?![\w-])", "\0", text) if known else text
+
+
+def host_names(hosts: Sequence[str], everybody: Collection[str]) -> str:
+    """Return the names of hosts as text, in the order of their numbers, such as `all 3 hosts` or
+    `demo-master, demo-worker2`. `everybody` are the hosts of the play."""
+    if len(hosts) > 1 and set(hosts) == set(everybody):
+        return f"all {len(hosts)} hosts"
+    hosts = sorted(hosts, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
+    if len(hosts) <= NAMED_HOSTS:
+        return ", ".join(hosts)
+    return f"{', '.join(hosts[: NAMED_HOSTS - 1])} and {len(hosts) - NAMED_HOSTS + 1} more hosts"

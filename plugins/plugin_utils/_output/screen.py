@@ -1,0 +1,127 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Writes the lines of all parts of Ansible below the heading of their stage, and rewrites the line of progress at the end of a terminal."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import re
+import shutil
+import sys
+import textwrap
+import threading
+import time
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import CLEAR_LINE, ProgressLine
+
+INDENT = "  "
+NUMBER = re.compile(r"\d+")
+# Where lines cannot be rewritten: the minimum seconds between two lines of progress, which grow with the time of the task.
+PROGRESS_SECONDS, PROGRESS_SHARE = 10.0, 0.1
+
+
+class Screen:
+    """Takes the place of the method `display` of Ansible's Display, through which every line passes."""
+
+    def __init__(self, display: Any) -> None:
+        self._display, self._write = display, display.display
+        self._process, self._lock = os.getpid(), threading.RLock()
+        self._rewrites = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._has_progress = False
+        self._heading, self._is_headed = "", False
+        self._task_began, self._told = time.monotonic(), dict[str, float]()
+
+    def install(self) -> None:
+        """Receive all lines from now on."""
+        if self._display.display != self.display:
+            self._display.display = self.display
+            atexit.register(self.clear)
+
+    def stage(self, heading: str) -> None:
+        """Begin a stage. Its heading is written before its first line."""
+        if heading != self._heading:
+            self._heading, self._is_headed = heading, False
+
+    def task(self, name: str) -> None:
+        """Begin a task. On a terminal, its name is the progress."""
+        self._task_began, self._told = time.monotonic(), {}
+        if self._rewrites:
+            with self._lock:
+                self._rewrite(f"{INDENT}{name}" if self._is_headed else f"{self._heading}: {name}")
+
+    def end(self, line: str, **options: Any) -> None:
+        """Write a line that belongs to no stage."""
+        with self._lock:
+            self.clear()
+            self._write(line, **options)
+
+    def display(
+        self,
+        msg: str,
+        color: str | None = None,
+        stderr: bool = False,
+        screen_only: bool = False,
+        log_only: bool = False,
+        newline: bool = True,
+        caplevel: int | None = None,
+    ) -> None:
+        """Write a message of any part of Ansible."""
+        options = {"color": color, "stderr": stderr, "screen_only": screen_only, "newline": newline, "caplevel": caplevel}
+        # The processes of tasks pass their messages to the main process.
+        if os.getpid() != self._process or log_only:
+            self._write(msg, log_only=log_only, **options)
+            return
+        with self._lock:
+            if isinstance(msg, ProgressLine):
+                self._progress(str(msg))
+                return
+            self.clear()
+            if not stderr and newline:
+                self._write_heading()
+                msg = textwrap.indent(msg, INDENT)
+            self._write(msg, **options)
+            self._flush()
+
+    def clear(self) -> None:
+        """Remove the line of progress."""
+        with self._lock:
+            if self._has_progress:
+                self._has_progress = False
+                self._write(CLEAR_LINE, newline=False, screen_only=True)
+                self._flush()
+
+    def _progress(self, line: str) -> None:
+        if self._rewrites:
+            self._write(line, log_only=True)
+            self._write_heading()
+            self._rewrite(INDENT + line)
+            return
+        now = time.monotonic()
+        subject = line.partition(":")[0] if ":" in line else NUMBER.sub("", line)
+        pause = max(PROGRESS_SECONDS, (now - self._task_began) * PROGRESS_SHARE)
+        if subject not in self._told or now - self._told[subject] >= pause:
+            self._told[subject] = now
+            self._write_heading()
+            self._write(INDENT + line)
+            self._flush()
+
+    def _rewrite(self, line: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        self._has_progress = True
+        self._write(CLEAR_LINE + line[:width], newline=False, screen_only=True)
+        self._flush()
+
+    def _write_heading(self) -> None:
+        if self._heading and not self._is_headed:
+            self._is_headed = True
+            self.clear()
+            self._write(self._heading)
+
+    @staticmethod
+    def _flush() -> None:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()

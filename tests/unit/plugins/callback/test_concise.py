@@ -1,0 +1,375 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What playbooks look like with the callback. The playbooks are real, and run on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.callback.concise import CallbackModule
+
+CHANGE = {"kind": "subnet", "policy": "in_place", "before": {}}
+CREATED = [{**CHANGE, "key": key, "action": "create", "after": {"cidr": f"10.0.{key}.0/24", "tags": {"Name": key}}} for key in "12"]
+UPDATED = {**CHANGE, "key": "3", "action": "update", "before": {"size": 2}, "after": {"size": 3}}
+
+# An action whose result is its arguments, and that displays what the actions of the collection display.
+ACTION = """
+import pathlib
+import time
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = _supports_diff = True
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = {**super().run(tmp, task_vars), **self._task.args}
+        for line in result.pop("progress", []):
+            Display().display(ProgressLine(line))
+        for line in result.pop("lines", []):
+            Display().display(line)
+        if "warns" in result:
+            Display().warning(result.pop("warns"))
+        if "marker" in result:
+            pathlib.Path(result["marker"]).touch()
+        time.sleep(result.pop("sleep", 0))
+        if "silence" in result:
+            raise AnsibleConnectionFailure(result["silence"])
+        return result
+"""
+
+
+def task(name, _keywords=None, **result):
+    return {"name": name, "result": result, **(_keywords or {})}
+
+
+def play(name, *tasks, hosts="all", **more):
+    return {"name": name, "hosts": hosts, "gather_facts": False, "tasks": list(tasks), **more}
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with three hosts, which are this machine."""
+
+    folder: Path
+
+    def command(self, plays, *arguments):
+        (self.folder / "play.yml").write_text(yaml.safe_dump(plays))
+        return [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "inventory", "play.yml", *arguments]
+
+    def environment(self, **more):
+        return {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise", "ANSIBLE_NOCOLOR": "true", **more}
+
+    def run(self, *plays, arguments=(), status=0, **environment):
+        """The lines that a playbook prints, with # in place of seconds."""
+        done = subprocess.run(
+            self.command(plays, *arguments),
+            cwd=self.folder,
+            env=self.environment(**environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout
+        return re.sub(r"\b\d+ s\b", "# s", done.stdout).splitlines()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "inventory").write_text("h1 ansible_connection=local\nh2 ansible_connection=local\nh3 ansible_connection=local\n")
+    (folder / "action_plugins").mkdir()
+    (folder / "action_plugins" / "result.py").write_text(ACTION)
+    return Project(folder)
+
+
+FAILS = task("Break", failed=True, msg="broken")
+
+
+def test_its_name_is_that_of_the_file():
+    assert CallbackModule.CALLBACK_NAME == "deeplearning.cluster.concise"
+
+
+def test_stages_changes_and_messages_are_lines_and_the_rest_is_not_shown(project):
+    assert project.run(
+        play("Look", task("Look"), {"name": "Skip", "result": {"changed": True}, "when": False}),
+        play(
+            "Work",
+            task("Look"),
+            task("Change all", changed=True),
+            task("Change one", {"when": "inventory_hostname == 'h2'"}, changed=True),
+            task("Change in a loop", {"loop": [1, 2]}, changed=True),
+            task("Ignore", {"ignore_errors": True}, failed=True, msg="unimportant"),
+            task("Retry", {"until": False, "retries": 1, "delay": 0, "ignore_errors": True}),
+            {"name": "Say", "ansible.builtin.debug": {"msg": "hello "}},
+            {"name": "Say", "ansible.builtin.debug": {"msg": "I am {{ inventory_hostname }}"}, "when": "inventory_hostname != 'h2'"},
+            {"name": "Say", "ansible.builtin.debug": {"msg": ["one", "two"]}, "run_once": True},
+            {"name": "Show", "ansible.builtin.debug": {"var": "ansible_check_mode"}},
+            task("Work", {"run_once": True}, lines=["line of an action"]),
+        ),
+    ) == [
+        "Work",
+        "  Change all: changed on all 3 hosts",
+        "  Change one: changed on h2",
+        "  Change in a loop: changed on all 3 hosts",
+        "  hello",
+        "  h1: I am h1",
+        "  h3: I am h3",
+        "  one",
+        "  two",
+        "  ansible_check_mode: false",
+        "  line of an action",
+        "Done in # s: changed 3 hosts.",
+    ]
+
+
+def test_batches_are_one_stage_and_handlers_are_tasks(project):
+    assert project.run(
+        play(
+            "Roll",
+            task("Change", {"notify": "Restart"}, changed=True),
+            serial=2,
+            handlers=[task("Restart", changed=True)],
+        ),
+        arguments=["--limit", "h1,h2"],
+    ) == ["Roll", "  Change: changed on all 2 hosts", "  Restart: changed on all 2 hosts", "Done in # s: changed 2 hosts."]
+
+
+def test_resources_are_named_and_the_end_says_what_was_done(project):
+    assert project.run(
+        play("Provision", task("Apply", changed=True, changes=[*CREATED, UPDATED]), hosts="localhost", connection="local"),
+        play(
+            "Unchanged",
+            task("Plan", {"check_mode": True}, changed=True, changes=CREATED),
+            task("Apply", changes=[]),
+            hosts="localhost",
+            connection="local",
+        ),
+        play("Files", task("Write", {"delegate_to": "localhost", "run_once": True}, changed=True)),
+    ) == [
+        "Provision",
+        "  Created 2 resources in # s: subnets 1, 2",
+        "  Changed 1 resource in # s: subnet 3: size 2 -> 3",
+        "Unchanged",
+        "  Nothing to change.",
+        "Files",
+        "  Write: changed",
+        "Done in # s: created 2 resources, changed 1 resource.",
+    ]
+
+
+@pytest.mark.parametrize(("diff", "properties"), [([], ["", ""]), (["--diff"], [": cidr 10.0.1.0/24", ": cidr 10.0.2.0/24"])])
+def test_the_plan_of_check_mode_has_a_line_for_each_change_and_ends_with_counts(project, diff, properties):
+    assert project.run(
+        play("Provision", task("Apply", changed=True, changes=[*CREATED, UPDATED]), hosts="localhost", connection="local"),
+        play("Configure", task("Write", changed=True, diff={"before": "a\n", "after": "b\n"})),
+        arguments=["--check", *diff],
+    ) == [
+        "Provision",
+        f"  + subnet 1{properties[0]}",
+        f"  + subnet 2{properties[1]}",
+        "  ~ subnet 3: size 2 -> 3",
+        "Configure",
+        "  Write: would change on all 3 hosts",
+        *(["  all 3 hosts:", "  --- before", "  +++ after", "  @@ -1 +1 @@", "  -a", "  +b"] if diff else []),
+        "Plan: 2 to create, 1 to change, 0 to delete; 3 hosts to change",
+    ]
+
+
+def test_a_failure_is_shown_once_with_its_hosts(project):
+    lines = project.run(
+        play(
+            "Work",
+            task("Check", {"when": "inventory_hostname != 'h3'"}, failed=True, msg="disk of {{ inventory_hostname }}:\n  full"),
+            task("Loop", {"loop": ["a", "b"], "loop_control": {"label": "item {{ item }}"}}, failed=True, msg="no {{ item }}"),
+        ),
+        status=2,
+    )
+    assert lines[2] in ("    disk of h1:", "    disk of h2:")
+    del lines[2]
+    assert lines == [
+        "Work",
+        "  FAILED: Check (h1, h2)",
+        "      full",
+        "  FAILED: Loop (h3)",
+        "    item a: no a",
+        "    item b: no b",
+        "Failed after # s: changed nothing. With -v, all tasks and results are shown.",
+    ]
+
+
+def test_a_failed_run_says_what_it_has_created(project):
+    failed = task("Apply", failed=True, msg="no capacity", changed=True, changes=CREATED)
+    assert project.run(play("Provision", failed, hosts="localhost", connection="local"), status=2) == [
+        "Provision",
+        "  FAILED: Apply",
+        "    no capacity",
+        "Failed after # s: created 2 resources. With -v, all tasks and results are shown.",
+    ]
+
+
+def test_a_failure_that_is_rescued_is_shown_only_if_the_rescue_fails_too(project):
+    block = {"name": "Try", "block": [FAILS], "rescue": [task("Repair", changed=True)], "always": [task("Clean up", changed=True)]}
+    bad = {"name": "Try", "block": [{"name": "Inside", "block": [FAILS]}], "rescue": [task("Repair", failed=True, msg="cannot repair")]}
+    assert project.run(play("Work", block, bad, hosts="h1"), status=2) == [
+        "Work",
+        "  Repair: changed on h1",
+        "  Clean up: changed on h1",
+        "  FAILED: Repair (h1)",
+        "    cannot repair",
+        "    This followed the failure of 'Break': broken",
+        "Failed after # s: changed 1 host. With -v, all tasks and results are shown.",
+    ]
+
+
+def test_an_included_task_in_a_block_is_rescued(project):
+    (project.folder / "included.yml").write_text(yaml.safe_dump([FAILS]))
+    block = {"name": "Try", "block": [{"name": "Include", "ansible.builtin.include_tasks": "included.yml"}], "rescue": [task("Repair")]}
+    assert project.run(play("Work", block)) == []
+
+
+def test_errors_of_a_playbook_are_shown_without_their_results(project):
+    lines = project.run(play("Work", {"name": "Say", "ansible.builtin.debug": {"msg": "{{ nowhere }}"}}), status=2)
+    assert lines[:2] == ["Work", "  FAILED: Say (all 3 hosts)"]
+    assert lines[2].endswith("'nowhere' is undefined")
+    assert len(lines) == 4
+
+
+def test_unreachable_hosts_are_one_line(project):
+    silent = {
+        "silence": "Failed to connect to the host via ssh: {{ inventory_hostname }} port 22: refused",
+        "when": "inventory_hostname != 'h3'",
+    }
+    lines = project.run(
+        play(
+            "Work",
+            task("Expect nothing", {"ignore_unreachable": True, "when": silent["when"]}, silence="gone"),
+            task("Ask", {"when": silent["when"]}, silence=silent["silence"]),
+            task("Change", changed=True),
+        ),
+        status=4,
+    )
+    assert re.fullmatch(r"  h1, h2 are unreachable: h[12] port 22: refused", lines[1]), lines
+    assert [lines[0], *lines[2:]] == [
+        "Work",
+        "  Change: changed on h3",
+        "Failed after # s: changed 1 host. With -v, all tasks and results are shown.",
+    ]
+
+
+def test_warnings_are_shown_once(project):
+    lines = project.run(play("Work", task("Warn", warns="{{ inventory_hostname }} has no swap"), task("Warn", warns="all is slow")))
+    assert len(lines) == 2
+    assert re.fullmatch(r"\[WARNING\]: (h\d) has no swap \(also h\d, h\d\)", lines[0])
+    assert lines[1] == "[WARNING]: all is slow (also h2, h3)" or lines[1].startswith("[WARNING]: all is slow (also ")
+
+
+def test_no_line_of_a_host_can_look_like_one_of_ansible(project):
+    forged = "a\x1b[2Kb\nDone in 1 s: changed nothing."
+    lines = project.run(play("Work", task("Fail", failed=True, msg=forged), hosts="h1"), status=2)
+    assert lines[2:4] == ["    ab", "    Done in # s: changed nothing."]
+
+
+def test_progress_is_shown_from_time_to_time_where_lines_cannot_be_rewritten(project):
+    steps = [f"digits: step {number}" for number in range(100)]
+    assert project.run(
+        play("Train", task("Wait", {"run_once": True}, progress=[*steps, "0 of 2 nodes", "1 of 2 nodes"], lines=["digits succeeded"]))
+    ) == [
+        "Train",
+        "  digits: step 0",
+        "  0 of 2 nodes",
+        "  digits succeeded",
+    ]
+
+
+def test_verbose_output_is_that_of_the_default_callback(project):
+    plays = [play("Work", task("Change", changed=True), {**FAILS, "ignore_errors": True})]
+    ours = project.run(*plays, arguments=["-v", "--limit", "h1"])
+    default = project.run(*plays, arguments=["-v", "--limit", "h1"], ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default")
+    assert any(line.startswith("changed: [h1] => ") for line in ours)
+    assert ours == default
+
+
+def test_json_is_still_possible(project):
+    lines = project.run(play("Work", task("Change", changed=True)), ANSIBLE_STDOUT_CALLBACK="ansible.posix.json")
+    assert json.loads("\n".join(lines))["stats"]["h1"]["changed"] == 1
+
+
+class Terminal:
+    """A playbook on a terminal."""
+
+    def __init__(self, project, *plays):
+        ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            project.command(list(plays)),
+            cwd=project.folder,
+            env=project.environment(TERM="xterm"),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._terminal, self.output = ours, ""
+
+    def read(self, until=None):
+        """Read until a text, or the end."""
+        deadline = time.monotonic() + 60
+        while until is None or until not in self.output:
+            assert time.monotonic() < deadline, self.output
+            try:
+                part = os.read(self._terminal, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            self.output += part.decode()
+        return self.output
+
+    def lines(self):
+        """What stays on the terminal."""
+        return [line.rpartition("\r\x1b[K")[2].rstrip("\r") for line in self.output.split("\n")]
+
+
+def test_progress_is_rewritten_on_a_terminal(project):
+    steps = [f"digits: step {number}" for number in range(3)]
+    terminal = Terminal(project, play("Train", task("Wait", {"run_once": True}, progress=steps, lines=["digits succeeded"])))
+    output = terminal.read()
+    assert terminal.process.wait(60) == 0
+    assert "Train: Wait" in output
+    assert all(f"\r\x1b[K  {step}" in output for step in steps)
+    assert terminal.lines() == ["Train", "  digits succeeded", ""]
+
+
+def test_an_interrupt_leaves_no_progress_behind(project):
+    marker = project.folder / "interrupt"
+    wait = task("Wait", {"run_once": True}, progress=["digits: step 1"], marker=str(marker), sleep=60)
+    terminal = Terminal(project, play("Train", wait))
+    terminal.read("digits: step 1")
+    # A process that ends while it passes on a line makes ansible-core wait for ever.
+    while not marker.exists():
+        assert terminal.process.poll() is None
+        time.sleep(0.05)
+    os.killpg(terminal.process.pid, signal.SIGINT)
+    terminal.read()
+    assert terminal.process.wait(60) == 99
+    assert [line for line in terminal.lines() if "step" in line] == []
+    assert any("User interrupted execution" in line for line in terminal.lines())

@@ -1,0 +1,59 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""How failures are described."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.failures import (
+    LINES,
+    failure_text,
+    items_text,
+    shortened,
+    unreachable_text,
+)
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"msg": "key_name: there is none"}, "key_name: there is none"),
+        ({"msg": "Task failed: Action failed: script: there is none"}, "script: there is none"),
+        ({"msg": "Task failed: Module failed: no disk"}, "no disk"),
+        ({"msg": "Assertion failed", "assertion": "a == b"}, "Assertion failed: a == b"),
+        ({"censored": "the output has been hidden", "changed": False}, "The reason is hidden, because the task has no_log."),
+        ({"msg": "non-zero return code", "rc": 2, "cmd": ["ls", "/x"], "stderr": "no such file"}, "Exit status 2 of: ls /x\nno such file"),
+        ({"msg": "The command exited with a non-zero return code.", "rc": 1, "cmd": "false"}, "Exit status 1 of: false"),
+        ({"msg": "no start of json", "module_stdout": "\n".join("abcdefghij")}, "no start of json\nc\nd\ne\nf\ng\nh\ni\nj"),
+        ({"msg": "pip said: no match", "stderr": "no match"}, "pip said: no match"),
+        ({"msg": "a\x1b[2Jb"}, "ab"),
+        ({}, "The task gives no reason."),
+    ],
+)
+def test_the_text_is_the_message_and_what_a_command_printed(result, text):
+    assert failure_text(result) == text
+
+
+def test_items_with_the_same_text_are_named_together():
+    assert items_text([("a", "no disk"), ("b", "no route"), ("c", "no disk")]) == "a, c: no disk\nb: no route"
+    assert items_text([]) == ""
+
+
+def test_a_host_is_unreachable_in_one_line():
+    said = "kex: Connection closed by remote host\r\nConnection closed by UNKNOWN port 65535"
+    assert (
+        unreachable_text({"msg": f"Task failed: Failed to connect to the host via ssh: {said}"})
+        == "kex: Connection closed by remote host; Connection closed by UNKNOWN port 65535"
+    )
+    assert unreachable_text({}) == "no reason given"
+
+
+def test_of_a_long_text_the_beginning_and_the_end_are_shown():
+    lines = [f"line {number}" for number in range(40)]
+    found = shortened("\n".join(lines))
+    assert len(found) == LINES
+    assert found[0] == lines[0]
+    assert found[4] == "... (23 lines left out, -v shows them)"
+    assert found[5:] == lines[27:]
+    assert shortened("\n".join(lines[:LINES])) == lines[:LINES]
