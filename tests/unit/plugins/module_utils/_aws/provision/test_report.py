@@ -6,6 +6,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
@@ -48,14 +49,16 @@ def test_what_costs_money_without_nodes(before, applied, bill):
     ],
 )
 def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, applied, costs):
-    messages = []
-    monkeypatch.setattr(report, "fail", lambda _module, error, **_result: messages.append(str(error)))
+    def fail(_module, error, **_result):
+        raise error
+
+    monkeypatch.setattr(report, "fail", fail)
     cloud = SimpleNamespace(cluster="bert", interruption=threading.Event())
     run = SimpleNamespace(request=SimpleNamespace(cloud=cloud, present=present), before=[], module=None)
-    report.fail_applying(run, ApplyError(created(TEMPLATE), ValueError("AWS is tired"), applied), applied)
-    (message,) = messages
+    with pytest.raises(ClusterError) as failure:
+        report.fail_applying(run, ApplyError(created(TEMPLATE), ValueError("AWS is tired"), applied), applied)
     advice = f"{costs} To stop the cost, delete the cluster with {report.DESTROY}" if costs else ""
-    assert message.endswith(report._describe_applied(applied) + advice)
+    assert str(failure.value).endswith(report._describe_applied(applied) + advice)
 
 
 @pytest.mark.parametrize(
