@@ -26,6 +26,7 @@ ON_CONTROLLER = {
     "cluster",
     "cluster_info",
     "cluster_validation",
+    "confirmation",
     "dataset_bucket",
     "file_system",
     "former_nodes_info",
