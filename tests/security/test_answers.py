@@ -38,6 +38,7 @@ ON_CONTROLLER = {
     "ssh_authority",
     "ssh_authority_info",
     "ssh_files",
+    "variable_validation",
 }
 FACTS = {
     "deeplearning_proxy_command": "sh -c 'id > /tmp/owned'",

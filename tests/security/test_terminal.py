@@ -132,12 +132,17 @@ def tasks(content):
 
 
 def builtin_tasks():
-    """Yield the role, the module and the task of each builtin module that meets a node: there, or by an ssh of the role's own."""
-    for path in sorted(ROOT.glob("roles/*/tasks/*.yml")):
-        for task in tasks(yaml.safe_load(path.read_text())):
-            names = [name for name in task if name.startswith(("ansible.builtin.", "ansible.posix.")) and "_tasks" not in name]
+    """Yield the role or playbook, the module and the task of each builtin module that meets a node: there, or by an ssh of its own."""
+    places = [(path.parts[-3], yaml.safe_load(path.read_text())) for path in sorted(ROOT.glob("roles/*/tasks/*.yml"))]
+    for path in sorted(ROOT.glob("playbooks/*.yml")):
+        places += [(path.name, play.get("tasks")) for play in yaml.safe_load(path.read_text()) if play.get("hosts") != "localhost"]
+    for place, content in places:
+        for task in tasks(content):
+            names = [
+                name for name in task if name.startswith(("ansible.builtin.", "ansible.posix.")) and not name.endswith(("_tasks", "_role"))
+            ]
             if names and names[0] not in CONTROLLER and (task.get("delegate_to") != "localhost" or "_ssh +" in str(task[names[0]])):
-                yield path.parts[-3], names[0].rpartition(".")[2], task
+                yield place, names[0].rpartition(".")[2], task
 
 
 def test_every_builtin_module_that_runs_on_nodes_is_documented():
