@@ -15,8 +15,10 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from ansible.module_utils import _internal
 from ansible.module_utils.common import warnings
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
@@ -100,7 +102,9 @@ def run_module(name: str, *, check: bool = False, **options: Any) -> dict[str, A
     # What a module warned of stays in the process
     warnings._global_warnings.clear()
     warnings._global_deprecations.clear()
-    with patch_module_args(arguments), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
+    # A module has a process of its own, without the controller's code that other tests have imported into this one.
+    alone = patch.object(_internal, "is_controller", False)
+    with alone, patch_module_args(arguments), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
         module.main()
     result: dict[str, Any] = json.loads(output.getvalue())
     if result.get("failed"):
