@@ -140,7 +140,7 @@ def test_what_the_role_of_the_nodes_may_not_read_is_not_mounted(node, source, me
 
 
 def test_another_bucket_is_not_put_in_place_of_one_that_is_mounted(node):
-    assert "expected s3://of-others/ as mount-s3" in node.play(("s3://of-others", PATH), status=2)
+    assert "instead of s3://of-others/ as mount-s3" in node.play(("s3://of-others", PATH), status=2)
     assert node.host.ssh(f"cat {PATH}/labels.txt").stdout == "1 cat\n"
 
 
