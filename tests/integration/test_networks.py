@@ -328,7 +328,7 @@ def test_an_endpoint_that_is_there_is_not_made_again(run, definition, landlord):
         SubnetIds=owner.private,
         PrivateDnsEnabled=True,
     )
-    with pytest.raises(ModuleFailed, match=r"interface_endpoints: vpc-\w+ has vpce-\w+ for ssm. Leave it out"):
+    with pytest.raises(ModuleFailed, match=r"interface_endpoints: vpc-\w+ has vpce-\w+ for ssm. Remove this service"):
         run("cluster", **definition, **owner.options(interface_endpoints=["ssm"]), check=True)
 
 

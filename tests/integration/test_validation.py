@@ -70,15 +70,15 @@ def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
         (
             {STANDARD_ON_DEMAND: 5},
             {},
-            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, and \d of the 5 in the quota 'Running On-Demand Standard",
+            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, but \d of the 5 in the quota 'Running On-Demand Standard",
         ),
-        ({STANDARD_SPOT: 5}, {"market": "spot"}, r"instance_type: 3 nodes of c5\.large \(spot\) need 6 vCPUs, and \d of the 5"),
+        ({STANDARD_SPOT: 5}, {"market": "spot"}, r"instance_type: 3 nodes of c5\.large \(spot\) need 6 vCPUs, but \d of the 5"),
         (
             {STANDARD_ON_DEMAND: 5, STANDARD_SPOT: 11},
             {"alternatives": [{"instance_type": "c5.xlarge", "market": "spot"}]},
             r"c5\.large \(on-demand\) need 6 vCPUs.*\n.*c5\.xlarge \(spot\) need 12 vCPUs",
         ),
-        ({ADDRESSES: 0}, {}, r"nat: the cluster needs 1 more elastic IP address, and \d+ of the 0 that the quota 'EC2-VPC Elastic IPs'"),
+        ({ADDRESSES: 0}, {}, r"nat: the cluster needs 1 more elastic IP address, but \d+ of the 0 that the quota 'EC2-VPC Elastic IPs'"),
         ({VPCS: 1}, {}, r"vpc_id: the cluster needs a VPC of its own, but \d+ of the 1 that the quota 'VPCs per Region'"),
     ],
 )
