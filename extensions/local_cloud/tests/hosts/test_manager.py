@@ -142,6 +142,13 @@ def test_a_host_finds_its_metadata_and_s3_as_on_aws(launched: Launched) -> None:
     assert launched.host.ssh("aws s3 cp s3://data/file -").stdout == "content"
 
 
+def test_hosts_that_lack_an_environment_are_known(launched: Launched) -> None:
+    hosts = podman_hosts(launched.cloud.cloud.home, launched.cloud.cloud.setup)
+    assert hosts.without(["aws-cli", "pytorch"]) == set()
+    assert hosts.without(["aws-cli", "jax"]) == {launched.host.name}
+    assert launched.cloud.cloud.relaunch(["jax"]) == [], "no group would launch another one"
+
+
 def test_terminated_instance_takes_its_host_along(launched: Launched) -> None:
     launched.ec2.terminate_instances(InstanceIds=[launched.host.name])
     wait_until(lambda: describe(launched.ec2, launched.host.name)["State"]["Name"] == "terminated", 20)
@@ -173,10 +180,3 @@ def test_a_cloud_chooses_a_range_that_is_free_and_keeps_it(tmp_path: Path, monke
     cloud.home.prepare()
     cloud.home.state_file.touch()
     assert cloud._with_network(Setup()).network == FORMER_NETWORK
-
-
-def test_hosts_that_lack_an_environment_are_known(launched: Launched) -> None:
-    hosts = podman_hosts(launched.cloud.cloud.home, launched.cloud.cloud.setup)
-    assert hosts.without(["aws-cli", "pytorch"]) == set()
-    assert hosts.without(["aws-cli", "jax"]) == {launched.host.name}
-    assert launched.cloud.cloud.relaunch(["jax"]) == [], "no group would launch another one"
