@@ -285,7 +285,7 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
         ),
         ({"placement_group": "nobody"}, "placement_group: there is no placement group 'nobody' in us-east-1"),
         ({"placement_group": "nobody", "placement": "none"}, "placement_group: nobody is not possible with placement: none"),
-        ({"instance_type": "c6g.large"}, r"image_parameter: ami-\w+ is for x86_64, and c6g.large is arm64"),
+        ({"instance_type": "c6g.large"}, r"image_parameter: ami-\w+ is for x86_64, but c6g.large is arm64"),
         (
             {"image_parameter": None, "image_framework": "mxnet"},
             r"image_framework: there is no .* 'mxnet' for Ubuntu on x86_64 in us-east-1\. Available: base for",
