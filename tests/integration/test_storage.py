@@ -423,7 +423,7 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
         *(
             (
                 {"file_system_id": "fs-01234567", "file_system_directory": directory},
-                f"file_system_directory: '{directory}' is not a directory",
+                f"file_system_directory: '{directory}' is not a valid directory",
             )
             for directory in ("/", "teams", "/a/../b", "/a/b/c/d/e", "/a b", "/a,tls", "/" + "a" * 100)
         ),
@@ -452,7 +452,7 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
         ({"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": "a"}]}, "'a' is not a directory of the file system"),
         (
             {"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": path} for path in ("/a", "/a/b")]},
-            "lustre_data_repositories: /a/b/ lies in /a/",
+            "lustre_data_repositories: /a/b/ is in /a/",
         ),
         (
             {"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": f"/{number}"} for number in range(9)]},

@@ -175,7 +175,7 @@ def test_through_an_access_point_a_host_sees_its_directory_alone(hosts):
         # The owner lets in through access points only: nothing else leads there
         assert "access denied" in first.ssh(f"sudo mkdir -p /mnt/w && sudo mount -t efs -o tls {FILE_SYSTEM}:/ /mnt/w", check=False).stderr
         mounted = configure(hosts, *through, "-e", "deeplearning_file_system_access_point=fsap-00000000000000000", fails=True)
-        assert f"expected {FILE_SYSTEM}:/ as efs through fsap-00000000000000000" in mounted
+        assert f"instead of {FILE_SYSTEM}:/ as efs through fsap-00000000000000000" in mounted
     finally:
         hosts.runtime.export(FILE_SYSTEM, servers)
         first.ssh(f"sudo umount /efs; sudo mv {CLIENT} {CLIENT}.away")
