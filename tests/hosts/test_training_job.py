@@ -277,7 +277,7 @@ def test_a_dead_host_is_noticed_and_the_others_are_stopped(cluster):
     command = ["ansible-playbook", "-i", str(cluster.inventory), playbook]
     with subprocess.Popen(command, cwd=cluster.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         try:
-            wait_until(lambda: len(cluster.processes("python.* -u /efs/jobs/dead/code")) == 3)
+            wait_until(lambda: len(cluster.processes("python.* -u /efs/jobs/dead/code")) == 3, timeout=180)
             cluster.runtime.remove(cluster.hosts.pop().name)
             output = run.communicate(timeout=120)[0]
         finally:
