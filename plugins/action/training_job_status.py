@@ -15,6 +15,9 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch imp
 
 display = Display()
 
+# Maximum processes of the newest job that a list of jobs shows.
+TABLE_LIMIT = 32
+
 
 class ActionModule(NodeAction, module="training_job_info"):
     """Passes the task's arguments to the module and shows its answer."""
@@ -37,6 +40,9 @@ def shown(jobs: list[JobStatus], arguments: Mapping[str, Any]) -> list[str]:
     if not jobs:
         return [f"there are no jobs in {arguments['directory']}"]
     lines = [line for job in jobs for line in job["lines"]]
+    newest = jobs[0]["processes"]
+    if not arguments.get("name") and 0 < len(newest) <= TABLE_LIMIT:
+        lines += [f"processes of {jobs[0]['name']}, the newest job:", *formatting.process_table(newest)]
     if arguments.get("name") and "failure" in jobs[0]:
         lines.append(formatting.failure_message(jobs[0]))
     return lines

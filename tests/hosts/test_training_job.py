@@ -74,13 +74,15 @@ def test_stop_ends_one_job_and_leaves_another(cluster):
     for name in ("sleep", "sleep-2"):
         result = cluster.train(name, script, wait=False)
         assert result.returncode == 0, result.stdout + result.stderr
+        assert f"deeplearning.cluster.logs -e training_job_name={name} -e follow=true" in " ".join(result.stdout.split())
     wait_until(lambda: all(len(cluster.processes(f"python.* -u /efs/jobs/{name}/code")) == 3 for name in ("sleep", "sleep-2")))
     unit = "deeplearning-sleep-rank0.service"
     assert "remote-fs.target" in cluster.hosts[0].ssh(f"systemctl show --property=After {unit}").stdout
     main = cluster.hosts[0].ssh(f"systemctl show --property=MainPID --value {unit}").stdout.strip()
     assert cluster.hosts[0].ssh(f"sudo ls /proc/{main}/root/dev/shm").stdout.split() == ["sleep"]
     listing = cluster.play("deeplearning.cluster.status").stdout
-    assert re.search(r"^sleep-2 running for .* 3 processes on 3 hosts", listing, re.MULTILINE)
+    assert re.search(r"^sleep-2 running for .* since .* UTC, 3 processes on 3 hosts", listing, re.MULTILINE)
+    assert re.search(r"^processes of sleep-2, the newest job:\nprocess +host", listing, re.MULTILINE)
 
     result = cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=sleep")
     assert result.returncode == 0, result.stdout + result.stderr

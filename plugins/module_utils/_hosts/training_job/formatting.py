@@ -73,7 +73,10 @@ def job_line(found: JobStatus, now: float) -> str:
     head = "{name} {state}".format(**found)
     if processes:
         begun, ended = span(processes)
-        head += " for " + duration(now - begun) if found["state"] == RUNNING else " after " + duration(ended - begun)
+        if found["state"] == RUNNING:
+            head += f" for {duration(now - begun)} since {moment(begun)} UTC"
+        else:
+            head += f" after {duration(ended - begun)} ({moment(begun)} to {moment(ended)} UTC)"
     elif found["state"] == PENDING:
         head += " since " + moment(found["created"]) + " UTC"
     hosts = len({process["host"] for process in processes})

@@ -35,6 +35,9 @@ def job(**changes):
     return {**found, "script": "src/train.py", "command": [], "launcher": "torchrun", "created": 0.0, "code": {}, "metrics": {}, **changes}
 
 
+DAY = "1970-01-01 00"
+
+
 def running(**changes):
     return job(state="running", **changes)
 
@@ -42,12 +45,18 @@ def running(**changes):
 @pytest.mark.parametrize(
     ("found", "line"),
     [
-        (job(), "digits failed after 1 min 5 s, 2 processes on 2 hosts, torchrun train.py"),
-        (running(metrics={"step": 2, "steps": 9}), "digits running for 2 min 0 s, 2 processes on 2 hosts, torchrun train.py, step 2/9"),
+        (
+            job(),
+            "digits failed after 1 min 5 s (1970-01-01 00:00:00 to 1970-01-01 00:01:05 UTC), 2 processes on 2 hosts, torchrun train.py",
+        ),
+        (
+            running(metrics={"step": 2, "steps": 9}),
+            f"digits running for 2 min 0 s since {DAY}:00:00 UTC, 2 processes on 2 hosts, torchrun train.py, step 2/9",
+        ),
         (job(state="pending", processes=[]), "digits pending since 1970-01-01 00:00:00 UTC, torchrun train.py"),
         (
             running(script=None, command=["bash", "x"], launcher="command"),
-            "digits running for 2 min 0 s, 2 processes on 2 hosts, command bash",
+            f"digits running for 2 min 0 s since {DAY}:00:00 UTC, 2 processes on 2 hosts, command bash",
         ),
         (running(code={"commit": "0123456789abcdef", "changed": True}), ", commit 0123456789ab with changes"),
         (running(code={"commit": "0123456789abcdef", "changed": False, "repository": "git@x:y"}), ", commit 0123456789ab of git@x:y"),
