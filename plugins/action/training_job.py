@@ -13,6 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import generation
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import INSTANCE_ID
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
     Code,
@@ -39,6 +40,8 @@ class ActionModule(NodeAction, module="training_job"):
             return {**result, **self._check(arguments)}
         if state != "stopped" and not arguments.get("generation"):
             arguments["generation"] = inventory_generation(variables)
+        if state == "started" and not arguments.get("instance_id"):
+            arguments["instance_id"] = instance_id(variables)
         if state == "prepared" and arguments.get("efa") is None:
             arguments["efa"] = variables.get("deeplearning_has_efa", False)
         try:
@@ -101,6 +104,12 @@ def inventory_generation(variables: Mapping[str, Any]) -> str:
     if not cluster:
         raise AnsibleActionFail("the inventory has no deeplearning_cluster for this host. Use the nodes inventory, or set generation.")
     return generation(cluster, [{"number": node["number"], "address": node["private_ip"]} for node in known_nodes(variables).values()])
+
+
+def instance_id(variables: Mapping[str, Any]) -> str | None:
+    """Return the id of the host's instance, or None if the host is not an instance."""
+    known = str(variables.get("deeplearning_instance_id", ""))
+    return known if INSTANCE_ID.fullmatch(known) else None
 
 
 def is_first(variables: Mapping[str, Any]) -> bool:

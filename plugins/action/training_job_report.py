@@ -13,6 +13,8 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
 
 display = Display()
 
@@ -35,6 +37,8 @@ class ActionModule(NodeAction, module="training_job_report"):
         dest = os.path.abspath(os.path.expanduser(self._task.args["dest"]))
         # Names in JSON can contain lone surrogates, which cannot be encoded.
         with self.reading(variables):
+            gone = gone_hosts(report["job"], node_table(variables), self._task.args.get("former_nodes") or ())
+            report["job"] = with_gone_hosts(report["job"], gone)
             content = page.render(report, copy_command(variables, directory)).encode("utf-8", "replace")
         try:
             changed = write(dest, content, self._task.check_mode)

@@ -11,7 +11,9 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
 
 display = Display()
 
@@ -27,6 +29,8 @@ class ActionModule(NodeAction, module="training_job_info"):
         result.update(job_info(self, self._task.args, task_vars))
         if not result.get("failed"):
             with self.reading(task_vars):
+                if self._task.args.get("name"):
+                    result["jobs"] = [with_gone_hosts(job, gone_hosts(job, node_table(task_vars or {}))) for job in result["jobs"]]
                 lines = shown(result["jobs"], self._task.args)
             for problem in result.get("problems") or []:
                 display.warning(problem)

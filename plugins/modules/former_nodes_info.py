@@ -64,6 +64,22 @@ instance_ids:
   type: list
   elements: str
   sample: [i-0123456789abcdef0]
+nodes:
+  description: The instances, those of each group in the order in which they left it.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    instance_id:
+      description: Id of the instance.
+      type: str
+    cause:
+      description: Why the group terminated or detached it, as AWS says. It is empty if the instance ended by itself.
+      type: str
+      sample: At 2026-11-22T06:16:42Z an instance was taken out of service in response to an EC2 health check.
+    replacement:
+      description: Id of a running instance that the group launched afterwards. It is empty if there is none yet.
+      type: str
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -79,6 +95,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import (
     activities,
+    departures,
     former_instances,
     running_instances,
 )
@@ -103,10 +120,11 @@ def main() -> None:
             found = list(pool.map(lambda group: list(activities(cloud, group)), groups))
             # Instances are read after the activities, so that no launched instance is missed
             running = running_instances(cloud)
-            former = set().union(*(former_instances(each, since, running) for each in found))
+            former = set().union(*(former_instances(each, since, running) for each in found)) - set(module.params["instance_ids"])
+            nodes = [node for each in found for node in departures(each, former, running)]
     except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
-    module.exit_json(changed=False, instance_ids=sorted(former - set(module.params["instance_ids"])))
+    module.exit_json(changed=False, instance_ids=sorted(former), nodes=nodes)
 
 
 if __name__ == "__main__":

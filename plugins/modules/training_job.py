@@ -211,6 +211,11 @@ options:
         such hosts, its processes use the adapters or fail, and do not fall back to TCP. O(environment) can override this.
       - When omitted, the value of C(deeplearning_has_efa) in the inventory is used.
     type: bool
+  instance_id:
+    description:
+      - Id of the host's instance, for the records of its processes. By it, messages tell whether a host is gone.
+      - When omitted, it is the inventory's C(deeplearning_instance_id).
+    type: str
   archive:
     description:
       - Path, on the host, of a tar file with the code. The action plugin sets it.

@@ -156,6 +156,10 @@ jobs:
         host:
           description: The name of the process's host.
           type: str
+        instance:
+          description: The id of its host's instance.
+          returned: when the host is an EC2 instance
+          type: str
         state:
           description: The state of the process.
           type: str

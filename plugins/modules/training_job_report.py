@@ -29,6 +29,13 @@ options:
       - Path of the report on the controller. Missing directories are created.
     type: path
     required: true
+  former_nodes:
+    description:
+      - The RV(deeplearning.cluster.former_nodes_info#module:nodes) of the job's cluster. By them, the report tells that a host is gone.
+      - Without them, it compares the job's hosts with the inventory.
+    type: list
+    elements: dict
+    default: []
   page:
     description:
       - Path, on the host, of the finished page, which the module copies to the job's directory. The action plugin sets it.
@@ -81,6 +88,7 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "directory": {"type": "path", "required": True},
             "dest": {"type": "path", "required": True},
+            "former_nodes": {"type": "list", "elements": "dict", "default": []},
             "page": {"type": "path"},
             "heartbeat_timeout": {"type": "int", "default": 60},
         },

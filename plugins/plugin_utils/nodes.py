@@ -17,8 +17,7 @@ def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     The values come from the inventory plugin's table of nodes. In an inventory written by hand, they come from the variables of the
     hosts in the same cluster.
     """
-    hostvars = variables["hostvars"]
-    table = hostvars["localhost"].get("deeplearning_nodes") if "localhost" in hostvars else None
+    hostvars, table = variables["hostvars"], node_table(variables)
     if table:
         return {name: {key: node[key] for key in VARIABLES} for name, node in table.items()}
     cluster = cluster_of(variables)
@@ -27,6 +26,13 @@ def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         for name, host in hostvars.items()
         if cluster_of(host) == cluster and VARIABLES["number"] in host
     }
+
+
+def node_table(variables: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the inventory plugin's table of nodes by their names in the inventory. An inventory written by hand has none."""
+    hostvars = variables.get("hostvars", {})
+    table = hostvars["localhost"].get("deeplearning_nodes") if "localhost" in hostvars else None
+    return table or {}
 
 
 def cluster_of(variables: Mapping[str, Any]) -> str | None:

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,31 @@ if os.environ["RANK"] == "1":
     sys.exit(7)
 time.sleep(600)
 """
+
+
+# Only the first worker ends by itself, when it cannot reach worker 3 any more
+LOSES_WORKER_3 = """
+import os, socket, sys, time
+connected = False
+while True:
+    if os.environ["DEEPLEARNING_RANK"] == "1":
+        try:
+            socket.create_connection(("deeplearning-worker3", 22), timeout=2).close()
+            if not connected:
+                print("connected", flush=True)
+            connected = True
+        except OSError as error:
+            if connected:
+                sys.exit(f"lost the connection: {error}")
+    time.sleep(0.5)
+"""
+
+
+def instance_of(cloud, number):
+    """The running instances of demo with a number."""
+    filters = {"tag:deeplearning:cluster": ["demo"], "tag:deeplearning:number": [str(number)], "instance-state-name": ["running"]}
+    found = cloud.client("ec2").describe_instances(Filters=[{"Name": name, "Values": values} for name, values in filters.items()])
+    return [instance["InstanceId"] for reservation in found["Reservations"] for instance in reservation["Instances"]]
 
 
 def planned(output):
@@ -181,6 +207,7 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
     for mode in (["--check"], []):
         refused = playbook("provision.yml", "-e", "deeplearning_worker_count=1", *mode, status=2)
         assert "Nodes cannot be removed while endless runs on deeplearning-worker3." in refused.output
+    assert "Cluster demo cannot be destroyed while endless runs on deeplearning-worker" in playbook("destroy.yml", status=2).output
     assert "0" not in on_master(on_all).split()
     playbook("stop.yml", "-e", "training_job_name=endless")
     assert set(on_master(on_all).split()) == {"0"}
@@ -234,6 +261,31 @@ def test_a_team_project_does_the_same_in_three_lines(first_run, operator, networ
     assert finished.returncode == 0, finished.stdout
     assert "succeeded after" in finished.stdout
     assert re.search(r"^localhost +: ok=\d+ +changed=0 ", finished.stdout, re.MULTILINE)
+
+
+def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_master, cloud, tmp_path):
+    (tmp_path / "victim.py").write_text(LOSES_WORKER_3)
+    (gone,) = instance_of(cloud, 3)
+    job = {
+        "training_job_source": "",
+        "training_job_script": str(tmp_path / "victim.py"),
+        "training_job_arguments": [],
+        "training_job_launcher": "command",
+        "training_job_name": "victim",
+        "training_job_report_directory": str(tmp_path),
+    }
+    with ThreadPoolExecutor(1) as pool:
+        trained = pool.submit(playbook, "train.yml", "-e", json.dumps(job), status=2)
+        deadline = time.monotonic() + 120
+        while "connected" not in on_master("cat /efs/jobs/victim/logs/rank1.log 2>/dev/null || true"):
+            assert time.monotonic() < deadline, "the job never ran"
+        cloud.client("ec2").terminate_instances(InstanceIds=[gone])
+        told = " ".join(trained.result().output.split())
+    assert f"job victim failed: deeplearning-worker3 is gone: {gone} " in told
+    assert "Run train.yml to go on" in told
+    assert f"deeplearning-worker3 is gone: {gone} " in (tmp_path / "victim.html").read_text()
+    shown = " ".join(playbook("status.yml", "-e", "training_job_name=victim").output.split())
+    assert f"deeplearning-worker3 is gone: {gone} is no node of the cluster any more" in shown
 
 
 def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):

@@ -36,6 +36,7 @@ class Record(_Record, Outcome, total=False):
     """The record of one process: status/<name>.json. `processes` is the number of processes of the job."""
 
     tagged: bool
+    instance: str
     pid: int
     finished: float
 
@@ -106,7 +107,7 @@ class JobSpec(TypedDict):
 class Spec(JobSpec):
     """The spec for the supervisor of one process: spec.json in the process's directory on its host.
 
-    A process without `argv` runs the commands that other hosts send.
+    A process without `argv` runs the commands that other hosts send. `instance` is the id of the host's instance, empty outside AWS.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Spec(JobSpec):
     argv: list[str]
     environment: dict[str, str]
     gpus: list[int]
+    instance: str
 
 
 class StartedProcess(TypedDict):
@@ -143,8 +145,10 @@ class LastWords(TypedDict):
     lines: list[str]
 
 
-class Failure(ProcessStatus, LastWords):
-    """The process that made the job fail."""
+class Failure(ProcessStatus, LastWords, total=False):
+    """The process that made the job fail. `gone` is a sentence about its host, if the host is gone. Only the controller knows that."""
+
+    gone: str
 
 
 class Log(TypedDict):

@@ -38,6 +38,9 @@ JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 # No dashes. Otherwise process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.
 PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 
+# The id of an EC2 instance. Hosts outside AWS have none.
+INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
+
 LOCK = "/run/deeplearning.lock"
 """The lock file that a run holds on each host while it starts units. Only root can open it."""
 
@@ -69,6 +72,7 @@ RECORD: schema.Schema = {
     "tagged": optional(schema.flag()),
     "part": schema.one_of(WORKER, SERVICE, SPARE),
     "host": schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host"),
+    "instance": optional(schema.text(19, INSTANCE_ID.pattern, "the id of an instance")),
     "processes": schema.integer(1, 1 << 20),
     "pid": optional(schema.integer(1, 1 << 31)),
     "state": schema.one_of(*OF_PROCESSES),
@@ -359,17 +363,24 @@ def job_state(processes: Sequence[Record]) -> str:
 def first_failure(processes: Sequence[Record]) -> Record | None:
     """Return the process that caused a job to end without success.
 
-    That is the first process that failed, because others fail as a result. If none failed, it is the first that was lost, or else
-    the first that was stopped.
+    That is the first process that failed or was lost, because others fail as a result: they lose the connection to it. If there is none,
+    it is the first that was stopped.
     """
-    by_state: dict[str, list[Record]] = {}
-    for process in processes:
-        if process["part"] != SPARE or process["state"] == STOPPED:
-            by_state.setdefault(process["state"], []).append(process)
-    for state in (FAILED, LOST, STOPPED):
-        if state in by_state:
-            return min(by_state[state], key=lambda process: (last_moment(process), process["rank"]))
-    return None
+    counted = [process for process in processes if process["part"] != SPARE or process["state"] == STOPPED]
+    ended = [process for process in counted if process["state"] in (FAILED, LOST)]
+    stopped = [process for process in counted if process["state"] == STOPPED]
+    return min(ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
+
+
+def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
+    """Return the process that caused a job to end without success. `judged` is the one in the verdict.
+
+    When the verdict is written, a host that has just gone is not known to be lost yet, but the processes that lost the connection to it
+    have already failed. So a lost process whose last heartbeat is older than the end of the judged process comes first.
+    """
+    if judged is None or judged["state"] != FAILED:
+        return judged
+    return first_failure([judged, *(process for process in processes if process["state"] == LOST)])
 
 
 def last_moment(process: Record) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
 
@@ -52,3 +53,27 @@ def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, runnin
         elif match := LEAVES.match(description):
             (left if activity["StartTime"] >= since else left_before).add(match[1])
     return left | (launched - left_before - set(running))
+
+
+def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], running: Collection[str]) -> list[dict[str, str]]:
+    """Return `instance_id`, `cause` and `replacement` of each former instance of one group, in the order in which they left.
+
+    `cause` is what AWS says, empty if the instance ended by itself. `replacement` is a running instance that the group launched later,
+    another one for each, empty if there is none yet.
+    """
+    moments, causes, launches = dict[str, datetime](), dict[str, str](), list[tuple[datetime, str]]()
+    for activity in found:
+        description = activity.get("Description", "")
+        if match := LAUNCHES.match(description):
+            launches.append((activity["StartTime"], match[1]))
+            moments.setdefault(match[1], activity["StartTime"])
+        elif match := LEAVES.match(description):
+            moments[match[1]], causes[match[1]] = activity["StartTime"], activity.get("Cause", "")
+    later = sorted(launch for launch in launches if launch[1] in running and launch[1] not in former)
+    result = []
+    for instance in sorted(former & moments.keys(), key=lambda each: (moments[each], each)):
+        next_one = next((launch for launch in later if launch[0] >= moments[instance]), None)
+        if next_one:
+            later.remove(next_one)
+        result.append({"instance_id": instance, "cause": causes.get(instance, ""), "replacement": next_one[1] if next_one else ""})
+    return result

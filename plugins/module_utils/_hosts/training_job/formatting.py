@@ -136,6 +136,9 @@ def failure_message(found: JobStatus) -> str:
 def failure_sentence(found: JobStatus) -> str:
     """Return which process made a job fail, its host, how it ended, and where its log is."""
     failure = found["failure"]
+    if "gone" in failure:
+        text = "job {} {}: {} The logs are in {}. Run train.yml to go on with a complete cluster."
+        return clean_line(text.format(found["name"], found["state"], failure["gone"], Paths(found["directory"]).logs))
     head = "job {} {}: {} on {} {}".format(found["name"], found["state"], title(failure["name"]), failure["host"], failure["how"])
     rest = "The end of {}:".format(failure["log"]) if failure["lines"] else "The logs are in " + Paths(found["directory"]).logs
     return clean_line(f"{head}. {rest}")

@@ -50,7 +50,7 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
     fabric = fabric_environment(hosts)
     gpus = {host.name: list(host.gpus) for host in hosts}
     return [
-        make_spec(shared, process, environment(params, paths, process, fabric), gpus[process.host])
+        make_spec(shared, process, environment(params, paths, process, fabric), gpus[process.host], params["instance_id"] or "")
         for process in processes
         if process.host in own
     ]
@@ -104,7 +104,7 @@ def environment(params: dict[str, Any], paths: records.Paths, process: Process, 
     return {**general, **fabric, **process.environment, **own}
 
 
-def make_spec(job: JobSpec, process: Process, environment: dict[str, str], gpus: list[int]) -> Spec:
+def make_spec(job: JobSpec, process: Process, environment: dict[str, str], gpus: list[int], instance: str) -> Spec:
     """Return the spec that the supervisor of a process reads."""
     return {
         **job,
@@ -117,4 +117,5 @@ def make_spec(job: JobSpec, process: Process, environment: dict[str, str], gpus:
         "argv": process.argv,
         "environment": environment,
         "gpus": gpus,
+        "instance": instance,
     }

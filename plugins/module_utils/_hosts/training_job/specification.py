@@ -54,6 +54,7 @@ SPECIFICATION: dict[str, Any] = {
         "metadata_directory": {"type": "path", "default": "/opt/deeplearning"},
         "generation": {"type": "str"},
         "efa": {"type": "bool"},
+        "instance_id": {"type": "str"},
         "archive": {"type": "path"},
         "code": {"type": "dict", "default": {}},
     },

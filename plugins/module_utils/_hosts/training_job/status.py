@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
@@ -53,7 +54,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "processes": processes,
         "problems": problems,
     }
-    first = verdict["failure"] if verdict else records.first_failure(processes)
+    first = records.cause(processes, verdict["failure"]) if verdict else records.first_failure(processes)
     if first:
         result["failure"] = describe_failure(describe(first, paths, launcher), launcher)
     return result
@@ -61,7 +62,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
 
 def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failure:
     """Return the process that made the job fail, with how it ended and its last log lines."""
-    return {**process, **last_words(process, process["log"], launcher)}
+    return cast(Failure, {**process, **last_words(process, process["log"], launcher)})
 
 
 def tag(record: Record, launcher: Launcher | None) -> str:

@@ -287,7 +287,7 @@ def _touch(path: str) -> None:
 def first_record(spec: Spec) -> Record:
     """Return the record of a process that starts now."""
     now = time.time()
-    return {
+    record: Record = {
         "name": spec["name"],
         "rank": spec["rank"],
         "ranks": spec["ranks"],
@@ -299,6 +299,9 @@ def first_record(spec: Spec) -> Record:
         "started": now,
         "heartbeat": now,
     }
+    if spec["instance"]:
+        record["instance"] = spec["instance"]
+    return record
 
 
 def end_for(verdict: Verdict) -> End:

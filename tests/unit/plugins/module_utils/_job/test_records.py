@@ -114,6 +114,30 @@ def test_a_lost_process_comes_before_those_that_were_stopped():
     assert records.first_failure([process(0, "stopped", 1.0), process(1, "lost")])["rank"] == 1
 
 
+def test_a_lost_process_comes_before_those_that_lost_the_connection_to_it():
+    assert records.first_failure([process(0, "failed", 12.0), process(1, "lost", heartbeat=8.0)])["rank"] == 1
+    assert records.first_failure([process(0, "failed", 12.0), process(1, "lost", heartbeat=13.0)])["rank"] == 0
+
+
+@pytest.mark.parametrize(
+    ("judged", "others", "rank"),
+    [
+        (process(0, "failed", 12.0), [process(1, "lost", heartbeat=8.0), process(2, "lost", heartbeat=9.0)], 1),
+        (process(0, "failed", 12.0), [process(1, "lost", heartbeat=13.0)], 0),
+        (process(0, "failed", 12.0), [process(1, "failed", 8.0), process(2, "running")], 0),
+        (process(0, "failed", 12.0), [process(1, "lost", heartbeat=8.0, part="spare")], 0),
+        (process(0, "stopped", 12.0), [process(1, "lost", heartbeat=8.0)], 0),
+        (process(0, "lost", heartbeat=12.0), [process(1, "lost", heartbeat=8.0)], 0),
+    ],
+)
+def test_the_cause_is_what_was_judged_unless_a_process_was_lost_before(judged, others, rank):
+    assert records.cause([judged, *others], judged)["rank"] == rank
+
+
+def test_a_job_that_succeeded_has_no_cause():
+    assert records.cause([process(0, "lost")], None) is None
+
+
 def test_success_has_no_failure():
     assert records.first_failure([process(0, "succeeded", 1.0), process(1, "running")]) is None
 

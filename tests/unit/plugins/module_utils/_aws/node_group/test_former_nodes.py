@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import former_instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import departures, former_instances
 
 SINCE = datetime(2025, 6, 11, tzinfo=UTC)
 
@@ -49,3 +49,20 @@ def test_what_left_long_ago_is_not_told():
         activity("Launching a new EC2 instance: i-00000001", days=-2),
     ]
     assert former_instances(found, SINCE, ()) == {"i-00000002"}
+
+
+def test_a_departure_has_its_cause_and_its_replacement():
+    a, b, c, d = (f"i-0000000{number}" for number in "abcd")
+    found = [
+        activity(f"Launching a new EC2 instance: {d}", days=3),
+        {**activity(f"Terminating EC2 instance: {a}", days=2), "Cause": "At noon an instance was taken out of service."},
+        *(activity(f"Launching a new EC2 instance: {each}", days=1) for each in (a, b, c)),
+    ]
+    assert departures(found, {a}, {b, c, d}) == [
+        {"instance_id": a, "cause": "At noon an instance was taken out of service.", "replacement": d}
+    ]
+    assert departures(found[1:], {a, b}, {c}) == [
+        {"instance_id": b, "cause": "", "replacement": c},
+        {"instance_id": a, "cause": "At noon an instance was taken out of service.", "replacement": ""},
+    ]
+    assert departures(found, {"i-0000000f"}, {b}) == [], "it is of the other group"

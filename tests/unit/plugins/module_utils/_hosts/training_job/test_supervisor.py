@@ -46,6 +46,7 @@ def make_spec(tmp_path):
             "directory": str(tmp_path),
             "heartbeat_timeout": 60,
             "host": "deeplearning-worker2",
+            "instance": "i-0123456789abcdef0",
             "argv": [sys.executable, "-u", "-c", code, *arguments],
             "environment": {},
             "cwd": str(tmp_path),

@@ -1,0 +1,75 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tells why a training job did not succeed, with a host that is gone before the processes that lost the connection to it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: job_failure
+version_added: 0.2.0
+short_description: Why a training job did not succeed
+description:
+  - Returns the message about the process that made a job fail.
+  - If a host of the job is gone, and went before that process ended, the message names the host instead. The processes that lost the
+    connection to it fail as a result.
+positional: nodes, former, unreachable
+options:
+  _input:
+    description: The return value RV(deeplearning.cluster.training_job_wait#module:job) of a job that did not succeed.
+    type: dict
+    required: true
+  nodes:
+    description: The variable C(deeplearning_nodes) of the inventory plugin P(deeplearning.cluster.nodes#inventory).
+    type: dict
+    default: {}
+  former:
+    description: The return value RV(deeplearning.cluster.former_nodes_info#module:nodes).
+    type: list
+    elements: dict
+    default: []
+  unreachable:
+    description: The hosts that do not answer, by the names that nodes use for each other.
+    type: list
+    elements: str
+    default: []
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Show why the job failed
+  ansible.builtin.debug:
+    msg: "{{ result.job | deeplearning.cluster.job_failure(hostvars['localhost'].deeplearning_nodes) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: A sentence, and the last log lines of the process.
+  type: str
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+
+
+def job_failure(
+    job: JobStatus,
+    nodes: Mapping[str, Mapping[str, Any]] | None = None,
+    former: Sequence[Mapping[str, str]] = (),
+    unreachable: Collection[str] = (),
+) -> str:
+    """Return the message about the cause of a job's failure."""
+    return formatting.failure_message(with_gone_hosts(job, gone_hosts(job, nodes or {}, former, unreachable)))
+
+
+class FilterModule:
+    """Filters about the failures of jobs."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters by name."""
+        return {"job_failure": job_failure}

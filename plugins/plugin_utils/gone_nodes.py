@@ -1,0 +1,66 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Combines what the hosts of a job say about its end with what the controller knows about its hosts.
+
+A host that is gone cannot say so. The processes that lost the connection to it fail, and would be blamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, cast
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Failure, JobStatus, ProcessStatus
+
+
+def gone_hosts(
+    job: JobStatus, nodes: Mapping[str, Mapping[str, Any]], former: Iterable[Mapping[str, str]] = (), unreachable: Collection[str] = ()
+) -> dict[str, str]:
+    """Return a sentence about each host of the job that is gone, by its name.
+
+    `nodes` are the nodes of the inventory by name. `former` are RV(nodes) of the module former_nodes_info. `unreachable` are the names of
+    hosts that do not answer. Processes on these hosts must not have ended by themselves.
+    """
+    left = {node["instance_id"]: node for node in former}
+    present = {str(node["hostname"]): str(node["instance_id"]) for node in nodes.values()}
+    result = {}
+    for process in job["processes"]:
+        host, instance = process["host"], process.get("instance", "")
+        if process["state"] not in (states.RUNNING, states.LOST):
+            continue
+        if instance in left:
+            result[host] = f"{host} is gone: {_departure(left[instance])}."
+        elif instance and present and instance not in present.values():
+            now = f", and {present[host]} is in its place" if host in present else ""
+            result[host] = f"{host} is gone: {instance} is no node of the cluster any more{now}."
+        elif host in unreachable:
+            result[host] = f"{host} does not answer{f': {instance} cannot be reached by SSH' if instance else ''}."
+    return result
+
+
+def _departure(node: Mapping[str, str]) -> str:
+    instance, replacement = node["instance_id"], node["replacement"]
+    how = f"{instance} was terminated by its auto scaling group" if node["cause"] else f"{instance} does not run any more"
+    return how + (f", and {replacement} was launched" if replacement else ", and no instance has been launched in its place yet")
+
+
+def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
+    """Return the status of a job that is over, in which processes on hosts that are gone are lost, and the cause if they were first."""
+    judged = job.get("failure")
+    if judged is None or not gone:
+        return job
+    processes = [_lost(process) if process["host"] in gone else process for process in job["processes"]]
+    found = records.cause(processes, judged)
+    result: JobStatus = {**job, "processes": processes}
+    if found is not None and found["host"] in gone and found["state"] == states.LOST:
+        name = found["name"]
+        process = next(each for each in processes if each["name"] == name)
+        last = {"how": records.describe_end(process), "lines": [], "gone": gone[process["host"]]}
+        result["failure"] = cast(Failure, {**process, **last})
+    return result
+
+
+def _lost(process: ProcessStatus) -> ProcessStatus:
+    return {**process, "state": states.LOST} if process["state"] == states.RUNNING else process

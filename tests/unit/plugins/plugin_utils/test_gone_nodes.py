@@ -1,0 +1,97 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Who is to blame for the end of a job: a host that went, or the process that lost the connection to it."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.filter.job_failure import job_failure
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+
+OLD, NEW = "i-0000000000000000a", "i-0000000000000000b"
+NODES = {"bert-worker3": {"hostname": "w3", "instance_id": OLD}, "bert-worker4": {"hostname": "w4", "instance_id": "i-0000000000000000d"}}
+LEFT = {"instance_id": OLD, "cause": "At 06:16 an instance was taken out of service.", "replacement": NEW}
+
+
+def process(rank, host, state, moment, **more):
+    name = f"rank{rank}"
+    ended = {} if state in ("running", "lost") else {"finished": moment}
+    return {
+        "rank": rank, "name": name, "host": host, "state": state, "heartbeat": moment, **ended,
+        "part": "worker", "ranks": [rank], "tag": "", "log": f"/efs/jobs/hk/logs/{name}.log", **more,
+    }  # fmt: skip
+
+
+def job(heartbeat=97.0, state="running", **more):
+    victim = process(3, "w4", "failed", 100.0, exit_code=1, instance="i-0000000000000000d")
+    failure = {**victim, "how": "ended with exit status 1", "lines": ["Connection reset by peer"]}
+    processes = [process(2, "w3", state, heartbeat, **{"instance": OLD, **more}), victim]
+    return {"name": "hk", "state": "failed", "directory": "/efs/jobs/hk", "processes": processes, "failure": failure}
+
+
+@pytest.mark.parametrize(
+    ("found", "nodes", "former", "unreachable", "said"),
+    [
+        (job(), NODES, [LEFT], ["w3"], {"w3": f"w3 is gone: {OLD} was terminated by its auto scaling group, and {NEW} was launched."}),
+        (
+            job(),
+            NODES,
+            [{**LEFT, "cause": "", "replacement": ""}],
+            [],
+            {"w3": f"w3 is gone: {OLD} does not run any more, and no instance has been launched in its place yet."},
+        ),
+        (
+            job(state="lost"),
+            {"bert-worker3": {"hostname": "w3", "instance_id": NEW}},
+            [],
+            [],
+            {"w3": f"w3 is gone: {OLD} is no node of the cluster any more, and {NEW} is in its place."},
+        ),
+        (
+            job(),
+            {"bert-master": {"hostname": "w1", "instance_id": NEW}},
+            [],
+            [],
+            {"w3": f"w3 is gone: {OLD} is no node of the cluster any more."},
+        ),
+        (job(), NODES, [], ["w3", "w4"], {"w3": f"w3 does not answer: {OLD} cannot be reached by SSH."}),
+        (job(instance=""), NODES, [LEFT], ["w3"], {"w3": "w3 does not answer."}),
+        (job(), NODES, [], [], {}),
+        (job(), {}, [], [], {}),
+        (job(state="stopped"), NODES, [LEFT], ["w3"], {}),
+    ],
+)
+def test_hosts_that_are_gone(found, nodes, former, unreachable, said):
+    gone = gone_hosts(found, nodes, former, unreachable)
+    assert {host: text for host, text in gone.items() if host == "w3"} == said
+
+
+def test_a_host_that_went_before_is_the_cause():
+    told = job_failure(job(), NODES, [LEFT])
+    assert told == (
+        f"job hk failed: w3 is gone: {OLD} was terminated by its auto scaling group, and {NEW} was launched."
+        " The logs are in /efs/jobs/hk/logs. Run train.yml to go on with a complete cluster."
+    )
+
+
+@pytest.mark.parametrize("found", [job(heartbeat=101.0), job(state="succeeded")])
+def test_a_host_that_went_afterwards_is_not(found):
+    assert "rank 3 on w4 ended with exit status 1. The end of" in job_failure(found, NODES, [LEFT])
+
+
+def test_the_first_of_several_hosts_is_the_cause():
+    found = job()
+    found["processes"].insert(0, process(0, "w1", "lost", 90.0, instance="i-0000000000000000c"))
+    assert "w1 is gone" in job_failure(found, NODES, [LEFT, {**LEFT, "instance_id": "i-0000000000000000c"}])
+
+
+def test_a_job_that_an_operator_stopped_stays_stopped():
+    found = job()
+    found["failure"] = {**found["failure"], "state": "stopped", "how": "was stopped by an operator", "lines": []}
+    assert "was stopped by an operator" in job_failure(found, NODES, [LEFT])
+
+
+def test_a_job_without_failure_is_left_alone():
+    found = {key: value for key, value in job().items() if key != "failure"}
+    assert with_gone_hosts(found, {"w3": "w3 is gone."}) is found
