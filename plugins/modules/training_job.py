@@ -85,6 +85,13 @@ options:
       - Files of an earlier job in this directory are replaced. A directory with other files is refused, as is one that another running
         job uses on the host.
     type: str
+  resume:
+    description:
+      - Name of an earlier job, whose checkpoints this job continues. C(DEEPLEARNING_CHECKPOINT_DIRECTORY) of the processes is then the
+        directory of the earlier job's checkpoints, in which the script finds its newest checkpoint and writes further ones.
+      - The earlier job must have ended, and its directory must contain a checkpoint. Hidden files, and files and directories whose names
+        end in C(.tmp), are incomplete and do not count.
+    type: str
   arguments:
     description:
       - Arguments of the script. They are passed unchanged, without a shell.

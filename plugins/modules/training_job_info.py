@@ -86,6 +86,14 @@ jobs:
     directory:
       description: The job's directory.
       type: str
+    checkpoint_directory:
+      description: The directory of the job's checkpoints. It is that of an earlier job if the job continues one.
+      returned: success
+      type: path
+    resume:
+      description: The name of the earlier job whose checkpoints the job continues.
+      returned: when it continues one
+      type: str
     script:
       description: The training script.
       returned: when the job runs a script

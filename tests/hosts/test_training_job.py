@@ -49,6 +49,30 @@ def test_a_finished_job_is_not_overwritten(cluster):
     assert cluster.read("/efs/jobs/once/logs/rank0.log").count("once") == 1
 
 
+def test_a_job_continues_from_the_checkpoints_of_an_earlier_one(cluster):
+    script = """
+        import os, pathlib, sys
+        folder = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
+        if os.environ["RANK"] == "0":
+            number = len(list(folder.iterdir())) + 1
+            (folder / f"epoch-{number}").touch()
+            print(f"epoch {number}")
+            sys.exit(1 if number == 1 else 0)
+    """
+    failed = cluster.train("begins", script)
+    assert "run train.yml with another training_job_name and -e training_job_resume=begins" in failed.stdout
+    continued = cluster.train("continues", script, resume="newest")
+    assert continued.returncode == 0, continued.stdout + continued.stderr
+    assert "/efs/jobs/begins/checkpoints (continued from job begins)" in continued.stdout
+    assert "epoch 2" in cluster.read("/efs/jobs/continues/logs/rank0.log")
+    again = cluster.train("again", script, resume="continues")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "epoch 3" in cluster.read("/efs/jobs/again/logs/rank0.log")
+    assert "/efs/jobs/begins/checkpoints/epoch-3" in cluster.hosts[0].ssh("ls -d /efs/jobs/begins/checkpoints/*").stdout
+    refused = cluster.train("refused", script, resume="once")
+    assert "job 'once' has left no complete checkpoint in /efs/jobs/once/checkpoints" in refused.stdout
+
+
 def test_the_first_failing_rank_is_named_and_nothing_is_left(cluster):
     script = """
         import os, sys, time

@@ -222,6 +222,9 @@ def test_instances_that_have_left_are_listed(cloud, run, definition, name):
     run("cluster", **definition)
     assert run("former_nodes_info", cluster=name, days=10)["instance_ids"] == [lost]
     assert run("former_nodes_info", cluster=name, days=10, instance_ids=[lost])["instance_ids"] == []
+    (departure,) = run("former_nodes_info", cluster=name, days=10)["nodes"]
+    replacement = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 2)
+    assert departure == {"instance_id": lost, "cause": departure["cause"], "replacement": replacement}
     shrunk = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 3)
     run("cluster", **{**definition, "worker_count": 1})
     assert run("former_nodes_info", cluster=name, days=10)["instance_ids"] == sorted([lost, shrunk])

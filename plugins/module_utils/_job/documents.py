@@ -63,7 +63,7 @@ class _Description(TypedDict):
 
 
 class Description(_Description, total=False):
-    """What a job runs: job.json."""
+    """What a job runs: job.json. `resume` is the name of the job whose checkpoints it continues."""
 
     script: str
     command: list[str]
@@ -71,6 +71,8 @@ class Description(_Description, total=False):
     launcher_options: dict[str, Any]
     python: str
     time_limit: float
+    resume: str
+    checkpoint_directory: str
     code: Code
 
 
@@ -184,6 +186,8 @@ class _JobStatus(TypedDict):
 class JobStatus(_JobStatus, total=False):
     """The present status of a job, as the module training_job_info returns it."""
 
+    checkpoint_directory: str
+    resume: str | None
     problems: list[str]
     failure: Failure
     progress: list[dict[str, Any]]

@@ -93,6 +93,8 @@ DESCRIPTION: schema.Schema = {
     "launcher_options": optional(schema.mapping()),
     "python": optional(schema.text()),
     "time_limit": optional(schema.seconds()),
+    "resume": optional(schema.text(63, JOB_NAME.pattern, "the name of a job")),
+    "checkpoint_directory": optional(schema.text(4096, r"/[^\0]*", "an absolute path")),
     "created": schema.seconds(),
     "code": optional(
         schema.mapping(

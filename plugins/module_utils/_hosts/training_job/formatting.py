@@ -121,23 +121,35 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         ("last values", progress_line(metrics) or "the script reported none"),
         ("code", f"{code(found)} in {paths.code}" if code(found) else paths.code),
         ("logs", paths.logs),
-        ("checkpoints", paths.checkpoints),
+        ("checkpoints", checkpoints(found)),
         ("tensorboard", paths.tensorboard),
     ]
     head = "job {} {} after {}".format(found["name"], found["state"], duration(end - start))
     return [clean_line(line) for line in [head] + [f"  {label:<12} {text}" for label, text in rows]]
 
 
+def checkpoints(found: JobStatus) -> str:
+    """Return where the checkpoints of a job are, and the job that they continue."""
+    place = found.get("checkpoint_directory") or Paths(found["directory"]).checkpoints
+    earlier = found.get("resume")
+    return f"{place} (continued from job {earlier})" if earlier else place
+
+
 def failure_message(found: JobStatus) -> str:
     """Return why a job did not succeed: a sentence, then the last log lines of the process that failed first."""
-    return "\n".join([failure_sentence(found), *map(logs.log_line, found["failure"]["lines"])])
+    return "\n".join([failure_sentence(found), *map(logs.log_line, found["failure"]["lines"]), resume_hint(found["name"])])
+
+
+def resume_hint(name: str) -> str:
+    """Return how to go on after a job has ended without success."""
+    return f"To continue from its newest checkpoint, run train.yml with another training_job_name and -e training_job_resume={name}"
 
 
 def failure_sentence(found: JobStatus) -> str:
     """Return which process made a job fail, its host, how it ended, and where its log is."""
     failure = found["failure"]
     if "gone" in failure:
-        text = "job {} {}: {} The logs are in {}. Run train.yml to go on with a complete cluster."
+        text = "job {} {}: {} The logs are in {}"
         return clean_line(text.format(found["name"], found["state"], failure["gone"], Paths(found["directory"]).logs))
     head = "job {} {}: {} on {} {}".format(found["name"], found["state"], title(failure["name"]), failure["host"], failure["how"])
     rest = "The end of {}:".format(failure["log"]) if failure["lines"] else "The logs are in " + Paths(found["directory"]).logs

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import read_metadata
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.prepare import open_sync_directory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
@@ -26,6 +26,9 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     name = params["name"]
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     metadata = read_metadata(params["metadata_directory"], params["generation"])
+    if params["resume"]:
+        place = users.as_user(user, lambda: checkpoints.directory(params, paths), EXPECTED)
+        params["environment"] = {**params["environment"], checkpoints.VARIABLE: place}
     specs = plan(params, paths, metadata["number"])
     with systemd.exclusive():
         active = systemd.active_units(module.run_command, name)

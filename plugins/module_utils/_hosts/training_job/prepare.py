@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import missing_for_efa
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import (
     check_python,
@@ -52,7 +52,10 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
         raise RefusalError("directory {!r}: is on this host's own disk. Jobs need shared storage.".format(params["directory"]))
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)
-    return {"host": host._asdict(), "job_state": check_job(params["name"], paths, params["heartbeat_timeout"])}
+    state = check_job(params["name"], paths, params["heartbeat_timeout"])
+    if state == "new":
+        checkpoints.check_resume(params, paths)
+    return {"host": host._asdict(), "job_state": state}
 
 
 def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
@@ -81,4 +84,7 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     if len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:
         return "running"
     state = records.job_state(processes)
-    raise RefusalError(f"job {name} has already run ({state}), and its results are in {paths.directory}. Choose another name.")
+    raise RefusalError(
+        f"job {name} has already run ({state}), and its results are in {paths.directory}. Choose another name."
+        f" To continue from its newest checkpoint, also set training_job_resume={name}"
+    )

@@ -25,6 +25,7 @@ SPECIFICATION: dict[str, Any] = {
         "version": {"type": "str"},
         "exclude": {"type": "list", "elements": "str"},
         "sync_directory": {"type": "str"},
+        "resume": {"type": "str"},
         "arguments": {"type": "list", "elements": "str", "default": []},
         "environment": {"type": "dict", "default": {}},
         "secrets": {"type": "dict", "default": {}, "no_log": True},
@@ -76,6 +77,8 @@ EXPECTED = (RefusalError, local_code.DirectoryError, ValueError, systemd.UnitErr
 def check(params: dict[str, Any]) -> None:
     """Run the checks that need no host, and add defaults to the launcher's options. Raises RefusalError, ValueError."""
     records.check_name(params["name"])
+    if params["resume"]:
+        records.check_name(params["resume"])
     if not (params["script"] or params["command"]):
         raise RefusalError("script: is missing. Specify the training script, or a command.")
     find_launcher(params)

@@ -49,6 +49,8 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "code": description.get("code") or {},
         "metrics": progress.last_progress(paths.progress),
         "directory": paths.directory,
+        "checkpoint_directory": description.get("checkpoint_directory") or paths.checkpoints,
+        "resume": description.get("resume"),
         "state": verdict["state"] if verdict else records.job_state(processes),
         "process_count": processes[0]["processes"] if processes else 0,
         "processes": processes,

@@ -12,7 +12,7 @@ import tarfile
 import time
 from typing import Any, BinaryIO
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, local_code, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
@@ -48,6 +48,9 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
             archive.extractall(paths.code, members=(readable(member, shared) for member in archive))
         keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
         description = {key: params[key] for key in keys}
+        if params["resume"]:
+            description["resume"] = params["resume"]
+        description["checkpoint_directory"] = checkpoints.directory(params, paths)
         description["created"] = time.time()
         with open(os.open(paths.description, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8") as file:
             json.dump(description, file, indent=2)

@@ -30,6 +30,6 @@ def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
         "over": over,
         "progress": progress.read(paths.progress, progress.read_notes(paths.progress_times), start, end),
         "code": files.code(paths.code),
-        "checkpoints": files.newest(paths.checkpoints),
+        "checkpoints": files.newest(job.get("checkpoint_directory") or paths.checkpoints),
         "logs": files.newest(paths.logs),
     }

@@ -71,7 +71,8 @@ def test_a_host_that_went_before_is_the_cause():
     told = job_failure(job(), NODES, [LEFT])
     assert told == (
         f"job hk failed: w3 is gone: {OLD} was terminated by its auto scaling group, and {NEW} was launched."
-        " The logs are in /efs/jobs/hk/logs. Run train.yml to go on with a complete cluster."
+        " The logs are in /efs/jobs/hk/logs\n"
+        "To continue from its newest checkpoint, run train.yml with another training_job_name and -e training_job_resume=hk"
     )
 
 

@@ -17,7 +17,15 @@ def parameters(**changes):
     ]
     defaults = {"name": "digits", "python": "/p", "script": "/home/me/train.py", "source": None, "repository": None, "arguments": ["a b"]}
     defaults.update(
-        instance_id="i-0123456789abcdef0", launcher="torchrun", launcher_options={}, command=[], sync_directory=None, key="k", sandbox=True
+        resume=None,
+        instance_id="i-0123456789abcdef0",
+        launcher="torchrun",
+        launcher_options={},
+        command=[],
+        sync_directory=None,
+        key="k",
+        sandbox=True,
     )
+    defaults.update(resume=None, instance_id="i-0123456789abcdef0")
     limits = {"processes_per_host": 0, "time_limit": 9, "stop_timeout": 5, "heartbeat_timeout": 60}
     return {**defaults, **limits, "hosts": hosts, "environment": {"OMP_NUM_THREADS": 4}, "secrets": {"TOKEN": "t"}, **changes}

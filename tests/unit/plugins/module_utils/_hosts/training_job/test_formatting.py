@@ -81,6 +81,11 @@ def test_summary_names_hosts_time_values_and_places():
         assert part in lines
 
 
+def test_summary_names_the_job_that_is_continued():
+    continued = job(state="succeeded", resume="bug", checkpoint_directory="/efs/jobs/bug/checkpoints")
+    assert "  checkpoints  /efs/jobs/bug/checkpoints (continued from job bug)" in formatting.summary(continued, {})
+
+
 def test_failure_message_names_rank_host_end_and_last_lines():
     failure = {
         "name": "rank1",
@@ -91,11 +96,15 @@ def test_failure_message_names_rank_host_end_and_last_lines():
     }
     message = formatting.failure_message({"name": "digits", "state": "failed", "failure": failure})
     assert (
-        message == "job digits failed: rank 1 on w2 ended with exit status 3. The end of /efs/jobs/digits/logs/rank1.log:\nTraceback\nboom"
+        message
+        == "job digits failed: rank 1 on w2 ended with exit status 3. The end of /efs/jobs/digits/logs/rank1.log:\nTraceback\nboom\n"
+        "To continue from its newest checkpoint, run train.yml with another training_job_name and -e training_job_resume=digits"
     )
 
 
 def test_failure_message_without_last_words_is_a_sentence():
     failure = {"name": "rank1", "host": "w2", "how": "was stopped", "log": "/efs/jobs/digits/logs/rank1.log", "lines": []}
     message = formatting.failure_message({"name": "digits", "state": "stopped", "directory": "/efs/jobs/digits", "failure": failure})
-    assert message == "job digits stopped: rank 1 on w2 was stopped. The logs are in /efs/jobs/digits/logs"
+    first, second = message.splitlines()
+    assert first == "job digits stopped: rank 1 on w2 was stopped. The logs are in /efs/jobs/digits/logs"
+    assert second.endswith("-e training_job_resume=digits")

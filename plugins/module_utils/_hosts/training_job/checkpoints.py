@@ -1,0 +1,64 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The directory of a job's checkpoints: its own, or that of an earlier job that it continues."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
+
+VARIABLE = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
+
+# Scripts write a checkpoint with such a name, and rename it when it is complete.
+INCOMPLETE = ".tmp"
+
+
+def directory(params: dict[str, Any], paths: records.Paths) -> str:
+    """Return the directory for the checkpoints of a job with these module parameters. Raises RefusalError."""
+    own = (params["environment"] or {}).get(VARIABLE)
+    if own:
+        return str(own)
+    if not params["resume"]:
+        return paths.checkpoints
+    earlier = earlier_job(params, paths)
+    try:
+        # The earlier job may continue another one itself.
+        return records.read_description(earlier).get("checkpoint_directory") or earlier.checkpoints
+    except (OSError, ValueError) as error:
+        raise RefusalError(f"resume: job {params['resume']!r} cannot be continued: {error}. status.yml lists the jobs.") from error
+
+
+def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
+    """Raise RefusalError unless the earlier job has ended and has left a checkpoint that this user can continue."""
+    name = params["resume"]
+    if not name:
+        return
+    if name == params["name"]:
+        raise RefusalError(f"resume: job {name!r} cannot continue itself. Choose another name for the new job.")
+    place, now = directory(params, paths), time.time()
+    found = records.read_records(earlier_job(params, paths))
+    if records.job_state([records.with_state(record, now, params["heartbeat_timeout"]) for record in found]) in (PENDING, RUNNING):
+        raise RefusalError(f"resume: job {name!r} has not ended. Wait until it ends, or stop it with stop.yml -e training_job_name={name}")
+    if not is_complete(place):
+        raise RefusalError(f"resume: job {name!r} has left no complete checkpoint in {place}. Start the job without resume.")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise RefusalError(f"resume: user {params['user']!r} cannot write to {place}. Run the job as the user of job {name!r}.")
+
+
+def is_complete(place: str) -> bool:
+    """Return whether a directory contains a complete checkpoint. Formats differ, so the script chooses the newest one."""
+    try:
+        return any(not name.startswith(".") and not name.endswith(INCOMPLETE) for name in os.listdir(place))
+    except OSError:
+        return False
+
+
+def earlier_job(params: dict[str, Any], paths: records.Paths) -> records.Paths:
+    """Return the paths of the job that is to be continued."""
+    return records.Paths(os.path.join(os.path.dirname(paths.directory), params["resume"]))
