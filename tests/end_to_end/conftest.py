@@ -57,7 +57,7 @@ def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
 def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[..., Finished]:
     """Runs one of the collection's playbooks with the inventory of `make train`, as an operator with its policies."""
 
-    def run(name: str, *arguments: str, status: int | None = 0) -> Finished:
+    def run(name: str, *arguments: str, status: int | None = 0, callback: str | None = None) -> Finished:
         command = [
             "ansible-playbook",
             "-i",
@@ -67,7 +67,7 @@ def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[
             f"deeplearning_network_cidr={network}",
             *arguments,
         ]
-        environment = operator(Path(name).stem, "demo")
+        environment = {**operator(Path(name).stem, "demo"), **({"ANSIBLE_STDOUT_CALLBACK": callback} if callback else {})}
         finished = subprocess.run(
             command, env=environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )

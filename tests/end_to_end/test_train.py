@@ -19,6 +19,7 @@ from .conftest import INVENTORY, REPOSITORY
 HOSTS = {"demo-master", "demo-worker2", "demo-worker3"}
 AUTHORITY = "/deeplearning/demo/ssh-authority"
 TRUST = "deeplearning.cluster.ssh_trust : Trust the cluster's certificate authority"
+CONCISE = "deeplearning.cluster.concise"
 ENDLESS = "import time\nprint('running', flush=True)\nwhile True:\n    time.sleep(1)\n"
 FAILS_ON_RANK_1 = """
 import os, sys, time
@@ -105,11 +106,16 @@ def test_first_run_trains_on_three_hosts(first_run, on_master):
     assert on_master(f"ls {directory}/checkpoints {directory}/tensorboard").count("events.out.tfevents") == 1
 
 
-def test_nothing_is_done_twice(first_run, playbook, cloud):
+def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
     cloud.control.forget_calls()
-    output = playbook("train.yml", "-e", '{"training_job_arguments": ["--epochs", "2"]}').output
-    assert all(task.startswith("deeplearning.cluster.training_job") for task in changed_by_task(output)), changed_by_task(output)
+    output = playbook("train.yml", "-e", '{"training_job_arguments": ["--epochs", "2"]}', callback=CONCISE).output
     assert not [call["action"] for call in cloud.control.calls() if not call["read_only"]]
+    assert "Provision the cluster\n  Nothing to change.\n" in output
+    changed = set(re.findall(r"^  (.*): changed", output, re.MULTILINE))
+    assert changed == {"Check the hosts and copy the code", "Start the job", "Write the report of the job"}
+    assert "  hosts        3 (deeplearning-worker1, deeplearning-worker2, deeplearning-worker3)" in output
+    assert "DEPRECATION" not in output
+    assert len(output.splitlines()) <= 40
     assert playbook("provision.yml", "--check", "--diff").recap["localhost"]["changed"] == 0
 
 
@@ -176,9 +182,14 @@ def test_a_failing_rank_ends_the_job_with_its_last_words(first_run, playbook, tm
         "-e",
         f'{{"training_job_source": "", "training_job_script": "{tmp_path}/fails.py", "training_job_arguments": []}}',
         status=2,
+        callback=CONCISE,
     )
-    assert "rank one is out of luck" in failed.output
-    assert "deeplearning-worker2" in failed.output
+    before, failure = failed.output.split("  FAILED: Report the failure of the job\n")
+    assert "rank one is out of luck" in failure
+    assert "deeplearning-worker2" in failure
+    assert len(failure.splitlines()) < 25
+    lines = [line for line in [*before.splitlines(), *failure.splitlines()] if line]
+    assert len(set(lines)) == len(lines)
 
 
 def test_a_script_that_does_not_exist_is_refused(first_run, playbook):
