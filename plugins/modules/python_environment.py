@@ -17,7 +17,7 @@ description:
     build their own.
   - If a build fails, nothing changes, and the message contains the end of the installer's output.
 notes:
-  - The module never deletes an environment. Delete the folders of old environments after the last job that uses them has ended.
+  - The module never deletes an environment. See M(deeplearning.cluster.python_environment_cleanup).
   - The module does not build an environment again for the same requirements, installer and Python. Specify exact versions in the
     requirements, as C(pip freeze) or C(uv pip compile) write them, so that each build gives the same result.
   - The user of the connection builds the environment, and needs only permission to write to O(directory).

@@ -89,7 +89,7 @@ jobs:
     checkpoint_directory:
       description: The directory of the job's checkpoints. It is that of an earlier job if the job continues one.
       returned: success
-      type: path
+      type: str
     resume:
       description: The name of the earlier job whose checkpoints the job continues.
       returned: when it continues one

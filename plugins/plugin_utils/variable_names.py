@@ -51,6 +51,8 @@ INVENTORY = (
 )
 #: Variables of several roles or playbooks, and those that roles return.
 FURTHER = (
+    "cleanup_days",
+    "cleanup_keep",
     "dataset_kms_key_id",
     "dataset_result",
     ALLOWED,

@@ -129,6 +129,18 @@ def test_a_build_that_was_cut_off_is_begun_again(cluster):
     assert cluster.hosts[1].ssh(f"{ENVIRONMENTS}/current/bin/python -c 'import tiny; print(tiny.version)'").stdout == "2.0\n"
 
 
+def test_cleanup_deletes_what_is_neither_current_nor_used(cluster):
+    before = cluster.hosts[0].ssh(f"ls {ENVIRONMENTS}").stdout.split()
+    kept = cluster.play("deeplearning.cluster.cleanup", "-e", "cleanup_days=0", "-e", "cleanup_keep=10")
+    assert kept.returncode == 0, kept.stdout + kept.stderr
+    current = cluster.hosts[0].ssh(f"readlink {ENVIRONMENTS}/current").stdout.strip()
+    used = cluster.hosts[0].ssh("sudo grep -oE '[0-9a-f]{12}/bin' /efs/jobs/keeps/job.json").stdout[:12]
+    builds = {name for name in cluster.hosts[0].ssh(f"ls {ENVIRONMENTS}").stdout.split() if "." not in name} - {"current"}
+    assert builds == {current, used}, before
+    cluster.play("deeplearning.cluster.cleanup", "-e", "cleanup_days=0", "-e", "cleanup_keep=0")
+    assert set(cluster.hosts[0].ssh(f"ls {ENVIRONMENTS}").stdout.split()) == {"current", current, f"{current}.json"}
+
+
 def test_uv_on_local_disks(cluster):
     subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"--dest={wheels(cluster)}", "uv"], check=True)
     own = {"location": "local", "installer": "uv"}

@@ -286,6 +286,42 @@ def test_a_start_that_fails_on_one_host_is_undone_on_the_others(cluster):
     assert cluster.processes("/efs/jobs/half/code") == []
 
 
+def test_cleanup_deletes_what_has_ended_and_nothing_that_is_needed(cluster):
+    writes = """
+        import os, pathlib
+        for folder in (os.environ["DEEPLEARNING_JOB_DIRECTORY"], os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"], os.getcwd()):
+            (pathlib.Path(folder) / "deep" / "er").mkdir(parents=True, exist_ok=True)
+            (pathlib.Path(folder) / "deep" / "er" / "file").touch()
+    """
+    for name, more in (("base", {}), ("upper", {"resume": "base"})):
+        trained = cluster.train(name, writes, **more)
+        assert trained.returncode == 0, trained.stdout + trained.stderr
+    cluster.start("busy", "import time\ntime.sleep(600)\n")
+    every = ["-e", "cleanup_days=0", "-e", "cleanup_keep=0"]
+    try:
+        refused = cluster.play("deeplearning.cluster.cleanup", "-e", "training_job_name=base")
+        assert "job 'base': contains the checkpoints of upper. Delete that first." in refused.stdout.replace("\\", "")
+        refused = cluster.play("deeplearning.cluster.cleanup", "-e", "training_job_name=busy")
+        assert "job 'busy': is running." in refused.stdout.replace("\\", "")
+        before = cluster.hosts[0].ssh("ls -a /efs/jobs").stdout
+        planned = cluster.play("deeplearning.cluster.cleanup", "--check", "--diff", *every)
+        assert planned.returncode == 0, planned.stdout + planned.stderr
+        assert "-upper\n-base\n" in planned.stdout
+        assert "jobs to keep            busy\n" in planned.stdout
+        assert cluster.hosts[0].ssh("ls -a /efs/jobs").stdout == before
+        one = cluster.play("deeplearning.cluster.cleanup", "-e", "training_job_name=upper")
+        assert one.returncode == 0, one.stdout + one.stderr
+        assert cluster.hosts[0].ssh("ls -d /efs/jobs/base /efs/jobs/upper", check=False).stdout == "/efs/jobs/base\n"
+        cleaned = cluster.play("deeplearning.cluster.cleanup", *every)
+        assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+        assert cluster.hosts[0].ssh("ls -A /efs/jobs").stdout == "busy\n"
+        again = cluster.play("deeplearning.cluster.cleanup", *every).stdout
+        assert re.search(r"changed=0 ", again)
+        assert not re.search(r"changed=[1-9]", again)
+    finally:
+        cluster.stop("busy")
+
+
 def test_stale_metadata_is_refused(cluster):
     host = cluster.hosts[2]
     host.ssh('sudo cp /opt/deeplearning/metadata.json /tmp/saved && sudo sed -i \'s/"generation": "/&0/\' /opt/deeplearning/metadata.json')

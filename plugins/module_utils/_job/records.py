@@ -94,7 +94,7 @@ DESCRIPTION: schema.Schema = {
     "python": optional(schema.text()),
     "time_limit": optional(schema.seconds()),
     "resume": optional(schema.text(63, JOB_NAME.pattern, "the name of a job")),
-    "checkpoint_directory": optional(schema.text(4096, r"/[^\0]*", "an absolute path")),
+    "checkpoint_directory": optional(schema.text(4096, r"[^\0]*", "a path or an address")),
     "created": schema.seconds(),
     "code": optional(
         schema.mapping(

@@ -111,12 +111,16 @@ def _has_user() -> bool:
 
 
 def as_user(
-    account: pwd.struct_passwd, work: Callable[[], Any], expected: tuple[type[Exception], ...] = (), group: int | None = None
+    account: pwd.struct_passwd,
+    work: Callable[[], Any],
+    expected: tuple[type[Exception], ...] = (),
+    group: int | None = None,
+    patience: float = PATIENCE,
 ) -> Any:
     """Do the work as the user and return its result, which must be valid JSON. New files get the group `group`.
 
     Raises FailedWorkError with the text of an expected exception or OSError, and with the traceback of any other exception. Raises
-    UserError if the work takes too long, for example because another process of that user suspends it.
+    UserError if the work takes longer than `patience` seconds, for example because another process of that user suspends it.
     """
     gid = account.pw_gid if group is None else group
     if os.geteuid() == account.pw_uid and os.getegid() == gid:
@@ -130,7 +134,7 @@ def as_user(
         _work_and_exit(account, gid, work, (OSError, *expected), writer)
     os.close(writer)
     try:
-        text = _read_answer(reader, account.pw_name)
+        text = _read_answer(reader, account.pw_name, patience)
     finally:
         os.close(reader)
         os.kill(child, signal.SIGKILL)  # even after its answer, because it may have been suspended before it could exit
@@ -141,13 +145,13 @@ def as_user(
     return found["result"]
 
 
-def _read_answer(reader: int, name: str) -> str:
+def _read_answer(reader: int, name: str, patience: float) -> str:
     """Return everything that a pipe delivers. Raises UserError if that takes too long or exceeds the limit."""
-    end, content = time.monotonic() + PATIENCE, b""
+    end, content = time.monotonic() + patience, b""
     while len(content) <= ANSWER_LIMIT:
         if not select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
             raise UserError(
-                f"user {name!r}: timed out after {PATIENCE:.0f} s waiting for this task's work as that user."
+                f"user {name!r}: timed out after {patience:.0f} s waiting for this task's work as that user."
                 " Check whether storage hangs, or whether a job of that user has suspended the work."
             )
         part = os.read(reader, 1 << 16)

@@ -1,0 +1,32 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Runs the module of the same name, and returns only the documented values of the host's answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
+
+MODULE = "deeplearning.cluster.training_job_cleanup"
+
+display = Display()
+
+
+class ActionModule(NodeAction, module="training_job_cleanup"):
+    """Checks the names in the answer, because people decide by them."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        answer = self._execute_module(MODULE, task_vars=task_vars)
+        for problem in answer.get("problems") or []:
+            display.warning(problem)
+        for name in [*(job["name"] for job in answer.get("jobs") or []), *(answer.get("kept") or [])]:
+            if not JOB_NAME.fullmatch(name):
+                return refusal(str((task_vars or {}).get("inventory_hostname", "")), MODULE, f"{name[:70]!r} is not the name of a job")
+        return {**result, **answer}

@@ -1,0 +1,74 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Deletes builds of environments that are neither current nor used by a job."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import shutil
+import time
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import Place
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import RefusalError, exclusive
+
+DAY = 86400.0
+
+DIGEST = re.compile(r"[0-9a-f]{12}")
+
+
+def unused(directory: str, pythons: list[str], before: float) -> list[Place]:
+    """Return the builds in a directory that were made before a time, are not current, and contain none of the Python programs."""
+    folders = glob.glob(os.path.join(glob.escape(directory), "*", "*-python*"))
+    found = (Place(folder, digest) for folder in sorted(folders) for digest in _digests(folder))
+    return [place for place in found if _built(place) < before and not _is_current(place) and not _is_used(place, pythons)]
+
+
+def _digests(folder: str) -> list[str]:
+    return sorted({name for name, _unused in map(os.path.splitext, os.listdir(folder)) if DIGEST.fullmatch(name)})
+
+
+def _built(place: Place) -> float:
+    """Return when a build was made or last tried."""
+    times = []
+    for path in (place.record, place.path):
+        with contextlib.suppress(FileNotFoundError):
+            times.append(os.lstat(path).st_mtime)
+    return max(times, default=0.0)
+
+
+def _is_current(place: Place) -> bool:
+    try:
+        return os.readlink(place.current) == place.digest
+    except OSError:
+        return False
+
+
+def _is_used(place: Place, pythons: list[str]) -> bool:
+    inside = os.path.join(os.path.realpath(place.path), "")
+    # Only the folders: the Python of an environment is itself a link to the Python of the system.
+    return any(os.path.join(os.path.realpath(os.path.dirname(python)), "").startswith(inside) for python in pythons)
+
+
+def delete(place: Place) -> bool:
+    """Delete a build, and return whether no other host was building it. Raises OSError."""
+    try:
+        with exclusive(place.record, timeout=0) as record:
+            # An interrupted deletion leaves a build without a complete record, which the role builds again.
+            record.write({})
+            if os.path.lexists(place.path):
+                shutil.rmtree(place.path)
+            os.unlink(place.record)
+    except RefusalError:
+        return False
+    return True
+
+
+def clean_up(params: dict[str, Any], check_mode: bool) -> list[str]:
+    """Delete unused builds, or in check mode only find them, and return their paths. Raises OSError."""
+    found = unused(params["directory"], params["pythons"], time.time() - params["days"] * DAY)
+    return [place.path for place in found if check_mode or delete(place)]

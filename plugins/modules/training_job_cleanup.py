@@ -1,0 +1,135 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: training_job_cleanup
+version_added: 0.2.0
+short_description: Deletes the directories of old training jobs
+description:
+  - Deletes jobs that ended more than O(days) ago from the shared storage, with their checkpoints, logs and code. One host is therefore
+    enough for all of them.
+  - It keeps running jobs, the O(keep) newest jobs, and each job whose checkpoints a job that is kept continues.
+  - If it is interrupted, the next run deletes the rest.
+options:
+  directory:
+    description:
+      - Parent of the jobs' directories, on the shared storage.
+    type: path
+    required: true
+  name:
+    description:
+      - Name of a single job to delete, whatever its age. It must have ended.
+    type: str
+  days:
+    description:
+      - Days without a sign of life after which a job is deleted.
+    type: int
+    default: 30
+  keep:
+    description:
+      - Number of the newest jobs to keep, whatever their age.
+    type: int
+    default: 10
+  heartbeat_timeout:
+    description:
+      - Seconds without a heartbeat after which a process counts as lost.
+    type: int
+    default: 60
+  timeout:
+    description:
+      - Maximum seconds for the deletion of one job. Network file systems delete a few hundred to a few thousand files per second.
+    type: int
+    default: 3600
+notes:
+  - Needs root privileges, because the files of a job belong to the login user and to the job's user.
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+extends_documentation_fragment:
+  - ansible.builtin.action_common_attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  platform:
+    support: full
+    platforms: posix
+seealso:
+  - module: deeplearning.cluster.python_environment_cleanup
+"""
+
+EXAMPLES = r"""
+- name: Delete the jobs of earlier quarters, except the newest
+  deeplearning.cluster.training_job_cleanup:
+    directory: /efs/jobs
+    days: 90
+    keep: 1
+  become: true
+  run_once: true
+"""
+
+RETURN = r"""
+jobs:
+  description: The deleted jobs, the newest first.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The job's name.
+      type: str
+    state:
+      description: How the job ended.
+      type: str
+      choices: [pending, running, succeeded, failed, stopped, lost]
+    last:
+      description: When the job last gave a sign of life, in seconds since 1970.
+      type: float
+kept:
+  description: The names of the jobs that are kept, the newest first.
+  returned: success
+  type: list
+  elements: str
+pythons:
+  description: The Python programs that the kept jobs run with. See O(deeplearning.cluster.python_environment_cleanup#module:pythons).
+  returned: success
+  type: list
+  elements: str
+problems:
+  description: Messages about jobs that cannot be read. They are kept.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import cleanup, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.listing import some
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "name": {"type": "str"},
+            "days": {"type": "int", "default": 30},
+            "keep": {"type": "int", "default": 10},
+            "heartbeat_timeout": {"type": "int", "default": 60},
+            "timeout": {"type": "int", "default": 3600},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = cleanup.clean_up(module.params, module.check_mode)
+    except (cleanup.CleanupError, users.UserError, users.FailedWorkError, OSError) as error:
+        module.fail_json(msg=str(error))
+    lines = "".join("{name}\n".format(**job) for job in result["jobs"])
+    diff = [{"before_header": "jobs", "after_header": "jobs", "before": lines, "after": ""}] if lines else []
+    module.exit_json(**{**result, "problems": some(result["problems"])}, diff=diff)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which jobs are deleted, and what an interrupted deletion leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import cleanup
+
+DAY = 86400.0
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Make a job that gave its last sign of life some days ago."""
+
+    def make(name, days, state="succeeded", **description):
+        moment, folder = time.time() - days * DAY, tmp_path / name
+        for part in ("status", "checkpoints", "logs"):
+            (folder / part).mkdir(parents=True)
+        (folder / "job.json").write_text(json.dumps({"launcher": "command", "created": moment - 100, **description}))
+        record = {"name": "rank0", "rank": 0, "ranks": [0], "part": "worker", "host": "w1", "processes": 1, "state": state}
+        record |= {"started": moment - 50, "heartbeat": moment, "finished": moment}
+        path = folder / "status" / "rank0.json"
+        path.write_text(json.dumps(record))
+        os.utime(path, (moment, moment))
+        return folder
+
+    return make
+
+
+def run(tmp_path, check_mode=False, **params):
+    defaults = {"directory": str(tmp_path), "name": None, "days": 30, "keep": 0, "heartbeat_timeout": 60, "timeout": 60}
+    return cleanup.clean_up({**defaults, **params}, check_mode)
+
+
+def names(tmp_path):
+    return sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_jobs_that_ended_long_ago_go(job, tmp_path):
+    for name, days in (("oldest", 90), ("old", 31), ("young", 29)):
+        job(name, days, python=f"/efs/environments/{name}/bin/python")
+    planned = run(tmp_path, check_mode=True)
+    assert names(tmp_path) == ["old", "oldest", "young"]
+    done = run(tmp_path)
+    assert [each["name"] for each in done["jobs"]] == ["old", "oldest"]
+    assert planned == done
+    assert (done["kept"], done["pythons"], done["changed"]) == (["young"], ["/efs/environments/young/bin/python"], True)
+    assert names(tmp_path) == ["young"]
+    assert not run(tmp_path)["changed"]
+
+
+def test_the_newest_stay_whatever_their_age(job, tmp_path):
+    for days in (40, 50, 60):
+        job(f"job-{days}", days)
+    assert run(tmp_path, keep=2)["kept"] == ["job-40", "job-50"]
+    assert names(tmp_path) == ["job-40", "job-50"]
+
+
+def test_running_jobs_and_what_is_no_job_stay(job, tmp_path):
+    job("running", 0, state="running")
+    job("lost", 40, state="running")
+    job("damaged", 40, created="yesterday")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "README").touch()
+    job("real", 40)
+    os.symlink(job("target", 0), tmp_path / "link")
+    done = run(tmp_path, days=1)
+    assert {each["name"]: each["state"] for each in done["jobs"]} == {"lost": "lost", "real": "succeeded"}
+    assert names(tmp_path) == ["README", "damaged", "link", "notes", "running", "target"]
+    assert ["is kept" in problem for problem in done["problems"]] == [True, True]
+
+
+def test_a_job_with_the_checkpoints_of_a_kept_job_stays(job, tmp_path):
+    first = job("first", 90)
+    job("second", 60, checkpoint_directory=str(first / "checkpoints"), resume="first")
+    third = job("third", 50)
+    fourth = job("fourth", 45, checkpoint_directory=str(third / "checkpoints"))
+    job("fifth", 1, checkpoint_directory=str(fourth / "other"))
+    job("bucket", 1, checkpoint_directory="s3://bucket/first")
+    job("elsewhere", 1, checkpoint_directory="/fsx/first")
+    run(tmp_path)
+    assert names(tmp_path) == ["bucket", "elsewhere", "fifth", "fourth", "third"]
+
+
+def test_one_job_goes_whatever_its_age(job, tmp_path):
+    job("one", 0)
+    job("two", 90)
+    assert [each["name"] for each in run(tmp_path, name="one", keep=10)["jobs"]] == ["one"]
+    assert names(tmp_path) == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("none", "job 'none': does not exist in"),
+        ("running", "job 'running': is running. Stop it with deeplearning.cluster.stop -e training_job_name=running"),
+        ("base", "job 'base': contains the checkpoints of continues. Delete that first."),
+    ],
+)
+def test_one_job_that_cannot_go(job, tmp_path, name, words):
+    job("running", 0, state="running")
+    job("continues", 1, checkpoint_directory=str(job("base", 90) / "checkpoints"))
+    with pytest.raises(cleanup.CleanupError, match=words):
+        run(tmp_path, name=name)
+    assert names(tmp_path) == ["base", "continues", "running"]
+
+
+def test_what_an_interrupted_run_has_left_goes_with_the_next(job, tmp_path, monkeypatch):
+    job("again", 90)
+    with monkeypatch.context() as patch:
+        patch.setattr(cleanup.records, "delete", lambda paths: (_ for _ in ()).throw(OSError("the host went away")))
+        with pytest.raises(cleanup.users.FailedWorkError if os.geteuid() else OSError):
+            run(tmp_path)
+    assert names(tmp_path) == [".deleted-again"]
+    job("again", 80)
+    assert run(tmp_path, check_mode=True)["changed"]
+    run(tmp_path)
+    assert names(tmp_path) == []
