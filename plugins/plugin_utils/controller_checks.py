@@ -16,6 +16,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.private_key import read_public_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
@@ -40,6 +41,8 @@ ROLES = {
     JOB: ("python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
     DATASET: ("dataset",),
 }
+#: What can happen to the nodes after a job.
+THEN = ("keep", "scale_in", "destroy")
 REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
 
 
@@ -70,8 +73,21 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
         bases = [os.getcwd(), action._loader.get_basedir()]
         found += [Finding(kind, Level.ERROR, message) for message in errors_of_run(kind, nodes, bases, needs_job=needs_job)]
         found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in (of_job(nodes) if kind == JOB else ())]
+    if kind == JOB:
+        found += [Finding(kind, Level.ERROR, message) for message in then_errors(controller)]
     found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in of_definition(controller)]
     return sorted(found, key=lambda finding: finding.level is not Level.ERROR)
+
+
+def then_errors(controller: NodeVariables) -> Iterator[str]:
+    """Return what is wrong with what is to happen after the job."""
+    then, waits = controller.get("training_job_then"), controller.get("training_job_wait", True)
+    if then in (None, "", UNKNOWN, THEN[0]):
+        return
+    if then not in THEN:
+        yield f"training_job_then: {then!r:.100} is unknown. Use one of {', '.join(THEN)}."
+    elif waits is not UNKNOWN and not boolean(waits, strict=False):
+        yield f"training_job_then: {then} is not possible with training_job_wait false, because the run ends before the job. Remove one."
 
 
 def known_values(roles: Iterable[str], nodes: NodeVariables) -> tuple[dict[str, Any], list[str]]:

@@ -51,6 +51,11 @@ OF_JOB = (
         lambda get: not get("training_job_repository") and not get("training_job_source"),
         "only a training_job_source or training_job_repository has files to leave out.",
     ),
+    Rule(
+        ("training_job_then_always",),
+        lambda get: get("training_job_then") in (None, "", "keep"),
+        "training_job_then does not remove nodes. Set it to scale_in or destroy, or remove this.",
+    ),
     Rule(("training_job_report_directory",), lambda get: get("training_job_report") is False, "training_job_report is false."),
     Rule(
         tuple(f"python_environment_{name}" for name in ENVIRONMENT),

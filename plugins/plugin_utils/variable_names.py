@@ -65,6 +65,8 @@ FURTHER = (
     "provision_validation",
     "python_environment_result",
     "training_job_hosts",
+    "training_job_then",
+    "training_job_then_always",
 )
 
 

@@ -49,15 +49,20 @@ def network() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
-    """The environment of who has the policies of a playbook and a cluster, and nothing else."""
-    return functools.cache(functools.partial(permissions.operator, cloud))
+    """The environment of who has the policies of playbooks and a cluster, and nothing else."""
+
+    def login(playbooks: str, cluster: str) -> dict[str, str]:
+        policies = [policy for name in playbooks.split("+") for policy in permissions.policies(name, cluster)]
+        return cloud.operator(f"{cluster}-{playbooks}", *policies)
+
+    return functools.cache(login)
 
 
 @pytest.fixture(scope="session")
 def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[..., Finished]:
     """Runs one of the collection's playbooks with the inventory of `make train`, as an operator with its policies."""
 
-    def run(name: str, *arguments: str, status: int | None = 0, callback: str | None = None) -> Finished:
+    def run(name: str, *arguments: str, status: int | None = 0, callback: str | None = None, policies: str = "") -> Finished:
         command = [
             "ansible-playbook",
             "-i",
@@ -67,7 +72,7 @@ def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[
             f"deeplearning_network_cidr={network}",
             *arguments,
         ]
-        environment = {**operator(Path(name).stem, "demo"), **({"ANSIBLE_STDOUT_CALLBACK": callback} if callback else {})}
+        environment = {**operator(policies or Path(name).stem, "demo"), **({"ANSIBLE_STDOUT_CALLBACK": callback} if callback else {})}
         finished = subprocess.run(
             command, env=environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )

@@ -299,6 +299,21 @@ def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_ma
     assert f"deeplearning-worker3 is gone: {gone} is no node of the cluster any more" in shown
 
 
+def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, playbook, cloud, tmp_path):
+    (tmp_path / "fails.py").write_text("raise SystemExit('no luck')\n")
+    job = {"training_job_source": "", "training_job_script": str(tmp_path / "fails.py"), "training_job_arguments": []}
+    then = {"training_job_then": "scale_in", "deeplearning_worker_count": 2}
+    kept = playbook("train.yml", "-e", json.dumps({**job, **then}), status=2)
+    assert "3 nodes of cluster demo keep running" in kept.output
+    assert instance_of(cloud, 3)
+    failed = playbook("train.yml", "-e", json.dumps({**job, **then, "training_job_then_always": True}), status=2)
+    assert "no luck" in failed.output
+    assert "The job failed, as shown above. All workers except one were removed." in failed.output
+    assert "3 nodes of cluster demo keep running" not in failed.output
+    assert "2 nodes of cluster demo keep running" in failed.output
+    assert (len(instance_of(cloud, 1)), len(instance_of(cloud, 2)), instance_of(cloud, 3)) == (1, 1, [])
+
+
 def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):
     announced = planned(playbook("destroy.yml", "--check", "--diff").output)
     destroyed = playbook("destroy.yml", "--diff")
@@ -322,3 +337,14 @@ def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):
     ]
     assert [arn for arn in alive if "file-system/" not in arn] == []
     assert cloud.client("ssm").describe_parameters(Filters=[{"Key": "Name", "Values": [AUTHORITY]}])["Parameters"] == []
+
+
+@pytest.mark.exhaustive
+def test_a_cluster_can_live_for_one_job(first_run, playbook, operator, cloud, tmp_path):
+    script = tmp_path / "short.py"
+    script.write_text("print('short')\n")
+    job = {"training_job_source": "", "training_job_script": str(script), "training_job_arguments": [], "training_job_then": "destroy"}
+    ended = playbook("train.yml", "-e", json.dumps(job), policies="train+destroy")
+    assert ended.recap["localhost"]["failed"] == 0
+    assert [instance_of(cloud, number) for number in (1, 2, 3)] == [[], [], []]
+    assert "Kept, with all data:" in ended.output

@@ -7,6 +7,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_ch
     argument_spec,
     errors_of_run,
     key_errors,
+    then_errors,
 )
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
 
@@ -72,6 +73,21 @@ def test_what_is_good_or_not_known_is_not_refused(errors, values):
 def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
     assert errors() == ["training_job_script: is missing. Set the training script, or training_job_command."]
     assert errors(needs_job=False, training_job_launcher="not looked at") == []
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, ""),
+        ({"training_job_then": "keep", "training_job_wait": False}, ""),
+        ({"training_job_then": "destroy", "training_job_wait": UNKNOWN}, ""),
+        ({"training_job_then": "scale_in", "training_job_wait": "yes"}, ""),
+        ({"training_job_then": "delete"}, "training_job_then: 'delete' is unknown. Use one of keep, scale_in, destroy."),
+        ({"training_job_then": "destroy", "training_job_wait": "false"}, "training_job_then: destroy is not possible with training_job_wait"),
+    ],
+)
+def test_what_happens_after_the_job(values, message):
+    assert "".join(then_errors(values))[: len(message) or None] == message
 
 
 def test_code_has_one_place(errors):

@@ -25,6 +25,8 @@ def names(messages):
         ({"source": "src", "exclude": ["*.ckpt"]}, []),
         ({"report": "false", "report_directory": "here"}, ["training_job_report_directory"]),
         ({"report": "true", "report_directory": "here"}, []),
+        ({"then_always": True}, ["training_job_then_always"]),
+        ({"then_always": True, "then": "destroy"}, []),
     ],
 )
 def test_variables_of_a_job(variables, unused):
