@@ -51,8 +51,8 @@ def network() -> Iterator[str]:
 def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
     """The environment of who has the policies of playbooks and a cluster, and nothing else."""
 
-    def login(playbooks: str, cluster: str) -> dict[str, str]:
-        policies = [policy for name in playbooks.split("+") for policy in permissions.policies(name, cluster)]
+    def login(playbooks: str, cluster: str, adopted: tuple[str, ...] = ()) -> dict[str, str]:
+        policies = [policy for name in playbooks.split("+") for policy in permissions.policies(name, cluster, adopted)]
         return cloud.operator(f"{cluster}-{playbooks}", *policies)
 
     return functools.cache(login)

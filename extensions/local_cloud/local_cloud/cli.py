@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def start(cloud: CloudManager, options: argparse.Namespace) -> int:
-    started = cloud.start(options.name, options.port, options.hosts, options.environments)
+    started = cloud.start(options.name, options.port, options.hosts, options.environments, new_account=True)
     if options.relaunch:
         cloud.relaunch(options.environments)
     print(f"local-cloud: {'running' if started else 'already running'} at {cloud.endpoint}")

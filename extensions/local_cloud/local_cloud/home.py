@@ -46,6 +46,8 @@ class Setup:
     """Whether hosts run in a user namespace, in which root is an ordinary user of this machine."""
     fuse: bool = False
     """Whether programs on hosts can mount file systems, as is done for buckets."""
+    new_account: bool = False
+    """Whether the cloud had the quotas of a new account when it was first started."""
     network: str = ""
     """A range for a VPC that nothing else on this machine used when the cloud was first started with hosts."""
 

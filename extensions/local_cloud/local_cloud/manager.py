@@ -65,10 +65,19 @@ class CloudManager:
     def is_running(self) -> bool:
         return self.home.server_pid() is not None
 
-    def start(self, name: str | None = None, port: int = 0, hosts: bool | None = None, environments: Collection[str] = ()) -> bool:
+    def start(
+        self,
+        name: str | None = None,
+        port: int = 0,
+        hosts: bool | None = None,
+        environments: Collection[str] = (),
+        *,
+        new_account: bool = False,
+    ) -> bool:
         """Start the server, and build a missing image and environments. Return False if it was already running.
 
-        Options that are not set keep their values from the last start. `environments` are added to those of earlier starts.
+        Options that are not set keep their values from the last start. `environments` are added to those of earlier starts. With
+        `new_account`, a new cloud has the quotas of a new account, otherwise hardly any limits.
         Raises `CloudError`, `PodmanError`, or `ValueError` for an unknown environment.
         """
         self.home.prepare()
@@ -79,6 +88,7 @@ class CloudManager:
         self.stop()
         setup = self.setup
         setup = replace(setup, name=name or setup.name, port=port or setup.port, hosts=setup.hosts if hosts is None else hosts)
+        setup = replace(setup, new_account=new_account or setup.new_account)
         setup = replace(setup, environments={**dict.fromkeys(sorted(missing), ""), **setup.environments})
         if setup.hosts:
             setup = self._with_network(self.prepare_image(setup))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .aws import app
+from .aws.servicequotas.quotas import NEW_ACCOUNT, set_values
 from .aws.settings import Settings
 from .exports import Exports
 from .home import Home
@@ -73,6 +74,8 @@ def _serve(home: Home) -> None:
     cloud = app.create(hosts, settings)
     if home.state_file.exists():
         cloud.load(home.state_file)
+    elif setup.new_account:
+        set_values(NEW_ACCOUNT)
     saver = Saver(cloud, home.state_file)
     server = app.serve(saver, port=setup.port)
     home.write_setup(replace(setup, port=server.server_port))

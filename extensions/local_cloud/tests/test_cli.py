@@ -1,4 +1,4 @@
-"""The command local-cloud without a running cloud."""
+"""The command local-cloud."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from local_cloud import cli
+from local_cloud.manager import CloudManager
 
 
 def test_env_before_the_first_start_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,3 +47,22 @@ def test_the_shell_says_where_it_is_and_when_its_cloud_has_ended(tmp_path: Path)
     assert "status 3" in running
     assert ended not in running
     assert ended in shell(port)
+
+
+def test_a_new_cloud_has_the_quotas_of_a_new_account(tmp_path: Path) -> None:
+    cloud = CloudManager(tmp_path)
+
+    def vcpus(code: str) -> float:
+        value: float = cloud.client("service-quotas").get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"]
+        return value
+
+    try:
+        assert cli.main(["--home", str(tmp_path), "start", "--no-hosts"]) == 0
+        assert (vcpus("L-1216C47A"), vcpus("L-417A185B")) == (32, 0)
+        request = {"ServiceCode": "ec2", "QuotaCode": "L-417A185B", "DesiredValue": 192}
+        cloud.client("service-quotas").request_service_quota_increase(**request)
+        cloud.stop()
+        cli.main(["--home", str(tmp_path), "start"])
+        assert vcpus("L-417A185B") == 192
+    finally:
+        cloud.destroy()

@@ -140,7 +140,9 @@ def _account(path: str) -> pwd.struct_passwd:
     try:
         return pwd.getpwuid(number)
     except KeyError:
-        raise users.UserError(f"{path} belongs to uid {number}, which is no user of this host. Create that user, or delete it by hand.") from None
+        raise users.UserError(
+            f"{path} belongs to uid {number}, which is no user of this host. Create that user, or delete it by hand."
+        ) from None
 
 
 def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -83,7 +83,10 @@ def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
         ({"training_job_then": "destroy", "training_job_wait": UNKNOWN}, ""),
         ({"training_job_then": "scale_in", "training_job_wait": "yes"}, ""),
         ({"training_job_then": "delete"}, "training_job_then: 'delete' is unknown. Use one of keep, scale_in, destroy."),
-        ({"training_job_then": "destroy", "training_job_wait": "false"}, "training_job_then: destroy is not possible with training_job_wait"),
+        (
+            {"training_job_then": "destroy", "training_job_wait": "false"},
+            "training_job_then: destroy is not possible with training_job_wait",
+        ),
     ],
 )
 def test_what_happens_after_the_job(values, message):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from moto.core.exceptions import JsonRESTError
 from moto.servicequotas.exceptions import NoSuchResource
 from moto.servicequotas.resources.default_quotas.vpc import VPC_DEFAULT_QUOTAS
 from moto.servicequotas.responses import ServiceQuotasResponse
@@ -55,6 +57,11 @@ VCPUS = (
     Quota("L-85EED4F7", "All DL Spot Instance Requests", families=("dl",), market=SPOT),
 )
 QUOTAS = {quota.code: quota for quota in (*VCPUS, ADDRESSES, VPCS, NAT_GATEWAYS)}
+NEW_ACCOUNT: dict[str, float | None] = {
+    **{quota.code: 32.0 if quota.families == STANDARD else 0.0 for quota in VCPUS},
+    **{quota.code: 5.0 for quota in (ADDRESSES, VPCS, NAT_GATEWAYS)},
+}
+"""The quotas of an account that nobody has used yet. AWS sets those of standard instances to between 5 and 64 vCPUs."""
 
 
 def values() -> dict[str, float]:
@@ -88,6 +95,22 @@ def get_service_quota(self: ServiceQuotasResponse) -> str:
         if quota["QuotaCode"] == wanted["QuotaCode"]:
             return json.dumps({"Quota": quota})
     raise NoSuchResource
+
+
+@override(ServiceQuotasResponse)
+def request_service_quota_increase(self: ServiceQuotasResponse) -> str:
+    """Approve the increase at once. AWS takes minutes to days, and may ask for reasons."""
+    wanted = json.loads(self.body)
+    found = {quota["QuotaCode"]: quota for quota in _described(self, wanted["ServiceCode"])}
+    if wanted["QuotaCode"] not in QUOTAS or wanted["QuotaCode"] not in found:
+        raise NoSuchResource
+    quota, value = found[wanted["QuotaCode"]], float(wanted["DesiredValue"])
+    if value <= quota["Value"]:
+        raise JsonRESTError("IllegalArgumentException", "You must provide a quota value greater than the current quota value.")
+    set_values({quota["QuotaCode"]: value})
+    names = ("GlobalQuota", "QuotaArn", "QuotaCode", "QuotaName", "ServiceCode", "ServiceName", "Unit")
+    request = {"Id": uuid.uuid4().hex, "DesiredValue": value, "Status": "PENDING", "QuotaRequestedAtLevel": "ACCOUNT"}
+    return json.dumps({"RequestedQuota": {**request, **{name: quota[name] for name in names}}})
 
 
 def _described(response: ServiceQuotasResponse, service: str) -> list[dict[str, Any]]:

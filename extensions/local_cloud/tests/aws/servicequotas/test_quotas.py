@@ -23,3 +23,14 @@ def test_service_quotas(account: Account, control: Control) -> None:
             quotas.get_service_quota(ServiceCode=service, QuotaCode=code)
     with pytest.raises(ValueError, match="L-00000000"):
         control.set_quotas({"L-00000000": 1})
+
+
+def test_an_increase_is_approved(account: Account, control: Control) -> None:
+    quotas = account.client("service-quotas")
+    control.set_quotas({"L-417A185B": 0})
+    asked = quotas.request_service_quota_increase(ServiceCode="ec2", QuotaCode="L-417A185B", DesiredValue=192)["RequestedQuota"]
+    assert (asked["Status"], asked["QuotaName"], asked["DesiredValue"]) == ("PENDING", "Running On-Demand P instances", 192)
+    assert quotas.get_service_quota(ServiceCode="ec2", QuotaCode="L-417A185B")["Quota"]["Value"] == 192
+    for code, value, error in (("L-417A185B", 192, "IllegalArgumentException"), ("L-00000000", 1, "NoSuchResourceException")):
+        with pytest.raises(ClientError, match=error):
+            quotas.request_service_quota_increase(ServiceCode="ec2", QuotaCode=code, DesiredValue=value)
