@@ -40,7 +40,7 @@ EXAMPLES = r"""
 
 - name: Show the jobs that need the third host
   ansible.builtin.debug:
-    msg: "{{ result.jobs | deeplearning.cluster.jobs_on(['deeplearning-worker3']) }}"
+    msg: "{{ result.jobs | deeplearning.cluster.jobs_on(['demo-worker3']) }}"
 """
 
 RETURN = r"""
@@ -57,7 +57,7 @@ _value:
       type: str
   sample:
     - name: digits-1
-      words: digits-1 runs on deeplearning-worker3
+      words: digits-1 runs on demo-worker3
 """
 
 import time
@@ -90,8 +90,13 @@ def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
     if job.get("state") != RUNNING:
         return ""
     used = {process.get("host") for process in _processes(job) if process.get("state") == RUNNING}
-    needed = [host for host in hosts if host in used]
+    needed = [host for host in hosts if host in used or _former_name(host) in used]
     return "runs on " + ", ".join(needed) if needed else ""
+
+
+def _former_name(host: str) -> str:
+    """Return the name that earlier releases gave a node in the records of its jobs."""
+    return "deeplearning-worker1" if host.endswith("-master") else "deeplearning-" + host.rpartition("-")[2]
 
 
 def _is_starting(job: Mapping[str, Any]) -> bool:

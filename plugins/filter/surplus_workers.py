@@ -37,7 +37,7 @@ _value:
   description: The names that nodes use for each other, in the order of their numbers.
   type: list
   elements: str
-  sample: [deeplearning-worker3, deeplearning-worker4]
+  sample: [demo-worker3, demo-worker4]
 """
 
 from collections.abc import Iterable, Mapping

@@ -34,7 +34,7 @@ _value:
   elements: dict
   sample:
     - number: 1
-      name: deeplearning-worker1
+      name: demo-master
       address: 10.0.0.4
 """
 

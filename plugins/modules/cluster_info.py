@@ -75,9 +75,9 @@ nodes:
       type: str
       sample: bert-worker2
     hostname:
-      description: Name that the cluster's hosts use for the node.
+      description: Host name of the node, equal to its name in the inventory.
       type: str
-      sample: deeplearning-worker2
+      sample: demo-worker2
     group:
       description: C(master) or C(workers).
       type: str

@@ -102,7 +102,7 @@ EXAMPLES = r"""
     user: ubuntu
     authority: "{{ authority.public_key }}"
     authority_private_key: "{{ authority.private_key }}"
-    principals: [i-0123456789abcdef0, deeplearning-worker2, demo-worker2, 10.0.1.5]
+    principals: [i-0123456789abcdef0, demo-worker2, deeplearning-worker2, 10.0.1.5]
     address_patterns: ["10.0.*"]
     source_addresses: [10.0.1.5]
     revoked: [i-0123456789abcdef9]

@@ -301,7 +301,7 @@ host:
     name:
       description: The name that hosts use among themselves.
       type: str
-      sample: deeplearning-worker1
+      sample: demo-master
     address:
       description: The private address of the host.
       type: str

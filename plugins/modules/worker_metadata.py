@@ -10,8 +10,8 @@ version_added: 0.1.0
 short_description: Writes the files that describe the cluster to a host
 description:
   - Runs on the host. Writes the list of workers, C(metadata.json), the variables of login shells and a marked block of
-    C(/etc/hosts). Each file is replaced in one step. C(metadata.json) is written last, so that its generation proves that the other
-    files are complete.
+    C(/etc/hosts), and gives the host its name in O(workers). Each file is replaced in one step. C(metadata.json) is written last, so that
+    its generation proves that the other files are complete.
   - Counts the host's GPUs with C(nvidia-smi -L).
   - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
 options:
@@ -39,7 +39,7 @@ options:
         required: true
       name:
         description:
-          - Name that the hosts use among themselves.
+          - Name of the host. Hosts also know it as C(deeplearning-worker<number>), which is the same in all clusters.
         type: str
         required: true
       address:
@@ -68,7 +68,7 @@ options:
     type: path
   state:
     description:
-      - V(absent) removes all files.
+      - V(absent) removes all files. The host keeps its name.
     type: str
     choices:
       - present
@@ -97,10 +97,10 @@ EXAMPLES = r"""
     efs_mount: /efs
     workers:
       - number: 1
-        name: deeplearning-worker1
+        name: demo-master
         address: 10.0.0.4
       - number: 2
-        name: deeplearning-worker2
+        name: demo-worker2
         address: 10.0.1.5
   become: true
 """

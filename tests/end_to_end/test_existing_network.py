@@ -89,7 +89,7 @@ def play(operator, landlord, tmp_path_factory):
 def test_it_trains_without_a_public_address_and_leaves_what_it_found(cloud, play, landlord):
     ec2, efs = cloud.client("ec2"), cloud.client("efs")
     output = play("train.yml")
-    assert "hosts        2 (deeplearning-worker1, deeplearning-worker2)" in output
+    assert "hosts        2 (closed-master, closed-worker2)" in output
     found = ec2.describe_instances(Filters=[{"Name": "tag:deeplearning:cluster", "Values": ["closed"]}])["Reservations"]
     nodes = [instance for reservation in found for instance in reservation["Instances"]]
     assert len(nodes) == 2

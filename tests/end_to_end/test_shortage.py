@@ -56,7 +56,7 @@ def test_a_job_runs_on_what_there_is(cloud, playbook, nodes):
         "no progress was shown"
     )
     assert "The cluster has 1 of 2 workers, which worker_minimum allows" in re.sub(r"\s+", " ", output)
-    assert "hosts        2 (deeplearning-worker1, deeplearning-worker2)" in output
+    assert "hosts        2 (demo-master, demo-worker2)" in output
     assert set(nodes()) == {1, 2}
 
 

@@ -37,7 +37,7 @@ connected = False
 while True:
     if os.environ["DEEPLEARNING_RANK"] == "1":
         try:
-            socket.create_connection(("deeplearning-worker3", 22), timeout=2).close()
+            socket.create_connection(("demo-worker3", 22), timeout=2).close()
             if not connected:
                 print("connected", flush=True)
             connected = True
@@ -92,7 +92,7 @@ def test_prediction_on_an_empty_account_is_what_a_run_applies(predicted, first_r
 
 def test_first_run_trains_on_three_hosts(first_run, on_master):
     assert "succeeded after" in first_run
-    assert "hosts        3 (deeplearning-worker1, deeplearning-worker2, deeplearning-worker3)" in first_run
+    assert "hosts        3 (demo-master, demo-worker2, demo-worker3)" in first_run
     steps = re.findall(r"step (\d+)/600, epoch \d+, loss [\d.e-]+, accuracy ([\d.]+)", first_run)
     assert len(steps) > 1, "no progress was shown"
     assert float(steps[-1][1]) >= 0.95
@@ -113,7 +113,7 @@ def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
     assert "Provision the cluster\n  Nothing to change.\n" in output
     changed = set(re.findall(r"^  (.*): changed", output, re.MULTILINE))
     assert changed == {"Check the hosts and copy the code", "Start the job", "Write the report of the job"}
-    assert "  hosts        3 (deeplearning-worker1, deeplearning-worker2, deeplearning-worker3)" in output
+    assert "  hosts        3 (demo-master, demo-worker2, demo-worker3)" in output
     assert "DEPRECATION" not in output
     assert len(output.splitlines()) <= 40
     assert playbook("provision.yml", "--check", "--diff").recap["localhost"]["changed"] == 0
@@ -135,6 +135,7 @@ def test_a_new_authority_comes_to_every_host(first_run, playbook, on_master, clo
     assert changed_by_task(playbook("configure.yml").output)[TRUST] == HOSTS
     assert ssm.get_parameter(Name=AUTHORITY, WithDecryption=True)["Parameter"]["Value"] != known
     assert on_master("ssh -o BatchMode=yes -o StrictHostKeyChecking=yes deeplearning-worker2 echo trusted").strip() == "trusted"
+    assert on_master("hostname; ssh -o BatchMode=yes demo-worker2 hostname").split() == ["demo-master", "demo-worker2"]
     assert not changed_by_task(playbook("configure.yml").output)
 
 
@@ -148,7 +149,7 @@ def test_contract_of_the_original_stacks(first_run, on_master):
     assert on_master("echo $DEEPLEARNING_WORKERS_COUNT").strip() == "3"
     assert on_master("DEEPLEARNING_WORKER_GPU_COUNT=4; echo $(seq -s , 0 1 $(($DEEPLEARNING_WORKER_GPU_COUNT - 1)))").strip() == "0,1,2,3"
     assert on_master("seq -s , 0 1 $(($DEEPLEARNING_WORKER_GPU_COUNT - 1))").strip() == ""
-    assert on_master("touch $EFS_MOUNT/seen && ssh deeplearning-worker2 \"bash -lc 'ls \\$EFS_MOUNT/seen'\"").strip() == "/efs/seen"
+    assert on_master("touch $EFS_MOUNT/seen && ssh demo-worker2 \"bash -lc 'ls \\$EFS_MOUNT/seen'\"").strip() == "/efs/seen"
 
 
 def test_aws_tools_see_the_same_cluster(first_run, cloud, network):
@@ -186,7 +187,7 @@ def test_a_failing_rank_ends_the_job_with_its_last_words(first_run, playbook, tm
     )
     before, failure = failed.output.split("  FAILED: Report the failure of the job\n")
     assert "rank one is out of luck" in failure
-    assert "deeplearning-worker2" in failure
+    assert "demo-worker2" in failure
     assert len(failure.splitlines()) < 25
     lines = [line for line in [*before.splitlines(), *failure.splitlines()] if line]
     assert len(set(lines)) == len(lines)
@@ -217,7 +218,7 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
     assert "Nodes cannot be replaced while endless runs" in refused.output
     for mode in (["--check"], []):
         refused = playbook("provision.yml", "-e", "deeplearning_worker_count=1", *mode, status=2)
-        assert "Nodes cannot be removed while endless runs on deeplearning-worker3." in refused.output
+        assert "Nodes cannot be removed while endless runs on demo-worker3." in refused.output
     assert "Cluster demo cannot be destroyed while endless runs on deeplearning-worker" in playbook("destroy.yml", status=2).output
     assert "0" not in on_master(on_all).split()
     playbook("stop.yml", "-e", "training_job_name=endless")
@@ -236,13 +237,13 @@ def test_workers_come_and_go(first_run, playbook, on_master):
     assert trusted == {"demo-worker4"}
     told = next(hosts for task, hosts in changed_by_task(configured.output).items() if "worker metadata" in task)
     assert told == {*HOSTS, "demo-worker4"}
-    assert on_master("ssh deeplearning-worker4 \"bash -lc 'echo \\$DEEPLEARNING_WORKERS_COUNT'\"").strip() == "4"
+    assert on_master("ssh demo-worker4 \"bash -lc 'echo \\$DEEPLEARNING_WORKERS_COUNT'\"").strip() == "4"
 
-    before = on_master("grep deeplearning-worker2 /etc/hosts")
+    before = on_master("grep demo-worker2 /etc/hosts")
     playbook("provision.yml", "-e", "deeplearning_worker_count=1")
     playbook("configure.yml")
     assert on_master("cat $DEEPLEARNING_WORKERS_PATH").split() == ["deeplearning-worker1", "deeplearning-worker2"]
-    assert on_master("grep deeplearning-worker2 /etc/hosts") == before
+    assert on_master("grep demo-worker2 /etc/hosts") == before
     playbook("provision.yml")
     assert set(playbook("configure.yml").recap) - {"localhost"} == HOSTS
 
@@ -292,11 +293,11 @@ def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_ma
             assert time.monotonic() < deadline, "the job never ran"
         cloud.client("ec2").terminate_instances(InstanceIds=[gone])
         told = " ".join(trained.result().output.split())
-    assert f"job victim failed: deeplearning-worker3 is gone: {gone} " in told
+    assert f"job victim failed: demo-worker3 is gone: {gone} " in told
     assert "run train.yml with another training_job_name and -e training_job_resume=victim" in told
-    assert f"deeplearning-worker3 is gone: {gone} " in (tmp_path / "victim.html").read_text()
+    assert f"demo-worker3 is gone: {gone} " in (tmp_path / "victim.html").read_text()
     shown = " ".join(playbook("status.yml", "-e", "training_job_name=victim").output.split())
-    assert f"deeplearning-worker3 is gone: {gone} is no node of the cluster any more" in shown
+    assert f"demo-worker3 is gone: {gone} is no node of the cluster any more" in shown
 
 
 def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, playbook, cloud, tmp_path):

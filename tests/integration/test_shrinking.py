@@ -62,7 +62,7 @@ def shrink(play):
 
 
 @pytest.fixture
-def asked_here(tmp_path):
+def asked_here(tmp_path, name):
     """Lets this machine answer for the master, with a running job on the last worker."""
     job = tmp_path / "jobs" / "long"
     (job / "status").mkdir(parents=True)
@@ -73,7 +73,7 @@ def asked_here(tmp_path):
         "rank": 0,
         "ranks": [0],
         "part": "worker",
-        "host": "deeplearning-worker3",
+        "host": f"{name}-worker3",
         "processes": 1,
         "state": "running",
     }
@@ -107,7 +107,7 @@ def test_a_cluster_that_another_controller_has_configured(cloud, run, definition
     run("ssh_authority", cluster=name)
     status, words = play(playbook, deeplearning_worker_count=1)
     assert (status, REFUSED in words) == (2, True), words
-    assert "deeplearning-worker3: this run terminates these nodes" in words
+    assert f"{name}-worker3: this run terminates these nodes" in words
     assert f"{REFUSED}: Data could not be sent to remote host" in words
     assert "Connection refused. If the cluster has not been configured" in words, words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
@@ -122,7 +122,7 @@ def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here,
     run("cluster", **definition)
     status, words = play(playbook, **asked_here, **variables)
     assert status == 2, words
-    assert f"Cluster {name} cannot be destroyed while long runs on deeplearning-worker3. Wait until the job ends, or stop it with" in words
+    assert f"Cluster {name} cannot be destroyed while long runs on {name}-worker3. Wait until the job ends, or stop it with" in words
     assert "ansible-playbook deeplearning.cluster.stop -e training_job_name=long" in words
     assert "add -e deeplearning_end_unasked_nodes=true" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]

@@ -67,9 +67,10 @@ def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
 
 def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) -> Node:
     tags = tags_of(instance)
+    name = f"{cluster}-{MASTER}" if group == MASTER else f"{cluster}-worker{number}"
     return Node(
-        name=f"{cluster}-{MASTER}" if group == MASTER else f"{cluster}-worker{number}",
-        hostname=f"deeplearning-worker{number}",
+        name=name,
+        hostname=name,
         group=MASTER if group == MASTER else WORKERS,
         number=number,
         instance_id=instance["InstanceId"],

@@ -1,11 +1,12 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The files that describe the cluster on a host: metadata, host file, /etc/hosts and login environment."""
+"""The files that describe the cluster on a host: metadata, host file, /etc/hosts, /etc/hostname and login environment."""
 
 from __future__ import annotations
 
 import os
+import socket
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -23,11 +24,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
 )
 
 HOSTS = "/etc/hosts"
+HOST_NAME = "/etc/hostname"
 PROFILE = "/etc/profile.d/deeplearning.sh"
 CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
 CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
-#: In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot.
-CLOUD_INIT_CONTENT = "# Without this setting, the cluster's block in /etc/hosts would disappear at a reboot.\nmanage_etc_hosts: false\n"
+#: In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot. It may also reset the host name.
+CLOUD_INIT_CONTENT = (
+    "# Without these settings, the cluster's block in /etc/hosts and the host name would disappear at a reboot.\n"
+    "manage_etc_hosts: false\npreserve_hostname: true\n"
+)
 LIST_GPUS = ("nvidia-smi", "-L")
 WORKER = {
     "number": {"type": "int", "required": True},
@@ -56,14 +61,23 @@ def ensure_present(module: AnsibleModule) -> None:
     THIS.account(params["user"])
     gpu_count = detect_gpus(module)
     diff = converge(module, described(params, gpu_count, THIS))
+    if not module.check_mode:
+        set_host_name(module, own_name(params))
     module.exit_json(changed=bool(diff), diff=diff, **facts(params, gpu_count))
+
+
+def set_host_name(module: AnsibleModule, name: str) -> None:
+    """Give the running system the name that /etc/hostname gives it at the next boot."""
+    try:
+        if socket.gethostname() != name:
+            socket.sethostname(name)
+    except OSError as error:
+        module.warn(f"host name {name!r}: takes effect only at the next boot: {error}")
 
 
 def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFile]:
     """Return the host's files as the parameters describe them. Raises ValueError."""
     workers = ordered(params["workers"])
-    if params["number"] not in [worker["number"] for worker in workers]:
-        raise ValueError("workers do not contain this host's own number {0}".format(params["number"]))
     files = [HostFile(workers_path(params), workers_file(workers), owner=params["user"])]
     if params["worker_ip_file"]:
         files.append(HostFile(params["worker_ip_file"], address_file(workers), owner=params["user"]))
@@ -71,10 +85,19 @@ def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFi
         files.append(HostFile(CLOUD_INIT, CLOUD_INIT_CONTENT))
     return [
         *files,
+        HostFile(HOST_NAME, own_name(params) + "\n", in_place=True),
         HostFile(HOSTS, replace_block(host.read(HOSTS) or "", hosts_block(workers)), in_place=True),
         HostFile(PROFILE, profile_file(len(workers), workers_path(params), gpu_count, params["efs_mount"])),
         HostFile(metadata_path(params), metadata_file(params["cluster"], params["number"], workers, gpu_count)),
     ]
+
+
+def own_name(params: dict[str, Any]) -> str:
+    """Return the host's own name. Raises ValueError."""
+    for worker in params["workers"]:
+        if worker["number"] == params["number"]:
+            return str(worker["name"])
+    raise ValueError("workers do not contain this host's own number {0}".format(params["number"]))
 
 
 def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
@@ -90,7 +113,7 @@ def own_paths(params: dict[str, Any]) -> list[str]:
 
 def paths(params: dict[str, Any]) -> list[str]:
     """Return all paths that is_right() inspects."""
-    return [*own_paths(params), CLOUD_INIT_DIRECTORY, HOSTS]
+    return [*own_paths(params), CLOUD_INIT_DIRECTORY, HOSTS, HOST_NAME]
 
 
 def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:

@@ -44,9 +44,14 @@ def generation(cluster: str, workers: Iterable[Worker]) -> str:
     return hashlib.sha256(json.dumps([cluster, members]).encode()).hexdigest()[:12]
 
 
+def alias(number: int) -> str:
+    """Return the name of a worker that is the same in all clusters, so that scripts can contain it."""
+    return f"deeplearning-worker{number}"
+
+
 def workers_file(workers: Iterable[Worker]) -> str:
-    """Return the contents of the file at $DEEPLEARNING_WORKERS_PATH: one host name per line."""
-    return "".join(worker["name"] + "\n" for worker in workers)
+    """Return the contents of the file at $DEEPLEARNING_WORKERS_PATH: one alias per line."""
+    return "".join(alias(worker["number"]) + "\n" for worker in workers)
 
 
 def address_file(workers: Iterable[Worker]) -> str:
@@ -94,9 +99,11 @@ def profile_file(workers_count: int, workers_path: str, gpu_count: int, efs_moun
 
 
 def hosts_block(workers: list[Worker]) -> str:
-    """Return the marked block of /etc/hosts: the master's alias, then every worker in order."""
-    lines = ["{0} {1}".format(workers[0]["address"], MASTER_NAME)]
-    lines += ["{0} {1}".format(worker["address"], worker["name"]) for worker in workers]
+    """Return the marked block of /etc/hosts: every worker in order, with its name first and then its aliases."""
+    lines = []
+    for worker in workers:
+        names = [worker["name"], alias(worker["number"]), *([MASTER_NAME] if worker is workers[0] else [])]
+        lines.append(" ".join([worker["address"], *dict.fromkeys(names)]))
     return "\n".join([BLOCK_BEGIN, *lines, BLOCK_END]) + "\n"
 
 

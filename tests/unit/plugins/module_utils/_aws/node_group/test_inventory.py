@@ -27,7 +27,7 @@ def test_nodes_by_number():
         ("bert-worker3", "i-three"),
         ("bert-worker4", "i-young"),
     ]
-    assert (found[0].public_ip, found[1].public_ip, found[1].hostname) == ("203.0.113.4", None, "deeplearning-worker2")
+    assert (found[0].public_ip, found[1].public_ip, found[1].hostname) == ("203.0.113.4", None, found[1].name)
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,15 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 
 WORKERS = [
-    {"number": 1, "name": "deeplearning-worker1", "address": "10.0.0.4"},
-    {"number": 2, "name": "deeplearning-worker2", "address": "10.0.1.30"},
-    {"number": 5, "name": "deeplearning-worker5", "address": "10.0.1.5"},
+    {"number": 1, "name": "demo-master", "address": "10.0.0.4"},
+    {"number": 2, "name": "demo-worker2", "address": "10.0.1.30"},
+    {"number": 5, "name": "demo-worker5", "address": "10.0.1.5"},
 ]
 BLOCK = """\
 # BEGIN deeplearning.cluster
-10.0.0.4 deeplearning-master
-10.0.0.4 deeplearning-worker1
-10.0.1.30 deeplearning-worker2
-10.0.1.5 deeplearning-worker5
+10.0.0.4 demo-master deeplearning-worker1 deeplearning-master
+10.0.1.30 demo-worker2 deeplearning-worker2
+10.0.1.5 demo-worker5 deeplearning-worker5
 # END deeplearning.cluster
 """
 
