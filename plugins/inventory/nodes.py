@@ -88,7 +88,7 @@ from typing import Any
 
 from ansible.errors import AnsibleParserError
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import sdk_problem
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import connection_advice, sdk_problem
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node, nodes
@@ -158,7 +158,9 @@ class InventoryModule(AWSInventoryBase):
         except ValueError as error:
             raise AnsibleParserError(str(error)) from error
         except (BotoCoreError, ClientError) as error:
-            raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}") from error
+            raise AnsibleParserError(
+                f"Cannot list the nodes of cluster {cluster} in {region}: {error}{connection_advice(error)}"
+            ) from error
 
     def _populate(self, live: list[Node]) -> None:
         master = next((node for node in live if node.group == MASTER), None)

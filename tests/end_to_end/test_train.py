@@ -219,7 +219,7 @@ def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_pat
     for mode in (["--check"], []):
         refused = playbook("provision.yml", "-e", "deeplearning_worker_count=1", *mode, status=2)
         assert "Nodes cannot be removed while endless runs on demo-worker3." in refused.output
-    assert "Cluster demo cannot be destroyed while endless runs on deeplearning-worker" in playbook("destroy.yml", status=2).output
+    assert "Cluster demo cannot be destroyed while endless runs on demo-master" in playbook("destroy.yml", status=2).output
     assert "0" not in on_master(on_all).split()
     playbook("stop.yml", "-e", "training_job_name=endless")
     assert set(on_master(on_all).split()) == {"0"}

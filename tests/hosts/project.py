@@ -69,7 +69,7 @@ class Project:
             "ansible_host": host.private_ip,
             "ansible_ssh_common_args": shlex.join(arguments),
             "deeplearning_number": number,
-            "deeplearning_hostname": f"deeplearning-worker{number}",
+            "deeplearning_hostname": self.name(number),
             "deeplearning_private_ip": host.private_ip,
             "deeplearning_instance_id": host.name,
         }

@@ -65,9 +65,9 @@ def test_a_job_continues_from_the_checkpoints_of_an_earlier_one(cluster):
     assert continued.returncode == 0, continued.stdout + continued.stderr
     assert "/efs/jobs/begins/checkpoints (continued from job begins)" in continued.stdout
     assert "epoch 2" in cluster.read("/efs/jobs/continues/logs/rank0.log")
-    again = cluster.train("again", script, resume="continues")
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "epoch 3" in cluster.read("/efs/jobs/again/logs/rank0.log")
+    third = cluster.train("continues-again", script, resume="continues")
+    assert third.returncode == 0, third.stdout + third.stderr
+    assert "epoch 3" in cluster.read("/efs/jobs/continues-again/logs/rank0.log")
     assert "/efs/jobs/begins/checkpoints/epoch-3" in cluster.hosts[0].ssh("ls -d /efs/jobs/begins/checkpoints/*").stdout
     refused = cluster.train("refused", script, resume="once")
     assert "job 'once' has left no complete checkpoint in /efs/jobs/once/checkpoints" in refused.stdout

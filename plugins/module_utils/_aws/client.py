@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import sys
@@ -419,5 +420,16 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
         )
     if isinstance(error, ClientError):
         module.fail_json_aws(error, **result)
-    module.fail_json(msg=str(error), **result)
+    module.fail_json(msg=f"{error}{connection_advice(error)}", **result)
     raise AssertionError("fail_json returned")
+
+
+def connection_advice(error: Exception) -> str:
+    """Return what to do if nothing answers at the address of AWS, otherwise an empty text."""
+    if not isinstance(error, botocore.exceptions.EndpointConnectionError):
+        return ""
+    if os.environ.get("AWS_ENDPOINT_URL"):
+        return (
+            ". AWS_ENDPOINT_URL sets this address. If it is that of a local cloud, start the cloud again: local-cloud start, or make train."
+        )
+    return ". Check the network, and the name of the region."

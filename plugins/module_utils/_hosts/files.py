@@ -30,7 +30,7 @@ class HostFile(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The actual state of a file or folder. The content of a folder is empty."""
+    """The actual state of a file or directory. The content of a folder is empty."""
 
     content: str
     mode: int

@@ -3,7 +3,7 @@
 
 """Names of jobs and their processes, the paths of their files, and the states derived from their records.
 
-This file runs on hosts as part of the supervisor, with only the standard library.
+This file runs on hosts as part of the supervisor and imports only the standard library.
 """
 
 from __future__ import annotations

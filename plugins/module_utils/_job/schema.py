@@ -3,7 +3,7 @@
 
 """Schemas of a job's JSON files, and functions that read them. The files are untrusted: any user of a host may have written them.
 
-This file runs on hosts as part of the supervisor, with only the standard library.
+This file runs on hosts as part of the supervisor and imports only the standard library.
 """
 
 from __future__ import annotations

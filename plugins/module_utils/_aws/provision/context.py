@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 @dataclass
 class Run:
-    """One run of a module, with the request, the resources at the start, and the changes that were applied so far."""
+    """One run of a module, with the request, the resources at the start, and the changes applied so far."""
 
     module: AnsibleAWSModule
     components: Sequence[Component]

@@ -62,7 +62,7 @@ class Step(NamedTuple):
 
 
 def check_name(name: str) -> None:
-    """Raise ValueError if the text is not a valid name of an environment."""
+    """Raise ValueError if the text is not a valid environment name."""
     if not NAME.fullmatch(name):
         raise ValueError("use only letters, digits, '.', '_' and '-'.")
 

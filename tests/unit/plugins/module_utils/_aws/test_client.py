@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, connection_advice
+from botocore.exceptions import EndpointConnectionError
 
 # A process of its own, because warnings of modules are kept elsewhere in processes that have loaded more of Ansible.
 MODULE = f"""
@@ -30,3 +31,12 @@ def test_a_warning_is_returned_once_and_without_a_deprecation(end):
     assert len(result["warnings"]) == 1
     assert "the master has no public address" in str(result["warnings"])
     assert "deprecations" not in result
+
+
+def test_an_endpoint_that_does_not_answer_is_explained(monkeypatch):
+    error = EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    assert "start the cloud again: local-cloud start, or make train" in connection_advice(error)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    assert connection_advice(error) == ". Check the network, and the name of the region."
+    assert connection_advice(ValueError("other")) == ""
