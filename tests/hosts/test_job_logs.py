@@ -238,5 +238,5 @@ def test_two_jobs_at_once_on_disjoint_hosts(cluster):
     assert cluster.info("half2")["state"] == "running"
     cluster.stop("half2")
     listing = cluster.play("deeplearning.cluster.train", "-e", f"training_job_hosts={CLUSTER}-worker2", "--list-hosts").stdout
-    job = listing[listing.index("Run the training job") :]
+    job = listing[listing.index("Run the training job") : listing.index("Check that no other job")]
     assert re.findall(rf"{CLUSTER}-worker\d", job) == [f"{CLUSTER}-worker2"] * 2  # the pattern and the host
