@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Failure, JobStatus, ProcessStatus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Failure, JobStatus, ProcessStatus, Record
 
 
 def gone_hosts(
@@ -28,7 +28,7 @@ def gone_hosts(
     result = {}
     for process in job["processes"]:
         host, instance = process["host"], process.get("instance", "")
-        if process["state"] not in (states.RUNNING, states.LOST):
+        if not _ended_with_host(process):
             continue
         if instance in left:
             result[host] = f"{host} is gone: {_departure(left[instance])}."
@@ -38,6 +38,11 @@ def gone_hosts(
         elif host in unreachable:
             result[host] = f"{host} does not answer{f': {instance} cannot be reached by SSH' if instance else ''}."
     return result
+
+
+def _ended_with_host(process: Record) -> bool:
+    """Return whether a process has not ended by itself, as far as its record tells."""
+    return process["state"] in (states.RUNNING, states.LOST) or process.get("reason") == records.HOST_SHUT_DOWN
 
 
 def _departure(node: Mapping[str, str]) -> str:
@@ -54,7 +59,7 @@ def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
     processes = [_lost(process) if process["host"] in gone else process for process in job["processes"]]
     found = records.cause(processes, judged)
     result: JobStatus = {**job, "processes": processes}
-    if found is not None and found["host"] in gone and found["state"] == states.LOST:
+    if found is not None and found["host"] in gone and _ended_with_host(found):
         name = found["name"]
         process = next(each for each in processes if each["name"] == name)
         last = {"how": records.describe_end(process), "lines": [], "gone": gone[process["host"]]}

@@ -429,7 +429,5 @@ def connection_advice(error: Exception) -> str:
     if not isinstance(error, botocore.exceptions.EndpointConnectionError):
         return ""
     if os.environ.get("AWS_ENDPOINT_URL"):
-        return (
-            ". AWS_ENDPOINT_URL sets this address. If it is that of a local cloud, start it again: local-cloud start, or make train."
-        )
+        return ". AWS_ENDPOINT_URL sets this address. If it is that of a local cloud, start it again: local-cloud start, or make train."
     return ". Check the network, and the name of the region."

@@ -49,6 +49,9 @@ SHARED_MEMORY = "/run/deeplearning/shm"
 # Roles of processes: a job waits for its workers, does not wait for its services (parameter servers), and may lose spares (elastic jobs).
 WORKER, SERVICE, SPARE = "worker", "service", "spare"
 
+#: The reason of a process that ended because its host was terminated or restarted in an orderly way.
+HOST_SHUT_DOWN = "was stopped because its host was shutting down"
+
 # The maximum number of records to read. No job has as many, and reading as many is still fast.
 RECORDS_LIMIT = 1 << 14
 

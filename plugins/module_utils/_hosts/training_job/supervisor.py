@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, cast
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import remote
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Record, Spec, Verdict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+    HOST_SHUT_DOWN,
     Paths,
     delete,
     describe_end,
@@ -65,6 +66,8 @@ class End(NamedTuple):
 
 
 FROM_OUTSIDE = End(STOPPED, "was stopped by an operator (for example with stop.yml)")
+# A failure, because an elastic job continues without the host, and because any other job fails on the other hosts as a result.
+SHUT_DOWN = End(FAILED, HOST_SHUT_DOWN)
 
 
 class Watch:
@@ -186,7 +189,7 @@ class Supervisor:
         paths = Paths(self.spec["directory"])
         for directory in (paths.logs, paths.status):
             os.makedirs(directory, exist_ok=True)
-        signal.signal(signal.SIGTERM, lambda *_: self.stop(FROM_OUTSIDE))
+        signal.signal(signal.SIGTERM, lambda *_: self.stop(SHUT_DOWN if is_shutting_down() else FROM_OUTSIDE))
         self.watch.write()
         with open(paths.log(self.spec["name"]), "ab", buffering=0) as log:
             try:
@@ -274,6 +277,17 @@ class Supervisor:
             looks += 1
             if not (self.watch.verdict or stopped):
                 time.sleep(POLL_INTERVAL / 2)
+
+
+def is_shutting_down() -> bool:
+    """Return whether systemd is stopping this host."""
+    try:
+        found = subprocess.run(
+            ["systemctl", "is-system-running"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return found.stdout.strip() == "stopping"
 
 
 def _touch(path: str) -> None:

@@ -76,6 +76,13 @@ def test_a_host_that_went_before_is_the_cause():
     )
 
 
+def test_a_host_that_shut_down_in_an_orderly_way_is_the_cause():
+    found = job(state="failed", reason="was stopped because its host was shutting down", signal="SIGTERM")
+    found["failure"] = {**found["processes"][0], "how": found["processes"][0]["reason"], "lines": []}
+    assert f"job hk failed: w3 is gone: {OLD} was terminated by its auto scaling group" in job_failure(found, NODES, [LEFT])
+    assert "rank 2 on w3 was stopped because its host was shutting down" in job_failure(found, NODES, [])
+
+
 @pytest.mark.parametrize("found", [job(heartbeat=101.0), job(state="succeeded")])
 def test_a_host_that_went_afterwards_is_not(found):
     assert "rank 3 on w4 ended with exit status 1. The end of" in job_failure(found, NODES, [LEFT])

@@ -185,6 +185,18 @@ def test_stop_asks_then_kills(begin, make_spec, tmp_path, code, outcome):
     assert {key: found[key] for key in outcome} == outcome
 
 
+def test_a_host_that_shuts_down_is_told_from_an_operator(begin, make_spec, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "systemctl").write_text("#!/bin/sh\necho stopping\nexit 1\n")
+    (tmp_path / "bin" / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    process = begin(make_spec("import time; print('up'); time.sleep(60)", stop_timeout=1))
+    wait_until(lambda: "up" in log(tmp_path))
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+    assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == ("failed", "was stopped because its host was shutting down")
+
+
 def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spec, tmp_path):
     spec = make_spec("import time; print('up'); time.sleep(60)")
     process = begin(spec)
