@@ -53,15 +53,16 @@ def _departure(node: Mapping[str, str]) -> str:
 
 def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
     """Return the status of a job that is over, in which processes on hosts that are gone are lost, and the cause if they were first."""
-    judged = job.get("failure")
+    name = job.get("failure", {}).get("name")
+    # The failure has not all values of the process's record.
+    judged = next((process for process in job["processes"] if process["name"] == name), None)
     if judged is None or not gone:
         return job
     processes = [_lost(process) if process["host"] in gone else process for process in job["processes"]]
     found = records.cause(processes, judged)
     result: JobStatus = {**job, "processes": processes}
     if found is not None and found["host"] in gone and _ended_with_host(found):
-        name = found["name"]
-        process = next(each for each in processes if each["name"] == name)
+        process = next(each for each in processes if each["name"] == found["name"])
         last = {"how": records.describe_end(process), "lines": [], "gone": gone[process["host"]]}
         result["failure"] = cast(Failure, {**process, **last})
     return result

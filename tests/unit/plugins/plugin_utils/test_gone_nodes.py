@@ -23,9 +23,14 @@ def process(rank, host, state, moment, **more):
     }  # fmt: skip
 
 
+def blamed(process, how, lines=()):
+    """The failure as the module returns it, with less than the process's record."""
+    return {**{key: process[key] for key in ("name", "host", "state", "log")}, "how": how, "lines": list(lines)}
+
+
 def job(heartbeat=97.0, state="running", **more):
     victim = process(3, "w4", "failed", 100.0, exit_code=1, instance="i-0000000000000000d")
-    failure = {**victim, "how": "ended with exit status 1", "lines": ["Connection reset by peer"]}
+    failure = blamed(victim, "ended with exit status 1", ["Connection reset by peer"])
     processes = [process(2, "w3", state, heartbeat, **{"instance": OLD, **more}), victim]
     return {"name": "hk", "state": "failed", "directory": "/efs/jobs/hk", "processes": processes, "failure": failure}
 
@@ -78,7 +83,7 @@ def test_a_host_that_went_before_is_the_cause():
 
 def test_a_host_that_shut_down_in_an_orderly_way_is_the_cause():
     found = job(state="failed", reason="was stopped because its host was shutting down", signal="SIGTERM")
-    found["failure"] = {**found["processes"][0], "how": found["processes"][0]["reason"], "lines": []}
+    found["failure"] = blamed(found["processes"][0], found["processes"][0]["reason"])
     assert f"job hk failed: w3 is gone: {OLD} was terminated by its auto scaling group" in job_failure(found, NODES, [LEFT])
     assert "rank 2 on w3 was stopped because its host was shutting down" in job_failure(found, NODES, [])
 
@@ -96,7 +101,8 @@ def test_the_first_of_several_hosts_is_the_cause():
 
 def test_a_job_that_an_operator_stopped_stays_stopped():
     found = job()
-    found["failure"] = {**found["failure"], "state": "stopped", "how": "was stopped by an operator", "lines": []}
+    found["processes"][1].update(state="stopped", reason="was stopped by an operator")
+    found["failure"] = blamed(found["processes"][1], "was stopped by an operator")
     assert "was stopped by an operator" in job_failure(found, NODES, [LEFT])
 
 
