@@ -327,6 +327,7 @@ def shipped(playbook, **account):
     return pairs([{"Statement": list(tool.statements(tool.playbooks()[playbook], tool.Account(**account)))}])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("playbook", ["validate", "provision", "configure", "status", "stop", "dataset", "destroy"])
 def test_without_any_one_action_of_its_policy_a_playbook_fails(witness, playbook):
     """Each action was allowed by its statement and by no other, at least once."""
@@ -346,6 +347,7 @@ def test_the_rest_of_the_policies_is_named():
     assert NOT_ASKED.keys() <= set().union(*map(shipped, permissions.tool().playbooks()))
 
 
+@pytest.mark.exhaustive
 def test_what_the_local_cloud_ignores_of_requests_is_named(witness):
     """A parameter that it begins to read, or that is not sent any more, leaves the table."""
     assert witness.cloud.control.parameters()["ignored"] == sorted(IGNORED)
