@@ -80,12 +80,14 @@ region: us-east-1
 connection_path: session_manager
 """
 
+import difflib
 import os
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from ansible import constants
 from ansible.errors import AnsibleParserError
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import connection_advice, sdk_problem
@@ -117,6 +119,7 @@ class InventoryModule(AWSInventoryBase):
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache=cache)
+        self._check_options(loader.load_from_file(path, cache="none"))
         problem = sdk_problem()
         if problem:
             raise AnsibleParserError(problem)
@@ -143,6 +146,16 @@ class InventoryModule(AWSInventoryBase):
                 raise AnsibleParserError(str(error)) from error
         self.update_cached_result(path, cache, live)
         self._populate([Node(**node) for node in live])
+
+    def _check_options(self, given: Iterable[str]) -> None:
+        """Raise AnsibleParserError for an unknown option. Ansible ignores such options, so a misspelled one would have no effect."""
+        definitions = constants.config.get_configuration_definitions("inventory", self._load_name)
+        known = {"plugin", *definitions, *(alias for entry in definitions.values() for alias in entry.get("aliases", []))}
+        for name in given:
+            if name not in known:
+                similar = difflib.get_close_matches(name, known, n=1)
+                advice = f"Did you mean '{similar[0]}'?" if similar else f"Use one of {', '.join(sorted(definitions))}."
+                raise AnsibleParserError(f"{name}: is not an option of deeplearning.cluster.nodes. {advice}")
 
     def _instances(self, cluster: str, region: str) -> Iterable[dict[str, Any]]:
         filters = [*membership_filters(cluster), {"Name": "instance-state-name", "Values": ["running"]}]

@@ -27,6 +27,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")), *sorted((REPOSITORY / "roles").glob("*/README.md")))
 #: Commands that do not run here, and why.
 ELSEWHERE = {
+    "dataset.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_dataset.py",
     "make test": "it runs this test",
     "make shell": "test_the_commands_for_newcomers types the lines that follow it",
     "make train": "test_the_commands_for_newcomers runs it, and those of examples need frameworks: tests/hosts/launchers",
@@ -68,7 +69,7 @@ def blocks() -> Iterator[Block]:
 
 def shown(page: str, name: str) -> str:
     """The file that a page shows after its name."""
-    found = re.search(rf"`{re.escape(name)}`[^`]*```\w+\n(.*?)^```", (REPOSITORY / page).read_text(), re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^`{re.escape(name)}`.*?^```\w+\n(.*?)^```", (REPOSITORY / page).read_text(), re.MULTILINE | re.DOTALL)
     assert found, name
     return found[1]
 
@@ -109,6 +110,18 @@ def account(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> None
     cloud.client("s3").upload_file(str(data / "coco.tar"), "bert-data", "coco-2017.tar")
 
 
+@contextlib.contextmanager
+def ssh_agent(key: Path) -> Iterator[dict[str, str]]:
+    """An agent in which ssh finds a private key by itself, and the environment of its clients."""
+    started = subprocess.run(["ssh-agent", "-s"], capture_output=True, text=True, check=True).stdout
+    environment = dict(re.findall(r"(SSH_\w+)=([^;]+);", started))
+    try:
+        subprocess.run(["ssh-add", "-q", str(key)], env={**os.environ, **environment}, check=True)
+        yield environment
+    finally:
+        os.kill(int(environment["SSH_AGENT_PID"]), 15)
+
+
 @pytest.fixture(scope="module")
 def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Project]]:
     """Makes the project of a page: its own, or else that of the README, with an address range that is free on this machine."""
@@ -132,14 +145,14 @@ def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathF
             (folder / name).write_text("training_job_arguments: []\n")
         environment = {
             **cloud.environment,
+            **agent,
             "ANSIBLE_INVENTORY": str(folder / "nodes.yml"),
-            "ANSIBLE_PRIVATE_KEY_FILE": str(home / "id_ed25519"),
             "HOME": str(folder),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
         return Project(folder, environment)
 
-    with ranges:
+    with ranges, ssh_agent(home / "id_ed25519") as agent:
         yield lambda page: make(page if page in WITH_PROJECT else "README.md")
 
 

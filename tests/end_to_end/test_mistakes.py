@@ -64,7 +64,7 @@ DEFINITION = (
     Mistake(
         "an instance type that does not exist",
         "validate",
-        ("instance_type", "p4d.24xlage", "check the name"),
+        ("instance_type", "p4d.24xlage", "Check the name"),
         {"deeplearning_instance_type": "p4d.24xlage"},
     ),
     Mistake("a range too large for a VPC", "validate", ("network_cidr", "10.0.0.0/8", "/16"), {"deeplearning_network_cidr": "10.0.0.0/8"}),
@@ -84,7 +84,12 @@ ACCOUNT = (
         quotas={"L-417A185B": 96},
     ),
     Mistake("no credentials", "provision", ("credentials",), environment={"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}),
-    Mistake("a wrong secret key", "provision", ("SignatureDoesNotMatch",), environment={"AWS_SECRET_ACCESS_KEY": "wrong"}),
+    Mistake(
+        "a wrong secret key",
+        "provision",
+        ("validate the provided access credentials", "get-caller-identity"),
+        environment={"AWS_SECRET_ACCESS_KEY": "wrong"},
+    ),
     Mistake(
         "an endpoint that nothing listens on", "provision", ("http://127.0.0.1:9",), environment={"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     ),
@@ -105,7 +110,7 @@ HOSTS = (
         "a private key that is not there", "configure", ("private_key_file", "/nowhere/id"), inventory={"private_key_file": "/nowhere/id"}
     ),
     Mistake("another private key", "configure", ("private_key_file", "key_name"), inventory={"private_key_file": "{{ other_key }}"}),
-    Mistake("another login user", "configure", ("ec2-user", "login_user"), inventory={"login_user": "ec2-user"}),
+    Mistake("another login user", "configure", ("ec2-user", "login_user"), inventory={"user": "ec2-user"}),
     Mistake("a cluster that does not exist", "status", ("nosuch", "us-east-1", "provision"), inventory={"cluster": "nosuch"}),
     Mistake(
         "a Python that is not on the hosts",
@@ -115,14 +120,14 @@ HOSTS = (
     ),
     Mistake("more GPUs than there are", "train", ("gpus",), job("ends.py", training_job_gpus=[0, 1])),
     Mistake(
-        "shared storage that is not mounted",
+        "jobs that are not on shared storage",
         "train",
-        ("/efs",),
-        job("ends.py"),
-        on_host="sudo umount -l /efs",
-        undo="sudo systemctl restart 'efs*' || sudo mount -a",
+        ("/home/ubuntu/jobs", "this host's own disk", "Jobs need shared storage"),
+        job("ends.py", training_job_directory="/home/ubuntu/jobs"),
     ),
-    Mistake("a user who is not there", "train", ("training_job_user", "nobody2"), job("ends.py", training_job_user="nobody2")),
+    Mistake(
+        "a user who is not there", "train", ("user 'nobody2'", "does not exist on this host"), job("ends.py", training_job_user="nobody2")
+    ),
     Mistake(
         "metadata of an older cluster",
         "train",
@@ -130,6 +135,12 @@ HOSTS = (
         job("ends.py"),
         on_host="sudo mv /opt/deeplearning/metadata.json /tmp/m",
         undo="sudo mv /tmp/m /opt/deeplearning/metadata.json",
+    ),
+    Mistake(
+        "an option of the inventory that does not exist",
+        "status",
+        ("login_user", "is not an option of", "private_key_file"),
+        inventory={"login_user": "ec2-user"},
     ),
     Mistake("a pattern that matches no host", "train", ("demo-worker9", "demo-worker2"), job("ends.py", training_job_hosts="demo-worker9")),
 )

@@ -339,6 +339,8 @@ def test_inventory_of_live_nodes(cloud, run, definition, name, tmp_path):
     lost = worker["deeplearning_instance_id"]
     cloud.client("autoscaling").suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
     cloud.client("ec2").terminate_instances(InstanceIds=[lost])
+    _listed, errors = inventory(cloud, tmp_path, name, private_key="/keys/my key")
+    assert "private_key: is not an option of deeplearning.cluster.nodes. Did you mean 'private_key_file'?" in " ".join(errors.split())
     listed, _errors = inventory(cloud, tmp_path, name, connection_path="direct")
     assert listed["workers"]["hosts"] == [f"{name}-worker2"]
     assert "ProxyCommand" not in str(listed)

@@ -425,7 +425,9 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
 
 
 def connection_advice(error: Exception) -> str:
-    """Return what to do if nothing answers at the address of AWS, otherwise an empty text."""
+    """Return what to do if nothing answers at the address of AWS, or if AWS refuses the credentials, otherwise an empty text."""
+    if error_code(error) in (*ACCESS_REFUSED, "ExpiredToken", "SignatureDoesNotMatch"):
+        return ". Sign in again, or correct the keys. aws sts get-caller-identity tests them."
     if not isinstance(error, botocore.exceptions.EndpointConnectionError):
         return ""
     if os.environ.get("AWS_ENDPOINT_URL"):

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, connection_advice
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 # A process of its own, because warnings of modules are kept elsewhere in processes that have loaded more of Ansible.
 MODULE = f"""
@@ -40,3 +40,5 @@ def test_an_endpoint_that_does_not_answer_is_explained(monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     assert connection_advice(error) == ". Check the network, and the name of the region."
     assert connection_advice(ValueError("other")) == ""
+    refused = ClientError({"Error": {"Code": "AuthFailure", "Message": "no"}}, "DescribeInstances")
+    assert "Sign in again, or correct the keys" in connection_advice(refused)
