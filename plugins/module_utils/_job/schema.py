@@ -149,7 +149,7 @@ def flag() -> Field:
 
 
 def one_of(*values: str) -> Field:
-    """Return a field for one of several texts."""
+    """Return a field whose value must be one of these strings."""
     return Field(lambda value: isinstance(value, str) and value in values, "one of " + ", ".join(values))
 
 

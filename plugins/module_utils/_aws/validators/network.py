@@ -397,7 +397,10 @@ class EnoughAddresses(Validator):
             return
         fitting = [mask for mask in range(addresses.LARGEST_NETWORK, prefix) if addresses.room(mask, zone_count) >= need]
         advice = f"Specify a mask of /{max(fitting)} or a shorter one" if fitting else "Specify more zones or fewer workers"
-        yield f"network_cidr: {cidr} leaves {room} addresses for all public or all private subnets, but {need} are needed. {advice}."
+        yield (
+            f"network_cidr: {cidr} leaves {room} addresses for the public subnets and as many for the private subnets, "
+            f"but {need} are needed. {advice}."
+        )
 
     @staticmethod
     def _adopted(request: Request, found: Sequence[Found]) -> Iterator[str]:
