@@ -16,9 +16,11 @@ import yaml
 ON_NODES = {
     "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
     "python_environment": {"name": "bert", "directory": "/efs/environments"},
+    "python_environment_cleanup": {"directory": "/efs/environments", "pythons": []},
     "shared_storage": {"file_system_id": "fs-0123456789abcdef0", "region": "us-east-1", "path": "/efs", "owner": "ubuntu"},
     "ssh_trust": {"cluster": "bert", "user": "ubuntu", "authority": "ssh-ed25519 AAAA", "principals": ["i-0bbb"]},
     "training_job": {"name": "digits-1", "state": "stopped"},
+    "training_job_cleanup": {"directory": "/efs/jobs"},
     "training_job_info": {"directory": "/efs/jobs"},
     "training_job_report": {"name": "digits-1", "directory": "/efs/jobs", "dest": "report.html"},
     "training_job_status": {"directory": "/efs/jobs"},

@@ -186,7 +186,20 @@ def paths(folder):
 
 
 def install(folder, paths):
-    keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
+    keys = (
+        "name",
+        "resume",
+        "environment",
+        "script",
+        "command",
+        "arguments",
+        "launcher",
+        "launcher_options",
+        "python",
+        "time_limit",
+        "sync_directory",
+        "code",
+    )
     unpack.install_code({**dict.fromkeys(keys), "archive": str(archive(folder))}, paths, USER)
 
 

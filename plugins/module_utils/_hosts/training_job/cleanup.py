@@ -129,7 +129,7 @@ def delete(path: str, patience: float) -> None:
     what it can.
     """
     owner = _account(path)
-    with contextlib.suppress(FileNotFoundError, users.FailedWorkError):
+    with contextlib.suppress(OSError, users.FailedWorkError):
         users.as_user(_account(records.Paths(path).logs), lambda: records.delete([path]), patience=patience)
     users.as_user(owner, lambda: records.delete([path]), patience=patience)
 

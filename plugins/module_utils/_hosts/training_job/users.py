@@ -115,7 +115,7 @@ def as_user(
     work: Callable[[], Any],
     expected: tuple[type[Exception], ...] = (),
     group: int | None = None,
-    patience: float = PATIENCE,
+    patience: float | None = None,
 ) -> Any:
     """Do the work as the user and return its result, which must be valid JSON. New files get the group `group`.
 
@@ -134,7 +134,7 @@ def as_user(
         _work_and_exit(account, gid, work, (OSError, *expected), writer)
     os.close(writer)
     try:
-        text = _read_answer(reader, account.pw_name, patience)
+        text = _read_answer(reader, account.pw_name, PATIENCE if patience is None else patience)
     finally:
         os.close(reader)
         os.kill(child, signal.SIGKILL)  # even after its answer, because it may have been suspended before it could exit

@@ -82,7 +82,8 @@ def test_a_directory_of_another_user_is_refused(earlier, tmp_path, monkeypatch):
 
 
 def test_an_address_that_is_no_path_is_left_to_the_script(earlier, tmp_path):
-    _, bucket = earlier(files=()), "s3://bucket/checkpoints"
+    earlier(files=())
+    bucket = "s3://bucket/checkpoints"
     (tmp_path / "bug" / "job.json").write_text(json.dumps({"launcher": "command", "created": 1.0, "checkpoint_directory": bucket}))
     paths = records.Paths(str(tmp_path / "bug-2"))
     checkpoints.check_resume(params(), paths)

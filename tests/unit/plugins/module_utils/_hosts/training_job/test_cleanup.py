@@ -113,9 +113,12 @@ def test_one_job_that_cannot_go(job, tmp_path, name, words):
 
 
 def test_what_an_interrupted_run_has_left_goes_with_the_next(job, tmp_path, monkeypatch):
+    def interrupted(paths):
+        raise OSError("the host went away")
+
     job("again", 90)
     with monkeypatch.context() as patch:
-        patch.setattr(cleanup.records, "delete", lambda paths: (_ for _ in ()).throw(OSError("the host went away")))
+        patch.setattr(cleanup.records, "delete", interrupted)
         with pytest.raises(cleanup.users.FailedWorkError if os.geteuid() else OSError):
             run(tmp_path)
     assert names(tmp_path) == [".deleted-again"]
