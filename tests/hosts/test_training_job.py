@@ -69,8 +69,9 @@ def test_a_job_continues_from_the_checkpoints_of_an_earlier_one(cluster):
     assert third.returncode == 0, third.stdout + third.stderr
     assert "epoch 3" in cluster.read("/efs/jobs/continues-again/logs/rank0.log")
     assert "/efs/jobs/begins/checkpoints/epoch-3" in cluster.hosts[0].ssh("ls -d /efs/jobs/begins/checkpoints/*").stdout
-    refused = cluster.train("refused", script, resume="once")
-    assert "job 'once' has left no complete checkpoint in /efs/jobs/once/checkpoints" in refused.stdout
+    cluster.train("saves-nothing", "print('done')\n")
+    refused = cluster.train("refused", script, resume="saves-nothing")
+    assert "job 'saves-nothing' has left no complete checkpoint in /efs/jobs/saves-nothing/checkpoints" in refused.stdout
 
 
 def test_the_first_failing_rank_is_named_and_nothing_is_left(cluster):
