@@ -119,10 +119,10 @@ class InventoryModule(AWSInventoryBase):
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache=cache)
-        self._check_options(loader.load_from_file(path, cache="none"))
         problem = sdk_problem()
         if problem:
             raise AnsibleParserError(problem)
+        self._check_options(loader.load_from_file(path, cache="none"))
         cluster, region = self.get_option("cluster"), self.get_option("region")
         for group in (MASTER, WORKERS, TRAINERS):
             self.inventory.add_group(group)
