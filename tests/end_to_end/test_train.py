@@ -304,7 +304,7 @@ def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, play
     (tmp_path / "fails.py").write_text("raise SystemExit('no luck')\n")
     job = {"training_job_source": "", "training_job_script": str(tmp_path / "fails.py"), "training_job_arguments": []}
     then = {"training_job_then": "scale_in", "deeplearning_worker_count": 2}
-    kept = playbook("train.yml", "-e", json.dumps({**job, **then}), status=2)
+    kept = playbook("train.yml", "-e", json.dumps({**job, **then}), "-e", "training_job_then_always=false", status=2)
     assert "3 nodes of cluster demo keep running" in kept.output
     assert instance_of(cloud, 3)
     failed = playbook("train.yml", "-e", json.dumps({**job, **then, "training_job_then_always": True}), status=2)
