@@ -70,18 +70,23 @@ def _models_are_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def clients() -> dict[str, Any]:
+    """AWS clients by how they connect."""
+    return {}
+
+
 @pytest.fixture(autouse=True)
-def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runs of a test share clients that connect in the same way. To make those takes longer than to ask the cloud."""
-    made: dict[str, Any] = {}
+def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch, clients: dict[str, Any]) -> None:
+    """The runs of a file share clients that connect in the same way. To make those takes longer than to ask the cloud."""
     original = AwsClient._connect
 
     def connect(self: AwsClient, service: str, config: Any) -> Any:
         credentials = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
         key = repr((service, self.region, self._endpoint, self._connection, config._user_provided_options, credentials))
-        if key not in made:
-            made[key] = original(self, service, config)
-        return made[key]
+        if key not in clients:
+            clients[key] = original(self, service, config)
+        return clients[key]
 
     monkeypatch.setattr(AwsClient, "_connect", connect)
 

@@ -160,12 +160,12 @@ def refused(call: Callable[[], Any], code: str, words: str = "") -> dict[str, An
     return response
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hosts() -> Hosts:
     return Hosts()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running_cloud(hosts: Hosts) -> Iterator[tuple[app.AwsApi, str]]:
     settings = Settings(public_prefix="127.83.0.0/16", tick=0.03, delays=DELAYS, administrator=ADMINISTRATOR, control_token=TOKEN)
     cloud = app.create(hosts, settings)
@@ -184,7 +184,7 @@ def cloud(running_cloud: tuple[app.AwsApi, str], hosts: Hosts) -> Iterator[app.A
     running_cloud[0].restore()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def accounts(running_cloud: tuple[app.AwsApi, str]) -> dict[str, Account]:
     return {region: Account(running_cloud[1], region) for region in ("us-east-1", "eu-west-1")}
 
