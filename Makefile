@@ -67,7 +67,7 @@ distclean: clean ## Also remove the virtual environment and everything cached
 
 # `make --jobs=3 test` begins with the longest targets. One that fails holds up no other.
 LONGEST_FIRST := integration hosts security sanity end-to-end units lint
-LONGER := exhaustive mutation newest frameworks molecule galaxy docs
+LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
 
 .PHONY: test
 test: $(LONGEST_FIRST) ## Everything that must pass before a change lands
@@ -77,6 +77,8 @@ test-all: test $(LONGER) bench ## Also what takes too long for every change: eac
 # What is measured runs alone.
 ifneq (,$(filter test-all,$(MAKECMDGOALS)))
 bench: | test $(LONGER)
+# Both work on the same copy.
+pythons: | sanity
 endif
 
 .PHONY: lint lint-python lint-ansible lint-docs
@@ -96,8 +98,12 @@ lint-docs: test-setup
 	antsibull-changelog lint
 
 .PHONY: sanity
-sanity: test-setup ## ansible-test sanity, without an ignore file
+sanity: test-setup ## ansible-test sanity, without an ignore file, with the oldest and the newest Python of hosts
 	python tools/sanity.py
+
+.PHONY: pythons
+pythons: test-setup ## Import the collection's files with every Python that hosts can have
+	python tools/sanity.py --every-python --test import --test compile
 
 .PHONY: units
 units: test-setup ## Tests of single functions

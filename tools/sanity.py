@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
+from ansible_test._util.target.common.constants import CONTROLLER_PYTHON_VERSIONS, REMOTE_ONLY_PYTHON_VERSIONS
+
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".cache" / "sanity"
 HOME = WORK / "home"
@@ -84,14 +86,18 @@ def write_pip_configuration() -> None:
     path.write_text("".join(["[global]\n", *(f"{name} = {value}\n" for name, value in options.items())]))
 
 
-def search_path() -> str:
-    """Returns the search path with this environment's tools first, and with the folders of all pyenv versions instead of pyenv's shims.
+def search_path(every_python: bool) -> str:
+    """Returns the search path with this environment's tools first, and with the folders of pyenv versions instead of pyenv's shims.
 
-    A shim runs only selected versions, but ansible-test tries all versions that it finds.
+    A shim runs only selected versions, but ansible-test tries all versions that it finds. Unless `every_python`, those between the
+    oldest and the newest that it supports are left out.
     """
     entries = [Path(entry) for entry in os.environ["PATH"].split(os.pathsep)]
     shims = [entry for entry in entries if entry.name == "shims" and (entry.parent / "versions").is_dir()]
     real = [version for entry in shims for version in sorted(entry.parent.glob("versions/*/bin"))]
+    if not every_python:
+        middle = (*REMOTE_ONLY_PYTHON_VERSIONS, *CONTROLLER_PYTHON_VERSIONS)[1:-1]
+        real = [version for version in real if not version.parent.name.startswith(tuple(f"{each}." for each in middle))]
     path = [Path(sys.executable).parent, *(entry for entry in entries if entry not in shims), *real]
     return os.pathsep.join(map(str, path))
 
@@ -104,9 +110,10 @@ def main() -> int:
     write_pip_configuration()
     # ansible-test uses git to distinguish source files from build products.
     subprocess.run(["git", "init", "--quiet"], cwd=COLLECTION, check=True)
-    arguments = sys.argv[1:] or ["--color", "no"]
+    every_python = "--every-python" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--every-python"] or ["--color", "no"]
     command = [Path(sys.executable).with_name("ansible-test"), "sanity", "--python", "default", *arguments]
-    return subprocess.run(command, cwd=COLLECTION, env={**os.environ, "HOME": str(HOME), "PATH": search_path()}, check=False).returncode
+    return subprocess.run(command, cwd=COLLECTION, env={**os.environ, "HOME": str(HOME), "PATH": search_path(every_python)}, check=False).returncode
 
 
 if __name__ == "__main__":
