@@ -1,4 +1,4 @@
-# Sets up, runs and checks everything. `make help` lists the targets; each sets up what it needs, once.
+# Sets up, runs and checks everything. `make help` lists the targets. Each target first installs what it needs, unless it is already installed.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,69 +12,69 @@ VENV := .venv
 STAMPS := .cache/stamps
 COLLECTION := $(shell awk '/^namespace:/ {n = $$2} /^name:/ {m = $$2} /^version:/ {v = $$2} END {print n "-" m "-" v}' galaxy.yml)
 
-# An example is a definition of a job. The environment that it names is one that hosts of the local cloud can have.
+# EXAMPLE is the name of a job definition. The local cloud starts hosts with the Python environment that the definition specifies.
 DEFINITION := $(EXAMPLE:%=examples/definitions/%.yml)
 ifneq ($(DEFINITION),$(wildcard $(DEFINITION)))
-$(error EXAMPLE=$(EXAMPLE): there is no $(DEFINITION))
+$(error EXAMPLE=$(EXAMPLE): $(DEFINITION) does not exist. Use the name of a file in examples/definitions)
 endif
 ENVIRONMENT := $(if $(DEFINITION),$(shell sed -n 's/^python_environment_name: *\([^ ]*\).*/--environment=\1/p' $(DEFINITION)))
 
-# Where the newest ansible-core runs, and what it runs with: the first of these that is here.
+# The virtual environment for the newest ansible-core, and the Python interpreters to try for it, in this order.
 NEWEST_VENV := .venv-newest
 NEWEST_PYTHON ?= python3.12 $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.13 python3.14
 
 LOCAL_CLOUD := local-cloud --home .local
 WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(if $(ENVIRONMENT),$(ENVIRONMENT) --relaunch) && eval "$$($(LOCAL_CLOUD) env)" &&
 PYTEST := time pytest -m "not exhaustive and not frameworks" $(PYTEST_ARGS)
-export TIMEFORMAT := %lR on the clock, %lU + %lS of processor time
+export TIMEFORMAT := %lR elapsed, %lU user + %lS system CPU time
 
-# The tools of the virtual environment come first for every recipe, and for what they start.
+# Recipes, and the programs that they start, use the tools of the virtual environment.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
-# antsibull-docs copies what git tracks, also of installed collections: they are not part of this checkout's repository.
+# antsibull-docs asks git which files of each collection to copy. Git must not treat installed collections as part of this repository.
 export GIT_CEILING_DIRECTORIES := $(CURDIR)/$(VENV)
 
 ##@ Use
 
 .PHONY: train
-train: run-setup ## Create a cluster in the local cloud and train a model on it, or EXAMPLE=name: that of examples/definitions
+train: run-setup ## Create a cluster in the local cloud and train a model on it; EXAMPLE=name uses examples/definitions/name.yml
 	rm -rf .cache/policies
 	python tools/iam_policies.py --cluster demo --output .cache/policies
 	$(WITH_LOCAL_CLOUD) operator=$$($(LOCAL_CLOUD) operator demo-train .cache/policies/train*.json) && eval "$$operator" && \
 		ansible-playbook -i inventory/local playbooks/train.yml $(addprefix -e @,$(DEFINITION)) $(ARGS)
 
 .PHONY: shell
-shell: run-setup ## A shell in which ansible and AWS tools talk to the local cloud, as its administrator
+shell: run-setup ## Open a shell in which Ansible and AWS tools use the local cloud with administrator permissions
 	$(LOCAL_CLOUD) start $(ENVIRONMENT)
 	ANSIBLE_INVENTORY=$(CURDIR)/inventory/local exec $(LOCAL_CLOUD) shell
 
 .PHONY: ssh
-ssh: run-setup ## Let `ssh demo-master` work in your terminals, by a line in ~/.ssh/config; ARGS="-e ssh_state=absent" removes it
+ssh: run-setup ## Make `ssh demo-master` work in all terminals, with a line in ~/.ssh/config; ARGS="-e ssh_state=absent" removes the line
 	$(WITH_LOCAL_CLOUD) ansible-playbook -i inventory/local playbooks/ssh.yml $(ARGS)
 
 .PHONY: clean
-clean: ## End the local cloud: its server, containers and networks, nothing else
+clean: ## Remove the local cloud (server, containers and networks) and nothing else
 	if command -v local-cloud >/dev/null; then
 		$(LOCAL_CLOUD) destroy
 		if [ -d .local/molecule ]; then local-cloud --home .local/molecule destroy; fi
 	fi
 
 .PHONY: distclean
-distclean: clean ## Also remove the virtual environment and everything cached
+distclean: clean ## Also remove the virtual environments and all caches
 	rm -rf $(VENV) $(NEWEST_VENV) .cache .mypy_cache .pytest_cache .ruff_cache .ansible $(COLLECTION).tar.gz
 
 ##@ Check
 
-# `make --jobs=3 test` begins with the longest targets. One that fails holds up no other.
+# `make --jobs=3 test` starts with the longest targets. With --keep-going, the other targets run even if one fails.
 LONGEST_FIRST := integration hosts security sanity end-to-end units lint
 LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
 
 .PHONY: test
-test: $(LONGEST_FIRST) ## Everything that must pass before a change lands
+test: $(LONGEST_FIRST) ## Run all checks that must pass before a change is merged
 
 .PHONY: test-all
-test-all: test $(LONGER) bench ## Also what takes too long for every change: each call of a run interrupted, faults in pure code, the newest ansible-core, every framework, role scenarios, benchmarks
-# What is measured runs alone.
+test-all: test $(LONGER) bench ## Also run what takes too long for every change: interruptions at each API call, mutation tests, the newest ansible-core, every framework, role scenarios, benchmarks
+# Benchmarks run after all other targets, which would distort the measurements.
 ifneq (,$(filter test-all,$(MAKECMDGOALS)))
 bench: | test $(LONGER)
 # Both work on the same copy.
@@ -82,7 +82,7 @@ pythons: | sanity
 endif
 
 .PHONY: lint lint-python lint-ansible lint-docs
-lint: lint-python lint-ansible lint-docs ## Style, types, ansible-lint (production profile), documentation, changelog
+lint: lint-python lint-ansible lint-docs ## Check style, types, ansible-lint (production profile), documentation, changelog
 
 lint-python: test-setup
 	ruff check --quiet --output-format concise
@@ -98,7 +98,7 @@ lint-docs: test-setup
 	antsibull-changelog lint
 
 .PHONY: sanity
-sanity: test-setup ## ansible-test sanity, without an ignore file, with the oldest and the newest Python of hosts
+sanity: test-setup ## Run ansible-test sanity, without an ignore file, with the oldest and the newest Python of hosts
 	python tools/sanity.py
 
 .PHONY: pythons
@@ -106,50 +106,50 @@ pythons: test-setup ## Import the collection's files with every Python that host
 	python tools/sanity.py --every-python --test import --test compile
 
 .PHONY: units
-units: test-setup ## Tests of single functions
+units: test-setup ## Test individual functions
 	$(PYTEST) tests/unit
 
 .PHONY: integration
-integration: test-setup ## Tests of the local cloud's API, and of modules and inventory against it
+integration: test-setup ## Test the local cloud's API, and modules and inventory against it
 	$(PYTEST) extensions/local_cloud/tests --ignore=extensions/local_cloud/tests/hosts tests/integration
 
 .PHONY: security
-security: test-setup ## Attacks: hostile nodes, tags, neighbours and operators
+security: test-setup ## Simulate attacks by hostile nodes, tags, neighbours and operators
 	$(PYTEST) tests/security
 
 .PHONY: hosts
-hosts: test-setup ## Tests of the local cloud's hosts, and of roles and jobs on them
+hosts: test-setup ## Test the local cloud's hosts, and roles and jobs on them
 	$(PYTEST) extensions/local_cloud/tests/hosts tests/hosts
 
 .PHONY: end-to-end
-end-to-end: test-setup ## From nothing to a trained model, and back
+end-to-end: test-setup ## Test playbooks, from an empty account to a trained model and the deletion of the cluster
 	$(PYTEST) tests/end_to_end
 
 .PHONY: exhaustive
-exhaustive: test-setup ## Tests that take too long for every change: each call interrupted, every component's options, shortages and more on real hosts
+exhaustive: test-setup ## Run tests that take too long for every change: interruptions at each API call, all options of each component, insufficient capacity on real hosts and more
 	time pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/security tests/hosts tests/end_to_end
 
 .PHONY: mutation
-mutation: test-setup ## Make faults in the pure code, one by one: unit tests must notice nine of ten in each file
+mutation: test-setup ## Run mutation tests of the pure code: unit tests must detect nine out of ten mutations in each file
 	python tools/mutation.py
 
 .PHONY: newest
-newest: test-setup ## Unit and API tests with the newest ansible-core, 2.21, on the first of NEWEST_PYTHON that is here
+newest: test-setup ## Run unit and API tests with the newest ansible-core, 2.21, on the first installed Python of NEWEST_PYTHON
 	@for python in $(NEWEST_PYTHON); do
 		if "$$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
 			"$$python" --version
 			exec $(MAKE) VENV=$(NEWEST_VENV) PYTHON="$$python" units integration
 		fi
 	done
-	echo "SKIPPED: the newest ansible-core needs Python 3.12 or newer, and $(NEWEST_PYTHON) are not here. Name one: make newest NEWEST_PYTHON=/path/to/python3.12"
+	echo "SKIPPED: the newest ansible-core needs Python 3.12 or newer, but none of these is installed: $(NEWEST_PYTHON). Specify one: make newest NEWEST_PYTHON=/path/to/python3.12"
 
 .PHONY: frameworks
-frameworks: test-setup ## Every launcher with its real framework, and what can go wrong with its jobs
+frameworks: test-setup ## Test every launcher with its real framework, including failures of its jobs
 	time pytest -m frameworks $(PYTEST_ARGS) tests/hosts
 
 .PHONY: molecule
-molecule: test-setup ## Scenarios of the host roles: converge, idempotence, verify
-	# It installs the collection, which must not be found by anything else.
+molecule: test-setup ## Run the scenarios of the host roles: converge, idempotence, verify
+	# Molecule installs the collection. No other tool must find that copy.
 	export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/molecule
 	trap "local-cloud --home .local/molecule destroy" EXIT
 	local-cloud --home .local/molecule start
@@ -157,8 +157,8 @@ molecule: test-setup ## Scenarios of the host roles: converge, idempotence, veri
 	molecule test --all
 
 .PHONY: galaxy
-galaxy: test-setup build ## What Galaxy checks when the collection is uploaded
-	# It finds the collections that this one refers to in the virtual environment of the project.
+galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
+	# galaxy-importer finds the collections that this one refers to in the project's virtual environment.
 	if ! [ -e .cache/galaxy/installed ]; then
 		$(PYTHON) -m venv --clear .cache/galaxy
 		.cache/galaxy/bin/python -m pip install --quiet --requirement requirements/galaxy.txt
@@ -170,7 +170,7 @@ galaxy: test-setup build ## What Galaxy checks when the collection is uploaded
 	! grep --quiet --extended-regexp '^(WARNING|ERROR)' log
 
 .PHONY: bench
-bench: test-setup ## Compare provisioning with the same resources by amazon.aws and community.aws tasks, and the start of a job with ssh
+bench: test-setup ## Compare provisioning with amazon.aws and community.aws tasks for the same resources, and the start of a job with a start by ssh
 	python tests/benchmarks/compare_provisioning.py
 	python tests/benchmarks/compare_start.py
 
@@ -181,7 +181,7 @@ build: $(VENV)/.runtime ## Build the collection's archive
 	ansible-galaxy collection build --force
 
 .PHONY: docs
-docs: test-setup ## The documentation as a site: all pages, and the reference of modules and roles
+docs: test-setup ## Build the documentation as a website: all pages, and the reference of modules and roles
 	rm -rf .cache/docs && mkdir -p .cache/docs/source/docs/reference
 	git ls-files -z | xargs -0 cp --parents --target-directory .cache/docs/source
 	antsibull-docs collection --use-current --dest-dir .cache/docs/source/docs/reference --squash-hierarchy --cleanup everything --fail-on-error deeplearning.cluster
@@ -192,25 +192,25 @@ docs/architecture.svg: docs/architecture.dot
 	dot -Tsvg $< -o $@
 
 .PHONY: help
-help: ## This list
+help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {print "\n" substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-##@ Set-up, each step once
+##@ Set up (each step runs once)
 
 .PHONY: run-setup test-setup
-run-setup: $(STAMPS)/packages $(VENV)/.runtime $(VENV)/.local-cloud ## What `make train` needs
-test-setup: run-setup $(VENV)/.test ## What `make test` needs
+run-setup: $(STAMPS)/packages $(VENV)/.runtime $(VENV)/.local-cloud ## Install what `make train` needs
+test-setup: run-setup $(VENV)/.test ## Install what `make test` needs
 
 $(STAMPS)/packages: tools/debian_packages.sh
 	tools/debian_packages.sh
 	mkdir -p $(@D) && touch $@
 
-# `make build` alone needs no package but python3-venv.
+# `make build` alone needs only the package python3-venv.
 $(VENV)/bin/python: | $(if $(filter-out build,$(or $(MAKECMDGOALS),help)),$(STAMPS)/packages)
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tools/debian_packages.sh
 	PATH="$${PATH#*:}" $(PYTHON) -m venv $(VENV)
 
-# The checkout appears among the installed collections, where ansible, ansible-lint, pytest and molecule all find it.
+# Link the checkout into the installed collections, where ansible, ansible-lint, pytest and molecule find it.
 $(VENV)/.runtime: requirements/runtime.txt | $(VENV)/bin/python
 	python -m pip install --quiet --requirement $<
 	namespace=$$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ansible_collections/deeplearning

@@ -1,7 +1,7 @@
-"""Images like those of CIFAR-10 (ten classes, 32 x 32 pixels, three colours), generated and not downloaded, so that examples run anywhere.
+"""Generates images like those of CIFAR-10 (ten classes, 32 x 32 pixels, three colours), so that the examples need no download.
 
-Each class is a different coloured pattern. An image shows the pattern of its class with a random shift, contrast and brightness, sometimes
-mirrored, and with noise. So a convolutional network can learn the classes, and recognise them in images that it has not seen.
+Each class is a different coloured pattern. An image shows the pattern of its class with random shift, contrast, brightness, mirroring and
+noise. A convolutional network can therefore learn the classes, and recognise them in new images.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 CLASSES = 10
 SIZE = 32
-# With 0, an image is the pattern alone. With more than 3, a small network does not recognise the pattern.
+# With 0, an image contains only the pattern. With more than 3, a small network does not recognise the pattern.
 NOISE = 1.5
 LARGEST_SHIFT = 6
 SPLITS = ("train", "test")
@@ -19,11 +19,11 @@ SPLITS = ("train", "test")
 def load(split: str, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return `count` images (uint8, [count, 32, 32, 3]) and their labels (int64, [count]) of the split `train` or `test`.
 
-    The same arguments give the same images on every host. Both splits of a seed show the same classes in different images.
+    The same arguments return the same images on every host. Both splits of a seed have the same classes, but different images.
     """
     patterns = _patterns(np.random.default_rng(seed))
     random = np.random.default_rng([seed, SPLITS.index(split)])
-    labels = random.permutation(np.arange(count) % CLASSES)  # equally many of each class
+    labels = random.permutation(np.arange(count) % CLASSES)  # equal numbers of each class
     shifts = random.integers(-LARGEST_SHIFT, LARGEST_SHIFT + 1, size=(count, 2))
     mirrored = random.random(count) < 0.5
     contrast = random.uniform(0.5, 1.5, size=(count, 1, 1, 1)).astype(np.float32)
@@ -39,7 +39,7 @@ def load(split: str, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
 
 
 def _patterns(random: np.random.Generator) -> np.ndarray:
-    """Return the pattern of each class, [10, 32, 32, 3], with mean 0 and standard deviation 1: a few waves, each in one colour."""
+    """Return the pattern of each class ([10, 32, 32, 3]): a few coloured waves, normalised to mean 0 and standard deviation 1."""
     angles = 2 * np.pi * np.arange(SIZE) / SIZE
     patterns = np.zeros((CLASSES, SIZE, SIZE, 3), dtype=np.float32)
     for pattern in patterns:

@@ -2,7 +2,7 @@
 
 On a cluster, every worker trains on its own share of the images. Parameter servers add up the workers' gradients and update the parameters.
 Servers and the scheduler also run this script: they do their work in `import mxnet`, and exit there.
-Run the script manually with `python mxnet_train.py`, or on a cluster with examples/definitions/cifar10_mxnet.yml.
+Run the script with `python mxnet_train.py`, or on a cluster with examples/definitions/cifar10_mxnet.yml.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def parse_arguments() -> argparse.Namespace:
         "--kvstore",
         choices=["dist_sync", "dist_device_sync", "dist_async"],
         default="dist_sync",
-        help="whether servers wait for all workers in each step; device: gradients are added up on a GPU first (default: %(default)s)",
+        help="sync: servers wait for all workers in each step; device: a GPU adds up the gradients first (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")
     arguments = parser.parse_args()
     if arguments.depth < 8 or arguments.depth % 6 != 2:
-        parser.error(f"--depth {arguments.depth} is not 6n+2: choose 8, 14, 20, 32, 50, 110, ...")
+        parser.error(f"--depth {arguments.depth} is not of the form 6n+2. Use 8, 14, 20, 32, 50, 110, ...")
     return arguments
 
 
@@ -59,7 +59,7 @@ def load_images(split: str, count: int, seed: int) -> tuple[np.ndarray, np.ndarr
 
 
 def batches(count: int, size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield the indices of full batches in a new order. The rest is omitted, so that all workers have equally many steps."""
+    """Yield the indices of full batches in random order. The rest is omitted, so that all workers have the same number of steps."""
     indices = order.permutation(count)
     for start in range(0, count - size + 1, size):
         yield indices[start : start + size]
@@ -75,7 +75,7 @@ def accuracy(model: gluon.HybridBlock, images: np.ndarray, labels: np.ndarray, d
 class Checkpoints:
     """Parameters by epoch in one directory. A file is either complete or missing, no matter when the process is killed.
 
-    The momentum is on the servers, which cannot save it: training that continues from a checkpoint starts without momentum.
+    Only the servers have the momentum, and they cannot save it. Training that continues from a checkpoint starts without momentum.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -126,7 +126,9 @@ def train(arguments: argparse.Namespace) -> None:
     share = len(images) // workers
     steps_per_epoch = share // arguments.batch_size
     if not steps_per_epoch:
-        sys.exit(f"--train-images {len(images)} is less than a batch for each of {workers} workers: raise it, or lower --batch-size")
+        sys.exit(
+            f"--train-images: {len(images)} is less than one batch for each of {workers} workers. Increase it, or reduce --batch-size."
+        )
     images, labels = images[rank::workers][:share], labels[rank::workers][:share]
     test_images, test_labels = load_images("test", arguments.test_images, arguments.seed)
     print(f"rank {rank} of {workers} on {socket.gethostname()} ({devices}): {share} of {arguments.train_images} images", flush=True)
@@ -145,7 +147,7 @@ def train(arguments: argparse.Namespace) -> None:
     else:
         model.initialize(mx.init.MSRAPrelu(), ctx=devices)
 
-    # The servers start with rank 0's parameters once all workers are present. By then, all of them have found the newest checkpoint.
+    # The servers start with the parameters of rank 0 when all workers are present. By then, all workers have found the newest checkpoint.
     settings = {"learning_rate": arguments.learning_rate, "momentum": 0.9, "wd": 1e-4}
     trainer = gluon.Trainer(model.collect_params(), "sgd", settings, kvstore=store)
     measure = gluon.loss.SoftmaxCrossEntropyLoss()
@@ -157,7 +159,7 @@ def train(arguments: argparse.Namespace) -> None:
             with autograd.record():
                 losses = [measure(model(part), answers) for part, answers in parts]
             autograd.backward(losses)
-            trainer.step(arguments.batch_size * workers)  # images per step of all workers; dist_async applies each worker's separately
+            trainer.step(arguments.batch_size * workers)  # images per step of all workers; dist_async applies gradients separately
             total += sum(float(loss.sum().asscalar()) for loss in losses) / arguments.batch_size
         if rank == 0:
             loss, found = total / steps_per_epoch, accuracy(model, test_images, test_labels, devices[0])
@@ -165,7 +167,7 @@ def train(arguments: argparse.Namespace) -> None:
             report.write((epoch + 1) * steps_per_epoch, arguments.epochs * steps_per_epoch, epoch=epoch + 1, loss=loss, accuracy=found)
             checkpoints.save(epoch + 1, model)
     report.close()
-    mx.nd.waitall()  # when Python exits, MXNet drops unsent data, and the other workers would wait for it forever
+    mx.nd.waitall()  # at exit, MXNet drops unsent data, and the other workers would wait for it forever
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Reports how many held-out images the newest checkpoint of tensorflow_train.py recognises.
+"""Reports the share of held-out images that the newest checkpoint of tensorflow_train.py recognises.
 
-Run the script manually with `python tensorflow_evaluate.py`, or as a job on the first host, as
+Run the script with `python tensorflow_evaluate.py`, or as a job on the first host, as
 examples/definitions/cifar10_tensorflow_sync.yml describes.
 """
 
@@ -17,7 +17,7 @@ from tensorflow_model import checkpoint_directory, load_images, network, output_
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoints", default=checkpoint_directory(), help="directory of the checkpoints (default: %(default)s)")
-    parser.add_argument("--depth", type=int, default=8, help="layers of the network that was trained (default: %(default)s)")
+    parser.add_argument("--depth", type=int, default=8, help="layers of the trained network (default: %(default)s)")
     parser.add_argument("--test-images", type=int, default=1000, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="seed of the training (default: %(default)s)")
     return parser.parse_args()
@@ -40,7 +40,7 @@ def main() -> None:
     tf.disable_eager_execution()
     checkpoint = tf.train.latest_checkpoint(arguments.checkpoints)
     if not checkpoint:
-        raise SystemExit(f"there is no checkpoint in {arguments.checkpoints}: train first, or specify the directory with --checkpoints")
+        raise SystemExit(f"--checkpoints: {arguments.checkpoints} contains no checkpoint. Train first, or specify another directory.")
     step, accuracy = evaluate(arguments, checkpoint)
     print(f"{checkpoint} (step {step}) recognises {accuracy:.4f} of {arguments.test_images} held-out images")
     output_directory().mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The residual network that tensorflow_train.py trains and tensorflow_evaluate.py loads, and the input and output files that both use."""
+"""The residual network that tensorflow_train.py trains and tensorflow_evaluate.py loads, and the images and paths that both use."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from numpy.typing import NDArray
 
-# Channels that are normalised together.
+# Number of channels that are normalised together.
 GROUP = 8
 
 
 def network(images: tf.Tensor, depth: int) -> tf.Tensor:
-    """Return the scores of the classes for images [n, 32, 32, 3], computed by the residual network for CIFAR-10 with 6n+2 layers."""
+    """Return the class scores for images [n, 32, 32, 3], computed by the residual network for CIFAR-10 with 6n+2 layers."""
     layer = _convolution(images, 16, 1, "first")
     for stage, filters in enumerate((16, 32, 64)):
         for block in range((depth - 2) // 6):
@@ -39,7 +39,7 @@ def _convolution(inputs: tf.Tensor, filters: int, stride: int, name: str, size: 
 
 
 def _normalised(inputs: tf.Tensor, name: str) -> tf.Tensor:
-    """Normalise groups of channels of each image. Averages over batches would have to be shared among workers at different steps."""
+    """Normalise groups of channels of each image. With batch normalisation, workers at different steps would have to share averages."""
     height, width, channels = inputs.shape[1:]
     grouped = tf.reshape(inputs, [-1, height, width, channels // GROUP, GROUP])
     mean, variance = tf.nn.moments(grouped, [1, 2, 4], keepdims=True)
@@ -55,7 +55,7 @@ def load_images(split: str, count: int, seed: int) -> tuple[NDArray[np.float32],
 
 
 def output_directory() -> Path:
-    """Return the directory of results: the job's directory on a cluster, otherwise one in the working directory."""
+    """Return the directory for results: the job's directory on a cluster, otherwise a directory in the working directory."""
     return Path(os.environ.get("DEEPLEARNING_JOB_DIRECTORY", "cifar10-output"))
 
 

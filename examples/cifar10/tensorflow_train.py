@@ -3,8 +3,8 @@
 On a cluster, every worker trains on its own share of the images, and parameter servers hold the parameters. With --sync, the servers apply
 the average of all workers' gradients in each step. Without it, they apply each worker's gradients as they arrive. Servers and workers run
 this script with flags that identify them, as in TensorFlow 1.
-Run the script manually with `python tensorflow_train.py`, or on a cluster with cifar10_tensorflow_sync.yml or cifar10_tensorflow_async.yml
-of examples/definitions.
+Run the script with `python tensorflow_train.py`, or on a cluster with cifar10_tensorflow_sync.yml or cifar10_tensorflow_async.yml in
+examples/definitions.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="default: %(default)s")
     parser.add_argument("--train-images", type=int, default=3000, help="for all workers together (default: %(default)s)")
-    parser.add_argument("--sync", action="store_true", help="update the parameters once all workers have their gradients")
+    parser.add_argument("--sync", action="store_true", help="update the parameters when all workers have computed their gradients")
     parser.add_argument("--report-steps", type=int, default=20, help="steps between two reports and checkpoints (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--restart", action="store_true", help="delete existing checkpoints and start from the beginning")
-    cluster = parser.add_argument_group("arguments that the launcher adds with the strategy flags")
+    cluster = parser.add_argument_group("arguments that the launcher adds if its strategy is flags")
     cluster.add_argument("--ps_hosts", default="", help="host:port of each parameter server")
     cluster.add_argument("--worker_hosts", default="", help="host:port of each worker")
     cluster.add_argument("--job_name", choices=["ps", "worker"], default="worker")
     cluster.add_argument("--task_index", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.depth < 8 or arguments.depth % 6 != 2:
-        parser.error(f"--depth {arguments.depth} is not 6n+2: choose 8, 14, 20, 32, 50, 110, ...")
+        parser.error(f"--depth {arguments.depth} is not of the form 6n+2. Use 8, 14, 20, 32, 50, 110, ...")
     return arguments
 
 
 class LookForModel(tf.train.SessionCreator):
-    """Creates the session of a worker once the first worker has initialised the parameters. It checks every second, not every 30."""
+    """Creates a worker's session after the first worker has initialised the parameters. It checks every second and not every 30 seconds."""
 
     def __init__(self, master: str, config: tf.ConfigProto) -> None:
         self.master, self.config = master, config
@@ -73,7 +73,7 @@ class Report:
         self.writer = tf.summary.FileWriter(os.environ.get("DEEPLEARNING_TENSORBOARD_DIRECTORY", str(output_directory() / "tensorboard")))
 
     def add(self, step: int, **values: float) -> None:
-        """Add values, and write their averages when a report is due. Other workers count steps too, so some steps are not seen here."""
+        """Add values, and write their averages when a report is due. Other workers also count steps, so some steps are missing here."""
         for name, value in values.items():
             self.seen.setdefault(name, []).append(value)
         if step < self.due:
@@ -103,7 +103,7 @@ class Training(NamedTuple):
 
 
 def build_training(arguments: argparse.Namespace, workers: int) -> Training:
-    """Return the graph of one worker. Running its step trains on a batch and returns the number of updates so far."""
+    """Return the graph of one worker. Evaluating its step trains on a batch and returns the number of updates so far."""
     images, labels = tf.placeholder(tf.float32, [None, 32, 32, 3]), tf.placeholder(tf.int64, [None])
     scores = network(images, arguments.depth)
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores))
@@ -114,7 +114,7 @@ def build_training(arguments: argparse.Namespace, workers: int) -> Training:
     hooks = [tf.train.StopAtStepHook(last_step=arguments.max_steps)]
     if arguments.sync:
         optimizer = tf.train.SyncReplicasOptimizer(optimizer, replicas_to_aggregate=workers, total_num_replicas=workers)
-        # With no tokens at the start, no worker runs ahead. The gradients of such a worker would be outdated and discarded.
+        # With no tokens at the start, no worker runs ahead. Gradients of a worker that runs ahead would be outdated and discarded.
         hooks.append(optimizer.make_session_run_hook(arguments.task_index == 0, num_tokens=0))
     with tf.control_dependencies([optimizer.minimize(loss, global_step=updates)]):
         step = updates.read_value()
@@ -123,7 +123,7 @@ def build_training(arguments: argparse.Namespace, workers: int) -> Training:
 
 def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunHook], master: str) -> tf.train.MonitoredSession:
     """Return a session with the newest checkpoint or a new model, which the first worker creates and saves."""
-    # A worker connects to servers and not to other workers, so that it waits neither for workers that start late nor for those that exit.
+    # A worker connects only to servers, so it does not wait for other workers that start late or exit.
     filters = ["/job:ps", f"/job:worker/task:{arguments.task_index}"] if master else []
     config = tf.ConfigProto(allow_soft_placement=True, device_filters=filters)
     if arguments.task_index:
@@ -141,7 +141,7 @@ def open_session(arguments: argparse.Namespace, hooks: list[tf.train.SessionRunH
         save_summaries_steps=None,
         save_summaries_secs=None,
         log_step_count_steps=None,
-        # With --sync, a thread still waits for gradients when there are none left, by default for two minutes. Its error is not a failure.
+        # With --sync, a thread still waits for gradients after the last step, by default for two minutes. Its error is not a failure.
         stop_grace_period_secs=1,
         config=config,
     )
@@ -173,7 +173,7 @@ def train(arguments: argparse.Namespace, cluster: tf.train.ClusterSpec | None, m
 def main() -> None:
     arguments = parse_arguments()
     tf.disable_eager_execution()
-    if not arguments.ps_hosts:  # started manually and not by the launcher: this is the only process
+    if not arguments.ps_hosts:  # not started by the launcher: this is the only process
         train(arguments, None, "")
         return
     cluster = tf.train.ClusterSpec({"ps": arguments.ps_hosts.split(","), "worker": arguments.worker_hosts.split(",")})

@@ -1,7 +1,7 @@
 """Trains a small network on scikit-learn's handwritten digits, in one process or on many hosts in parallel.
 
 On a cluster, every process trains on its own share of the data. After each step, DistributedDataParallel averages the gradients, so all
-processes have the same model. Run the script manually with `python train.py`, or on a cluster as described in the README.
+processes have the same model. Run the script with `python train.py`, or on a cluster as the README describes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def join_processes() -> tuple[int, int, torch.device]:
     """Return this process's rank, the number of processes, and the device to train on."""
-    if "RANK" not in os.environ:  # started manually and not by torchrun: this is the only process
+    if "RANK" not in os.environ:  # not started by torchrun: this is the only process
         os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
     if torch.cuda.is_available():
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
@@ -138,7 +138,7 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
         optimizer.load_state_dict(state["optimizer"])
         first_epoch = state["epoch"]
         print(f"rank {rank}: continues after epoch {first_epoch}, from {newest}", flush=True)
-    dist.barrier()  # no process writes a new checkpoint before all have found the newest one
+    dist.barrier()  # no process writes a new checkpoint before all processes have found the newest one
 
     report = Report(rank, output)
     steps = arguments.epochs * len(loader)
@@ -157,13 +157,13 @@ def train(arguments: argparse.Namespace, rank: int, processes: int, device: torc
             checkpoints.save(epoch + 1, {"epoch": epoch + 1, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()})
 
     report.close()
-    dist.barrier()  # rank 0 still has to save the model: exit together
+    dist.barrier()  # exit together, because rank 0 still has to save the model
 
 
 def main() -> None:
     arguments = parse_arguments()
     train(arguments, *join_processes())
-    gc.collect()  # the model refers to the process group, and a group that remains when Python exits may abort the process
+    gc.collect()  # the model refers to the process group, which may abort the process if it still exists when Python exits
     dist.destroy_process_group()
 
 

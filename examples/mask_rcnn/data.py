@@ -1,4 +1,4 @@
-"""Images of rectangles and ellipses with a mask for each, and their location on a cluster."""
+"""Generates images of rectangles and ellipses with a mask for each shape, and chooses their location on a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 SIZE = 64  # pixels, in both directions
-MOST = 3  # shapes in one image
+MOST = 3  # maximum number of shapes in one image
 CLASSES = ("rectangle", "ellipse")  # their labels are 1 and 2; 0 stands for no shape
 
 
@@ -22,7 +22,7 @@ def default_directory() -> Path:
 
 
 def prepare(directory: Path, count: int, seed: int) -> None:
-    """Write the images unless they exist. Only one process may do this."""
+    """Write the images unless they exist. Only one process may call this function."""
     path = _path(directory, count, seed)
     if path.exists():
         return
@@ -57,7 +57,7 @@ def _draw(random: np.random.Generator, count: int) -> dict[str, np.ndarray]:
             label = random.integers(1, len(CLASSES) + 1)
             mask = np.maximum(across, down) <= 1 if label == 1 else across**2 + down**2 <= 1
             if (mask & taken).any():
-                continue  # shapes must not overlap, so an image may have fewer
+                continue  # shapes must not overlap, so an image may contain fewer shapes
             taken |= mask
             image[:, mask] = random.integers(96, 256, (3, 1))
             image_masks[index], image_labels[index] = mask, label

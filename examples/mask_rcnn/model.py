@@ -13,10 +13,10 @@ from torch.nn import functional
 
 CHANNELS = 64
 STRIDE = 4  # pixels per position of the backbone's output, in each direction
-ANCHORS = (14, 20, 28)  # sides of the squares from which proposals are made at each position
+ANCHORS = (14, 20, 28)  # sides in pixels of the square anchors at each position
 BOX_BINS, MASK_BINS = 7, 14
 PROPOSALS = 24  # for each image
-SAMPLES = 64  # anchors or regions of an image that take part in a loss
+SAMPLES = 64  # maximum number of anchors or regions of an image that contribute to a loss
 
 
 class Detections(NamedTuple):
@@ -51,7 +51,8 @@ class MaskRCNN(nn.Module):
             present = labels[index] > 0
             objects, classes = masks[index][present].float(), labels[index][present]
             boxes = _boxes(objects)
-            proposals = torch.cat([self._proposals(objectness[index], deltas[index]), boxes])  # the first proposals miss the objects
+            # Include the true boxes, because early proposals miss the objects.
+            proposals = torch.cat([self._proposals(objectness[index], deltas[index]), boxes])
             totals.append(
                 {
                     **self._proposal_losses(objectness[index], deltas[index], boxes),
@@ -67,7 +68,7 @@ class MaskRCNN(nn.Module):
         return [self._detect(*arguments, least_score) for arguments in zip(features, objectness, deltas, strict=True)]
 
     def _look(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the features, and for each anchor the logit of an object [b, a] and the differences of its box [b, a, 4]."""
+        """Return the features, the objectness logit of each anchor [b, a], and the box differences of each anchor [b, a, 4]."""
         features = self.backbone(images.float() / 128 - 1)
         output = self.propose(features).permute(0, 2, 3, 1).reshape(len(images), -1, 5)
         return features, output[..., 0], output[..., 1:]
@@ -84,7 +85,7 @@ class MaskRCNN(nn.Module):
         overlap = iou(self.anchors, boxes)
         best, which = overlap.max(1)
         positive = best >= 0.5
-        positive[overlap.argmax(0)] = True  # each object has an anchor
+        positive[overlap.argmax(0)] = True  # each object gets at least one anchor
         chosen, positives = _sample(positive, (best < 0.3) & ~positive)
         wanted = encode(boxes[which[positives]], self.anchors[positives])
         return {
@@ -112,7 +113,7 @@ class MaskRCNN(nn.Module):
         return output[:, :-4], output[:, -4:]
 
     def _outline(self, features: Tensor, regions: Tensor, labels: Tensor) -> Tensor:
-        """Return for each region the logits of the mask of its class [n, MASK_BINS, MASK_BINS]."""
+        """Return the mask logits of each region for its class [n, MASK_BINS, MASK_BINS]."""
         masks = self.mask_head(crop(features.expand(len(regions), -1, -1, -1), regions, MASK_BINS // 2, self.size))
         return masks[torch.arange(len(masks), device=masks.device), labels - 1]
 
@@ -139,7 +140,7 @@ def iou(some: Tensor, others: Tensor) -> Tensor:
 
 
 def encode(boxes: Tensor, references: Tensor) -> Tensor:
-    """Return how boxes differ from their references: shifts relative to the sizes of the references, and logarithms of the size ratios."""
+    """Return the differences of boxes from their references: shifts relative to the reference size, and logarithms of size ratios."""
     size, reference_size = (boxes[:, 2:] - boxes[:, :2]).clamp(min=1e-3), references[:, 2:] - references[:, :2]
     shift = (boxes[:, :2] + boxes[:, 2:] - references[:, :2] - references[:, 2:]) / 2
     return torch.cat([shift / reference_size, (size / reference_size).log()], 1)
@@ -165,7 +166,7 @@ def suppress(boxes: Tensor, scores: Tensor, most_overlap: float) -> Tensor:
 
 
 def crop(images: Tensor, boxes: Tensor, bins: int, size: int | None = None) -> Tensor:
-    """Return the part of each image [n, c, h, w] in its box, as bins x bins samples. Boxes are for images with sides of `size`."""
+    """Return the part of each image [n, c, h, w] in its box as bins x bins samples. Boxes refer to images with sides of `size`."""
     size = size or images.shape[-1]
     steps = (torch.arange(bins, device=boxes.device) + 0.5) / bins
     positions = boxes[:, :2, None] + (boxes[:, 2:] - boxes[:, :2])[..., None] * steps  # [n, 2, bins]
@@ -173,7 +174,7 @@ def crop(images: Tensor, boxes: Tensor, bins: int, size: int | None = None) -> T
 
 
 def paste(masks: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """Return the masks of boxes [n, bins, bins] as masks of the whole image [n, size, size]."""
+    """Return masks of boxes [n, bins, bins] as masks of the whole image [n, size, size]."""
     pixels = torch.arange(size, device=boxes.device) + 0.5
     positions = (pixels - boxes[:, :2, None]) * 2 / (boxes[:, 2:] - boxes[:, :2]).clamp(min=1e-3)[..., None] - 1
     return _look_up(masks[:, None], positions[:, 0], positions[:, 1])[:, 0]

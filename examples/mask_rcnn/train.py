@@ -1,7 +1,7 @@
-"""Trains a small Mask R-CNN with Horovod to find and outline shapes in images, in one process or on many hosts in parallel.
+"""Trains a small Mask R-CNN with Horovod to detect and segment shapes in images, in one process or on many hosts in parallel.
 
 Every process trains on its own share of the images. Horovod averages the gradients of each step, so all processes have the same model. The
-images are created once, on the storage that all hosts share. Run the script manually with `python train.py` or
+images are created once, on the storage that all hosts share. Run the script with `python train.py` or
 `mpirun -np 2 python train.py`, or on a cluster with `-e @examples/definitions/mask_rcnn.yml`.
 """
 
@@ -29,14 +29,14 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--images", type=int, default=256, help="number of images to train on (default: %(default)s)")
     parser.add_argument("--epochs", type=int, default=8, help="number of passes through the images (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=4, help="images per process and step (default: %(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=0.001, help="for one process; default: %(default)s")
+    parser.add_argument("--learning-rate", type=float, default=0.001, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same images and first model (default: %(default)s)")
     parser.add_argument("--restart", action="store_true", help="ignore the newest checkpoint and start from the beginning")
     return parser.parse_args()
 
 
 def join_processes() -> torch.device:
-    """Return the device to train on; hvd.rank() and hvd.size() return rank and number of processes."""
+    """Initialise Horovod and return the device to train on. Afterwards, hvd.rank() and hvd.size() work."""
     hvd.init()
     if not torch.cuda.is_available():
         return torch.device("cpu")
@@ -56,7 +56,7 @@ def prepare_data(arguments: argparse.Namespace) -> tuple[TensorDataset, TensorDa
 
 
 def found_share(model: MaskRCNN, data: TensorDataset, device: torch.device) -> float:
-    """Return the share of the objects that a detection of their class covers with a mask IoU of at least 0.5."""
+    """Return the share of the objects for which there is a detection of their class with a mask IoU of at least 0.5."""
     images, masks, labels = (tensor[hvd.rank() :: hvd.size()].to(device) for tensor in data.tensors)
     model.eval()
     found = torch.zeros(2)
@@ -129,7 +129,8 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
     first_epoch = checkpoints.restore(model, optimizer, device) if hvd.rank() == 0 and not arguments.restart else 0
     first_epoch = hvd.broadcast_object(first_epoch, root_rank=0, name="epoch")
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # last: the call above takes an empty step if the optimizer has no state
+    # Last, because the call above takes an empty step if the optimizer has no state.
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
 
     if hvd.rank() == 0:
@@ -153,7 +154,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> None:
             checkpoints.save(epoch + 1, model, optimizer)
     if hvd.rank() == 0:
         report.writer.close()
-    hvd.barrier()  # the first process still has to save the model: exit together
+    hvd.barrier()  # exit together, because the first process still has to save the model
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks what only the controller knows, runs the module of the same name, and reports all findings together."""
+"""Runs the checks that only the controller can make, then the module of the same name, and reports all findings together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ActionModule(NormalAction):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         refuse_injected_facts()
-        # The module's own validator of the key pair finds the same as the controller
+        # The module's own key pair validator returns the same findings as the controller
         own = [finding for finding in findings_of_task(self, task_vars or {}, JOB) if finding.validator != KEY_PAIR]
         result: dict[str, Any] = super().run(tmp, task_vars)
         for finding in own:

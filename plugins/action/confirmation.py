@@ -37,14 +37,14 @@ class ActionModule(ActionBase):
         asked = given["ask"] and not self._task.check_mode
         answer = ask(given["question"]) if asked else None
         if answer is not None and answer != "yes":
-            raise AnsibleActionFail(f"Nothing was changed, because the answer was {answer!r} and not 'yes'.")
+            raise AnsibleActionFail(f"Nothing was changed because the answer was {answer!r}, not 'yes'.")
         return {**result, "changed": False, "asked": answer is not None}
 
 
 def ask(question: str) -> str | None:
-    """Return the answer, or None without a terminal."""
+    """Return the answer, or None if there is no terminal."""
     try:
-        return str(display.prompt_until(f"{question} Type yes and Enter to continue:").decode("utf-8", "replace").strip().lower())
+        return str(display.prompt_until(f"{question} Type yes and press Enter to continue:").decode("utf-8", "replace").strip().lower())
     except AnsiblePromptInterrupt:
         return "ctrl-c"
     except AnsiblePromptNoninteractive:

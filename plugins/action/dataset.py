@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress impo
 display = Display()
 
 SHOW_SECONDS = 10.0
-# Between two polls, in addition to the module's own wait, which a host may ignore.
+# Seconds between two polls, in addition to the module's own wait, which a faulty host may skip.
 PAUSE = 1.0
 PLACE = re.compile(r"/[^\x00-\x1f\x7f]{0,4000}")
 
@@ -54,7 +54,10 @@ class ActionModule(NodeAction, module="dataset"):
 
 
 def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
-    """Return the answer, or a failed result if its directory for the controller's files, which is passed to rsync, is not a path."""
+    """Return the answer, or a failed result if its `download` value is not a path.
+
+    rsync copies the controller's files to this directory.
+    """
     download = answer.get("download")
     if download is None or PLACE.fullmatch(download):
         return answer
@@ -62,15 +65,15 @@ def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
 
 
 def silence(host: str, seconds: int) -> str:
-    """Return the error for a host that always gives the same answer. Correct answers differ at least in the number of seconds."""
+    """Return the error for a host whose answers no longer change. Valid answers differ at least in the elapsed seconds."""
     return (
-        f"{host}: dataset has not ended, and its progress has not changed for {seconds} s. Check the host, "
-        "or set a longer deeplearning_answer_timeout."
+        f"{host}: the module dataset is still running, but its progress has not changed for {seconds} s. Check the host, "
+        "or increase deeplearning_answer_timeout."
     )
 
 
 def text(progress: dict[str, Any]) -> str:
-    """Return the progress as text for people. It is empty while the progress is unknown."""
+    """Return the progress as readable text, or an empty string while it is unknown."""
     stage, done, total = progress.get("stage", ""), progress.get("done", 0), progress.get("total", 0)
     if not total:
         return f"{stage} {human(done)}" if done else stage

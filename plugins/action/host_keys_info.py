@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the module of the same name and shows how many nodes have printed their host keys while it waits for them."""
+"""Runs the module of the same name and, while it waits, shows how many nodes have printed their host keys."""
 
 from __future__ import annotations
 

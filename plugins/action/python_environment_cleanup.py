@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers impor
 
 
 class ActionModule(NodeAction, module="python_environment_cleanup"):
-    """Runs the module like any action on a node, without additions."""
+    """Runs the module like any other action on a node."""
 
     _supports_check_mode = True
 

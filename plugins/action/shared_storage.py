@@ -16,7 +16,7 @@ MODULE = "deeplearning.cluster.shared_storage"
 
 
 class ActionModule(NodeAction, module="shared_storage"):
-    """Skips correctly configured hosts, and runs the module once on others."""
+    """Skips correctly configured hosts and runs the module once on all others."""
 
     _supports_check_mode = True
 
@@ -30,13 +30,13 @@ class ActionModule(NodeAction, module="shared_storage"):
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))}
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the task's arguments with the DNS suffix of the region, which comes from the controller's botocore. Raises ValueError."""
+        """Return the task's arguments and the region's DNS suffix from the controller's botocore. Raises ValueError if it is unknown."""
         arguments: dict[str, Any] = self._task.args
         region = arguments.get("region")
         return {"dns_suffix": partition_of(region).dns_suffix, **arguments} if region else arguments
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result for a correctly configured host, None for any other."""
+        """Return the result for a correctly configured host, or None for any other host."""
         if parameters["state"] != "present":
             return None
         host = snapshot.take(self, parameters["owner"], [*converge.PATHS, parameters["path"]], converge.LIST_TUNNELS)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the controller's SSH files for a cluster. It starts no module, because the files are already correct in most runs."""
+"""Writes the controller's SSH files for a cluster. It runs no module, because the files are already correct in most runs."""
 
 from __future__ import annotations
 
@@ -51,13 +51,14 @@ class ActionModule(ActionBase):
             directory = Path(arguments["directory"])
             before = ssh_files.parse_known_hosts(_read(directory / KNOWN_HOSTS).decode(errors="replace"))
             known, gone = learn(before, nodes, arguments)
-            # The keys of instances that are no longer hosts are kept until it is known which of these instances are revoked.
+            # Keep the keys of instances that are no longer hosts until AWS has listed the former nodes, which are revoked.
             contents = file_contents(directory, nodes, known, gone if arguments["former"] is None else [], arguments["jump_host"])
             diff = [difference for path, content in contents.items() if (difference := _write(path, content))]
         except ValueError as error:
             raise AnsibleActionFail(f"SSH files: {error}") from None
         except OSError as error:
-            raise AnsibleActionFail(f"SSH files: cannot be written: {error}") from None
+            where = arguments["directory"]
+            raise AnsibleActionFail(f"SSH files: reading or writing failed: {error}. Check the directory {where}.") from None
         ids = [node.instance_id for node in nodes if node.instance_id not in known.revoked]
         return {
             **result,
@@ -72,9 +73,10 @@ class ActionModule(ActionBase):
 
 
 def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a node as `read_nodes` expects it, from the inventory's table if there is one, or else from the host's variables.
+    """Return a node in the form that `read_nodes` expects.
 
-    The connection variables are the ones that Ansible itself uses to connect. No host can set them.
+    The values come from the inventory's table or, if there is no table, from the host's variables. The connection variables are the ones
+    that Ansible itself uses to connect. No host can set them.
     """
     arguments = str(variables.get("ansible_ssh_common_args", ""))
     own = {
@@ -83,7 +85,7 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
         "jump": "ProxyCommand" in arguments or "ProxyJump" in arguments,
     }
     if table and name not in table:
-        raise ValueError(f"{name!r}: the inventory's table of nodes does not contain this host. Refresh the inventory.")
+        raise ValueError(f"{name!r}: the inventory's table of nodes does not contain this host. Run the playbook again with --flush-cache.")
     return {
         **(table[name] if table else own),
         "address": variables.get("ansible_host"),
@@ -96,7 +98,7 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
 def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[str, Any]) -> tuple[KnownHosts, list[str]]:
     """Return the new known hosts, and the instances with known keys that are no longer hosts of the cluster.
 
-    Keys that were learnt under another authority are ignored, because that authority may have signed them.
+    Keys that were learned under another authority are ignored, because that authority may have signed them.
     """
     authority = arguments["authority"] and ssh_files.bare_key(arguments["authority"])
     keys = {} if is_rotated(before, authority) else dict(before.keys)
@@ -110,7 +112,7 @@ def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[st
     revoked = {*arguments["revoked"], *({*before.revoked} - ids if arguments["former"] is None else arguments["former"])}
     for instance_id in revoked:
         if not ssh_files.HOST_NAME.fullmatch(instance_id):
-            raise ValueError(f"revoked: {instance_id!r} is not an instance id")
+            raise ValueError(f"revoked: {instance_id!r} is not an instance id. Use an id such as i-0123456789abcdef0.")
     authority = "" if arguments["forget_authority"] else authority or before.authority
     return KnownHosts(authority, tuple(sorted(revoked)), keys), sorted(set(before.keys) - ids)
 
@@ -121,12 +123,12 @@ def is_rotated(before: KnownHosts, authority: str) -> bool:
 
 
 def is_cached(before: KnownHosts, instance_ids: list[str], authority: str) -> bool:
-    """Return whether the files contain valid keys of any of these instances from an earlier run."""
+    """Return whether the files from an earlier run contain valid keys of any of these instances."""
     return not is_rotated(before, authority) and any(before.keys.get(instance_id) for instance_id in instance_ids)
 
 
 def file_contents(directory: Path, nodes: list[ssh_files.Node], known: KnownHosts, gone: list[str], jump_host: str) -> dict[Path, bytes]:
-    """Return the contents by path. `gone` are instances that are no longer hosts of the cluster, but whose keys stay."""
+    """Return the file contents by path. `gone` lists instances that are no longer hosts of the cluster, but whose keys are kept."""
     ids = [*(node.instance_id for node in nodes), *gone]
     known_hosts, revoked_keys = directory / KNOWN_HOSTS, directory / REVOKED_KEYS
     return {
@@ -144,7 +146,7 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> dict[str, str] | None:
-    """Replace the file in one step unless it already has this content. Return the difference for diff mode."""
+    """Replace the file atomically unless it already has this content. Return the difference for diff mode, or None if nothing changed."""
     if path.exists() and path.read_bytes() == content:
         return None
     before = _read(path)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Signs the certificates that a host needs, in memory on the controller, and runs the module that installs them."""
+"""Signs the certificates of a host in memory on the controller, and runs the module that installs them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ except ImportError as error:
 else:
     CRYPTOGRAPHY_ERROR = None
 
-VERSION = "signing certificates requires Python's cryptography 41.0.2 or later on the controller"
+VERSION = "signing certificates requires the Python package cryptography 41.0.2 or later on the controller"
+UPGRADE = "Run pip install 'cryptography>=41.0.2'."
+NEW_KEY = "Create a key with ssh-keygen -t ed25519 -N ''."
 MODULE = "deeplearning.cluster.ssh_trust"
 #: Seconds. The clocks of hosts that have just booted may be slow.
 CLOCK_SKEW = 3600
@@ -68,13 +70,13 @@ class ActionModule(NodeAction, module="ssh_trust"):
             if refused:
                 with self.reading(task_vars):
                     reasons = ", ".join(f"{kind} certificate: {need['reason']}" for kind, need in refused.items())
-                raise AnsibleActionFail(f"the host does not accept its new certificates. Check the host's clock. ({reasons})")
+                raise AnsibleActionFail(f"the host rejects its new certificates ({reasons}). Check the host's clock.")
             found = {**installed, "changed": True, "unsigned": found["unsigned"]}
         result.update(found)
         return result
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result for a correctly configured host, None for any other."""
+        """Return the result for a correctly configured host, or None for any other host."""
         host = snapshot.take(self, parameters["user"], files.PATHS)
         return {"changed": False, "diff": [], "unsigned": {}} if host and converge.is_right(parameters, host) else None
 
@@ -82,12 +84,12 @@ class ActionModule(NodeAction, module="ssh_trust"):
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:
     """Return the module's options with the certificates that a host needs.
 
-    Only the public keys come from the host, in one line each. Everything else comes from the task: a host must not choose its own identity.
+    Only the public keys come from the host, one line each. Everything else comes from the task: a host must not choose its identity.
     """
     authority = load_authority(private_key, arguments["authority"])
     host, user = arguments["principals"][0], arguments["user"]
     if host in arguments.get("revoked", ()):
-        raise AnsibleActionFail(f"{host} is revoked, and gets no certificates. Terminate this instance.")
+        raise AnsibleActionFail(f"{host}: this instance is revoked and gets no certificates. Terminate it.")
     days, sources = int(arguments.get("validity_days", 10)), arguments.get("source_addresses", [])
     principals, ids = {HOST: arguments["principals"], USER: [user]}, key_ids(host, user)
     options = {}
@@ -101,36 +103,36 @@ def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], priv
 
 
 def offered_key(kind: str, need: Any) -> str:
-    """Return the public key that a host submits for signing. Raises AnsibleActionFail unless the answer is one ed25519 key."""
+    """Return the public key that a host submits for signing. Raises AnsibleActionFail unless it is a single ed25519 key."""
     key = need.get("public_key") if isinstance(need, Mapping) else None
     try:
         if not isinstance(key, str):
-            raise ValueError(f"no public key: {key!r:.60}")
+            raise ValueError(f"not a public key: {key!r:.60}")
         return bare_key(key)
     except ValueError as error:
         raise AnsibleActionFail(f"the host's {kind} key cannot be signed: {error}") from None
 
 
 def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKey:
-    """Return the authority's key. Raises AnsibleActionFail, without any part of the key, if the key cannot be used."""
+    """Return the authority's key. Raises AnsibleActionFail if the key cannot be used. The message contains no part of the key."""
     if CRYPTOGRAPHY_ERROR:
-        raise AnsibleActionFail(f"{VERSION}: {CRYPTOGRAPHY_ERROR}")
+        raise AnsibleActionFail(f"{VERSION}: {CRYPTOGRAPHY_ERROR}. {UPGRADE}")
     if not private_key:
-        raise AnsibleActionFail("the host needs certificates, and authority_private_key is required to sign them")
+        raise AnsibleActionFail("authority_private_key: the key is required to sign the certificates of this host. Set this option.")
     try:
         authority = load_ssh_private_key(private_key.encode(), password=None)
     except (ValueError, TypeError):
-        raise AnsibleActionFail("authority_private_key is not an OpenSSH private key without a passphrase") from None
+        raise AnsibleActionFail(f"authority_private_key: the value is not an OpenSSH private key without a passphrase. {NEW_KEY}") from None
     if not isinstance(authority, Ed25519PrivateKey):
-        raise AnsibleActionFail("authority_private_key is not an ed25519 key")
+        raise AnsibleActionFail(f"authority_private_key: the value is not an ed25519 key. {NEW_KEY}")
     own = authority.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     if own != bare_key(public_key):
-        raise AnsibleActionFail("authority_private_key does not belong to authority")
+        raise AnsibleActionFail("authority_private_key: the key does not match the public key in authority. Use both keys of one key pair.")
     return authority
 
 
 def sign(authority: Ed25519PrivateKey, public_key: str, key_id: str, terms: Terms) -> str:
-    """Return an OpenSSH certificate for a public key, as one line. The certificate is valid from now on."""
+    """Return an OpenSSH certificate for a public key, as one line. The certificate is valid immediately."""
     try:
         key = load_ssh_public_key(public_key.encode())
     except (ValueError, UnsupportedAlgorithm) as error:
@@ -154,12 +156,12 @@ def sign(authority: Ed25519PrivateKey, public_key: str, key_id: str, terms: Term
         builder = builder.add_extension(permission.encode(), b"")
     line: str = builder.sign(authority).public_bytes().decode()
     if not has_terms(line, terms):
-        raise AnsibleActionFail(f"{VERSION}: the installed version writes options of certificates incorrectly.")
+        raise AnsibleActionFail(f"{VERSION}: the installed version encodes certificate options incorrectly. {UPGRADE}")
     return line
 
 
 def has_terms(line: str, terms: Terms) -> bool:
-    """Return whether a new certificate has the correct critical options. Versions of cryptography before 41.0.2 encode them wrongly."""
+    """Return whether a new certificate has the correct critical options. Versions of cryptography before 41.0.2 encode them incorrectly."""
     try:
         return parse_certificate(line).critical_options == terms.critical_options
     except ValueError:

@@ -59,7 +59,7 @@ class ActionModule(NodeAction, module="training_job"):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _check(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Run the checks that need no host, on the controller."""
+        """Run the checks that the controller can make without a host."""
         validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(arguments)
         if validation.error_messages:
             raise AnsibleActionFail("; ".join(validation.error_messages))
@@ -73,7 +73,7 @@ class ActionModule(NodeAction, module="training_job"):
         return {"changed": False}
 
     def _bases(self) -> list[str]:
-        """Return the directories to which a relative path on the controller may refer."""
+        """Return the base directories for relative paths on the controller."""
         return [os.getcwd(), self._loader.get_basedir()]
 
     def _send(self, code: Code, exclude: Sequence[str]) -> str:
@@ -89,25 +89,27 @@ class ActionModule(NodeAction, module="training_job"):
 
 
 def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer if its description of the host matches the inventory, or else a failed result."""
+    """Return the answer if its description of the host matches the inventory. Otherwise, return a failed result."""
     name, said = variables["inventory_hostname"], answer["host"]
     for key, known in known_nodes(variables).get(name, {}).items():
         own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]
         if str(own) != str(known):
-            return refusal(name, "training_job", f"the {key} of the host is {known} in the inventory, but {own} in its answer")
+            return refusal(name, "training_job", f"the host's {key} is {known} in the inventory, but {own} in the answer")
     return answer
 
 
 def inventory_generation(variables: Mapping[str, Any]) -> str:
-    """Return the generation of hosts whose metadata matches the inventory's cluster."""
+    """Return the generation that the metadata of hosts must have to match the inventory's cluster."""
     cluster = cluster_of(variables)
     if not cluster:
-        raise AnsibleActionFail("the inventory has no deeplearning_cluster for this host. Use the nodes inventory, or set generation.")
+        raise AnsibleActionFail(
+            "deeplearning_cluster: the variable is not set for this host. Use the deeplearning.cluster.nodes inventory, or set generation."
+        )
     return generation(cluster, [{"number": node["number"], "address": node["private_ip"]} for node in known_nodes(variables).values()])
 
 
 def instance_id(variables: Mapping[str, Any]) -> str | None:
-    """Return the id of the host's instance, or None if the host is not an instance."""
+    """Return the host's instance id, or None if the host is not an EC2 instance."""
     known = str(variables.get("deeplearning_instance_id", ""))
     return known if INSTANCE_ID.fullmatch(known) else None
 

@@ -17,7 +17,7 @@ display = Display()
 
 
 class ActionModule(NodeAction, module="training_job_cleanup"):
-    """Checks the names in the answer, because people decide by them."""
+    """Checks the job names in the answer, because users decide by these names whether to delete the jobs."""
 
     _supports_check_mode = True
 

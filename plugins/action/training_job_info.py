@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch imp
 
 
 class ActionModule(NodeAction, module="training_job_info"):
-    """Runs the module like any action on a node, without additions."""
+    """Runs the module like any other action on a node."""
 
     _supports_check_mode = True
 

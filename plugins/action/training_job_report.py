@@ -33,9 +33,9 @@ class ActionModule(NodeAction, module="training_job_report"):
         report = result.pop("report")
         directory = os.path.join(self._task.args["directory"], self._task.args["name"])
         if not charts.can_draw():
-            display.warning("the report has no curves because matplotlib is not installed on the controller. Run pip install matplotlib.")
+            display.warning("The report has no curves because matplotlib is not installed on the controller. Run pip install matplotlib.")
         dest = os.path.abspath(os.path.expanduser(self._task.args["dest"]))
-        # Names in JSON can contain lone surrogates, which cannot be encoded.
+        # Names in JSON can contain lone surrogates, which UTF-8 cannot encode.
         with self.reading(variables):
             gone = gone_hosts(report["job"], node_table(variables), self._task.args.get("former_nodes") or ())
             report["job"] = with_gone_hosts(report["job"], gone)
@@ -44,18 +44,18 @@ class ActionModule(NodeAction, module="training_job_report"):
             changed = write(dest, content, self._task.check_mode)
         except OSError as error:
             # An exception would bypass failed_when.
-            return {**result, "failed": True, "msg": f"dest {dest!r} cannot be written: {error}"}
+            return {**result, "failed": True, "msg": f"dest: {dest!r} cannot be written: {error}. Use another path."}
         path = os.path.join(directory, PAGE)
         if changed and self._task.check_mode:
             return {**result, "changed": True, "dest": dest, "path": path}
         copied = self._put(dest, variables)
         if copied.get("failed"):
             return copied
-        display.display(f"{self._task.args['name']}: report in {dest}")
+        display.display(f"{self._task.args['name']}: the report is at {dest}")
         return {**result, "changed": changed or copied["changed"], "dest": dest, "path": path}
 
     def _put(self, source: str, variables: dict[str, Any]) -> dict[str, Any]:
-        """Let the module copy the page to the job's directory. The action `copy` would follow links that a script may have created."""
+        """Have the module copy the page to the job's directory. The action `copy` would follow links that a script may have created."""
         if self._connection._shell.tmpdir is None:
             self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, PAGE)
@@ -81,7 +81,7 @@ def write(path: str, content: bytes, check_mode: bool) -> bool:
 
 
 def copy_command(variables: Mapping[str, Any], directory: str) -> str | None:
-    """Return the command that copies a job's directory to the controller with the cluster's SSH configuration, or None without it."""
+    """Return the command that copies a job's directory to the controller, or None if the inventory sets no SSH directory."""
     if "deeplearning_ssh_directory" not in variables:
         return None
     configuration = os.path.join(str(variables["deeplearning_ssh_directory"]), "config")

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import 
 
 display = Display()
 
-# Maximum processes of the newest job that a list of jobs shows.
+# Maximum number of processes of the newest job that a job list shows.
 TABLE_LIMIT = 32
 
 
@@ -42,7 +42,7 @@ class ActionModule(NodeAction, module="training_job_info"):
 def shown(jobs: list[JobStatus], arguments: Mapping[str, Any]) -> list[str]:
     """Return the lines that describe the jobs."""
     if not jobs:
-        return [f"there are no jobs in {arguments['directory']}"]
+        return [f"There are no jobs in {arguments['directory']}."]
     lines = [line for job in jobs for line in job["lines"]]
     newest = jobs[0]["processes"]
     if not arguments.get("name") and 0 < len(newest) <= TABLE_LIMIT:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Waits for a job through one of its hosts and shows its progress meanwhile."""
+"""Polls a job through one of its hosts until it is over, and shows its progress."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STOP, LEAVE = "stop", "leave"
 # Number of lines to show from the end of each log if the job has already been running for a while.
 LOG_LINES = 100
 
-# Seconds. Without an answer, the task continues to wait, because the job may end meanwhile, and later tasks depend on its end.
+# Seconds to wait for the user's answer. After that, the task resumes waiting, because later tasks depend on the end of the job.
 ANSWER_SECONDS = 60
 
 
@@ -60,7 +60,7 @@ class ActionModule(NodeAction, module="training_job_info"):
                 with self.reading(task_vars):
                     found = watch.follow(lambda: bool(question.answer))
             except AnsibleActionFail as error:
-                # The error becomes a result, because the role's failed_when, which lets the role stop the rest of the job, needs one.
+                # The role's failed_when needs a result instead of an exception. Otherwise, the role could not stop the rest of the job.
                 # The result of ansible-core 2.21 does not contain `failed` and `msg`.
                 return {**result, **error.result, "failed": True, "msg": error.message}
         result.update(job=found, metrics=watch.metrics)
@@ -80,7 +80,7 @@ class Question:
 
     def __init__(self, name: str) -> None:
         self.answer = ""
-        self._text = f"{name}: type s and Enter to stop the job, l and Enter to leave it running, or only Enter to continue watching:"
+        self._text = f"{name}: type s to stop the job, l to leave it running, or nothing to continue watching, and press Enter:"
 
     def ask(self) -> None:
         while not self.answer:
@@ -96,7 +96,7 @@ class Question:
 
 
 def inventory_options(task_vars: Mapping[str, Any]) -> str:
-    """Return the command-line options that select the inventory of this run. They are empty if it is the default inventory."""
+    """Return the command-line options that select the inventory of this run, or an empty string for the default inventory."""
     sources = task_vars.get("ansible_inventory_sources", [])
     if list(sources) == list(constants.DEFAULT_HOST_LIST):
         return ""
@@ -104,10 +104,10 @@ def inventory_options(task_vars: Mapping[str, Any]) -> str:
 
 
 def interrupted(name: str, answer: str, options: str) -> dict[str, Any]:
-    """Return the task's result if the wait ended before the job."""
+    """Return the task's result for a wait that ended before the job did."""
     if answer == STOP:
-        return {"interrupted": answer, "failed": True, "msg": f"job {name} will be stopped, as requested with Ctrl-C"}
+        return {"interrupted": answer, "failed": True, "msg": f"Job {name} will be stopped, as requested with Ctrl-C."}
     again, stop = (f"ansible-playbook{options} deeplearning.cluster.{each} -e training_job_name={name}" for each in ("logs", "stop"))
-    message = f"job {name} continues. To watch it: {again} -e follow=true. To stop it: {stop}"
+    message = f"Job {name} continues. To watch it: {again} -e follow=true. To stop it: {stop}"
     display.display(message)
     return {"interrupted": answer, "msg": message}

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the module of the same name on hosts whose metadata of the cluster is missing or outdated."""
+"""Runs the module of the same name on hosts whose cluster metadata is missing or outdated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODULE = "deeplearning.cluster.worker_metadata"
 
 
 class ActionModule(NodeAction, module="worker_metadata"):
-    """Skips correctly configured hosts, and runs the module once on others."""
+    """Skips correctly configured hosts and runs the module once on all others."""
 
     _supports_check_mode = True
 
@@ -26,7 +26,7 @@ class ActionModule(NodeAction, module="worker_metadata"):
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=self._task.args, task_vars=task_vars))}
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result for a correctly configured host, None for any other."""
+        """Return the result for a correctly configured host, or None for any other host."""
         if parameters["state"] != "present":
             return None
         host = snapshot.take(self, parameters["user"], files.paths(parameters), " ".join(files.LIST_GPUS))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows what a run does in few lines."""
+"""Shows in a few lines what a run does."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ DOCUMENTATION = r"""
 name: concise
 type: stdout
 version_added: 0.2.0
-short_description: Shows stages, changes, progress and failures in few lines
+short_description: Shows stages, changes, progress and failures in a few lines
 description:
-  - Shows each play that does something, and in it one line for each change and message. Tasks that are skipped or change
+  - Shows each play that has something to report, with one line for each change and message. Skipped tasks and tasks that change
     nothing are not shown.
-  - Resources in AWS are named as they are created, changed and deleted. Hosts that change the same are named in one line.
-  - Progress is one line that is rewritten on a terminal. Elsewhere, lines of progress are at least 10 seconds apart.
+  - Lists the AWS resources that tasks create, change and delete. Hosts with the same change share one line.
+  - On a terminal, progress is a single line that is rewritten. Elsewhere, progress lines are at least 10 seconds apart.
   - A failure is shown once, as text, with all hosts that report it. Failures that the playbook handles are not shown.
-  - In check mode, the plan is one line for each change, and ends with the number of changes. With C(--diff), new resources have
-    their main properties.
-  - With C(-v), it shows the same as P(ansible.builtin.default#callback).
+  - In check mode, the plan has one line for each change and ends with the number of changes. With C(--diff), it also shows the main
+    properties of new resources.
+  - With C(-v), the output is the same as that of P(ansible.builtin.default#callback).
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -46,9 +46,9 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output impor
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import Folded, host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.screen import Screen
 
-# Variables of a host that other texts than Ansible's call it by.
+# Host variables whose values may stand for the host in messages, instead of its inventory name.
 ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")
-# Texts that are shown once for all hosts if they differ only in what the host itself is called.
+# Texts that are shown once for all hosts if they differ only in the host's own name.
 FOLDED = ("warnings", "failures", "unreachable")
 WIDTH = 120
 DIFF_LINES = 40
@@ -58,7 +58,7 @@ COLORS = {changes.CREATE: "COLOR_DIFF_ADD", changes.UPDATE: "COLOR_CHANGED", cha
 
 @dataclass
 class TaskEvents:
-    """What the hosts have reported of one task so far."""
+    """What the hosts have reported about one task so far."""
 
     task: Any
     began: float = field(default_factory=time.monotonic)
@@ -86,7 +86,7 @@ class Totals:
 
 
 def concise(method: Callable[..., None]) -> Callable[..., None]:
-    """Let a method of the callback do what the default callback does if Ansible is verbose."""
+    """Decorate a method of the callback so that it calls the default callback's method if Ansible runs with -v."""
 
     @functools.wraps(method)
     def choose(self: CallbackModule, *arguments: Any, **options: Any) -> None:
@@ -99,7 +99,7 @@ def concise(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def silent(name: str) -> Callable[..., None]:
-    """Return a method of the callback that shows nothing, unless Ansible is verbose."""
+    """Return a method of the callback that shows nothing unless Ansible runs with -v."""
 
     def show_nothing(_self: CallbackModule, *_arguments: Any, **_options: Any) -> None:
         pass
@@ -109,7 +109,7 @@ def silent(name: str) -> Callable[..., None]:
 
 
 class CallbackModule(DefaultCallback):
-    """Collects what the hosts report of a task, and shows it folded when the task is over."""
+    """Collects what the hosts report about a task. When the task is over, it shows each report once, with its hosts."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -119,10 +119,10 @@ class CallbackModule(DefaultCallback):
         super().__init__()
         self._screen, self._totals = Screen(self._display), Totals()
         self._tasks: dict[str, TaskEvents] = {}
-        # The hosts of the current play, and its lines about changes, which are not repeated.
+        # The hosts of the current play, and the lines about changes that it has already shown.
         self._hosts: set[str] = set()
         self._told: set[str] = set()
-        # The failures that rescue sections handle, by host and block. If the section fails too, they are the cause.
+        # The failures that rescue sections handle, by host and block. If a rescue section fails too, they are the cause.
         self._handled: dict[tuple[str, str], tuple[str, str]] = {}
 
     # Plays and tasks
@@ -239,7 +239,7 @@ class CallbackModule(DefaultCallback):
                     self._add(result, "diffs", self._get_diff(each["diff"]).strip("\n"))
 
     def _events(self, result: Any) -> TaskEvents:
-        """Return the events of a result's task. Strategies other than linear mix the results of tasks."""
+        """Return the events of a result's task. Strategies other than linear interleave the results of several tasks."""
         events = self._tasks.setdefault(result.task._uuid, TaskEvents(result.task))
         events.name, events.is_check = clean_line(result.task_name), result.task.check_mode is True
         self._hosts.add(result.host.get_name())
@@ -262,7 +262,7 @@ class CallbackModule(DefaultCallback):
 
     def _add_resources(self, result: Any, made: list[changes.Change]) -> None:
         events = self._events(result)
-        # A task that only plans, in a run that is not in check mode, is followed by one that shows or applies the plan.
+        # Outside check mode, a task that only plans is followed by one that shows or applies the plan.
         if events.is_check and not context.CLIARGS.get("check"):
             return
         self._totals.provisions = True
@@ -276,7 +276,7 @@ class CallbackModule(DefaultCallback):
             events.lines += [(line, constants.COLOR_CHANGED) for line in done or ["Nothing to change."]]
 
     def _message(self, result: Mapping[str, Any]) -> str:
-        """Return what the module debug shows: its message, or a variable with its name."""
+        """Return the output of the module debug: its message, or a variable with its name."""
         shown = dict(result)
         self._clean_results(shown, "debug")
         if "msg" in shown:
@@ -343,7 +343,7 @@ class CallbackModule(DefaultCallback):
         self._display.display("\n".join([heading, *lines[:limit], *more]))
 
     def _who(self, events: TaskEvents, hosts: list[str]) -> str:
-        """Return the hosts as text. It is empty for tasks that have no other hosts than the controller, or that run once."""
+        """Return the hosts as text, or an empty string for tasks that run once or only on the controller."""
         if events.task.run_once is True or self._hosts <= set(constants.LOCALHOST):
             return ""
         return host_names(hosts, self._hosts)
@@ -362,13 +362,13 @@ class CallbackModule(DefaultCallback):
             self._screen.end(line, color=color)
 
     def _summary(self, is_failed: bool) -> Iterator[tuple[str, str | None]]:
-        """Yield the last lines, with their colors. A run that only shows something has none."""
+        """Yield the summary lines with their colors. A run that only displays information has no summary."""
         totals = self._totals
         hosts = f"{len(totals.hosts)} host" if len(totals.hosts) == 1 else f"{len(totals.hosts)} hosts"
         parts = [*changes.totals(totals.changes), *([f"changed {hosts}"] if totals.hosts else [])]
         seconds, done = f"{time.monotonic() - totals.began:.0f} s", ", ".join(parts) or "changed nothing"
         if is_failed:
-            yield f"Failed after {seconds}: {done}. With -v, all tasks and results are shown.", constants.COLOR_ERROR
+            yield f"Failed after {seconds}: {done}. Use -v to show all tasks and results.", constants.COLOR_ERROR
         elif context.CLIARGS.get("check"):
             plan = [changes.counts(totals.changes)] if totals.provisions else []
             yield f"Plan: {'; '.join([*plan, *([f'{hosts} to change'] if totals.hosts else [])]) or 'nothing to change'}", None
@@ -377,7 +377,7 @@ class CallbackModule(DefaultCallback):
 
 
 def enclosing_blocks(task: Any) -> Iterator[tuple[Block, str]]:
-    """Yield the blocks around a task, from the innermost one, with the section of each block that the task is in."""
+    """Yield each block around a task, innermost first, with the section that contains the task."""
     child, parent = task, task._parent
     while parent is not None:
         if isinstance(parent, Block):
@@ -394,7 +394,7 @@ def items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as people read it: text as it is, lists of texts as lines, everything else as JSON."""
+    """Return a value as readable text: strings unchanged, lists of strings as lines, everything else as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):

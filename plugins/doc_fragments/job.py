@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Documentation that is common to all modules that read jobs."""
+"""Documentation shared by all modules that read jobs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class ModuleDocFragment:
 options:
   directory:
     description:
-      - Parent of the jobs' directories, on the shared storage.
+      - Parent directory of the job directories, on the shared storage.
     type: path
     required: true
   heartbeat_timeout:
     description:
-      - Seconds without a heartbeat after which a process counts as lost, and its job as well.
-      - If the task waits, this is also the time for which the host that it polls may be unreachable.
+      - Seconds without a heartbeat after which a process, and therefore its job, counts as lost.
+      - If the task waits for the job, this is also the maximum time for which the polled host may be unreachable.
     type: int
     default: 60
 attributes:
@@ -30,7 +30,7 @@ attributes:
     description: The module shows no differences.
     support: none
   platform:
-    description: Runs on any host of the cluster that has the shared storage.
+    description: Runs on any host of the cluster that mounts the shared storage.
     support: full
     platforms: posix
 """

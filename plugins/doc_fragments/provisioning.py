@@ -17,46 +17,47 @@ options:
   cluster:
     description:
       - Name of the cluster.
-      - The name is part of the host names, and the tag C(deeplearning:cluster) of all resources of the cluster
-        contains it.
-      - The name consists of at most 30 lower case letters, digits and dashes.
+      - The name is part of the host names and is the value of the tag C(deeplearning:cluster) on every resource
+        of the cluster.
+      - Use 1 to 30 lowercase letters, digits and hyphens.
     type: str
     required: true
   state:
     description:
-      - V(present) creates missing resources and changes those that differ from the definition.
-      - V(absent) deletes the cluster's resources. Adopted resources are not deleted, and neither are the file systems
-        unless O(ignore:delete_data) is set.
+      - V(present) creates missing resources and updates resources that differ from the definition.
+      - V(absent) deletes the cluster's resources. Adopted resources are never deleted. The cluster's file systems
+        are deleted only if O(ignore:delete_data) is set.
     type: str
     choices: [present, absent]
     default: present
   tags:
     description:
-      - Tags for every resource, in addition to the collection's own. Letters, digits, spaces and C(_.:/=+-@) are
-        valid.
-      - Other tags of a resource are not changed.
-      - This option can be changed in place, except for root volumes, network interfaces and spot requests, which
-        get new tags only at launch. If you remove a tag here, existing resources keep it. Delete the tag from these
+      - Tags for every resource, in addition to the tags that the collection sets. Use only letters, digits, spaces
+        and C(_.:/=+-@).
+      - A run does not change other tags of a resource.
+      - This option can be changed in place, except for root volumes, network interfaces and Spot requests, which
+        are tagged only at launch. If you remove a tag here, existing resources keep it. Remove the tag from these
         resources yourself.
     type: dict
     default: {}
   suppress_validators:
     description:
-      - Names of validators to skip. Each finding names its validator.
+      - Names of validators to skip. Each finding includes the name of its validator.
       - This option applies to one run and is not stored.
     type: list
     elements: str
     default: []
   wait:
     description:
-      - Whether to wait until all resources can be used.
-      - With V(false), a run waits only for resources that other resources need, and does not number the nodes.
+      - Whether to wait until all resources are ready.
+      - With V(false), a run waits only for resources that other resources need, and does not assign numbers to
+        the nodes.
       - This option applies to one run and is not stored.
     type: bool
     default: true
   wait_timeout:
     description:
-      - How long to wait for one resource, in seconds. For the termination of instances, a run waits at least 3600
+      - Maximum time to wait for one resource, in seconds. For the termination of instances, it is at least 3600
         seconds.
       - This option applies to one run and is not stored.
     type: int
@@ -81,33 +82,34 @@ extends_documentation_fragment:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.
-      - By default, the cluster creates its own VPC.
-      - Modules of one component also need this option and the other options of the network, because no tag in AWS
-        shows that the cluster uses an adopted network.
+      - An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes
+        it.
+      - By default, a run creates a VPC for the cluster.
+      - Modules that manage one component also need this option and the related network options, because no tag
+        in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
-        O(master_public_address=false).
-      - This option can be changed in place, but only for a master that is launched after the change.
+        you set O(master_public_address=false).
+      - This option can be changed in place, but the change affects only a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - This option can be changed in place, if you add zones, or remove zones without nodes. Delete the cluster,
-        which keeps the data, and create it again to use another subnet of the same zone.
+      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. Delete
+        the cluster, which keeps the data, and create it again to use another subnet of the same zone.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never
-        changed or deleted.
+      - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
+        deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system. Alternatively,
         change the rules of the groups.
@@ -115,49 +117,49 @@ options:
     suboptions:
       nodes:
         description:
-          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all protocols
-            from and to itself.
+          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from
+            and to itself.
         type: str
       ssh:
         description:
-          - Group of the master, or of all nodes with O(master_public_address=false). It must allow traffic to TCP
-            port 22.
+          - Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic
+            on TCP port 22.
         type: str
       storage:
         description:
-          - Group of mount targets and file systems. It must allow traffic from the nodes to TCP port 2049.
+          - Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.
         type: str
   master_public_address:
     description:
       - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
-        subnet like the workers, and SSH reaches all nodes from inside the VPC or through Session Manager.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes). Do not change O(nat)
-        in the same run; you can set it to V(none) afterwards.
+        subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
+        Manager.
+      - Changing this option replaces the nodes, which requires O(replace_nodes). Do not change O(nat) in the same
+        run. You can set it to V(none) afterwards.
     type: bool
     default: true
   network_cidr:
     description:
-      - Address range of the cluster's own VPC, with a mask from /16 to /27. The range must contain enough addresses
+      - CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. It must contain enough addresses
         for all nodes.
-      - This option is not used with O(vpc_id).
+      - This option is not used if O(vpc_id) is set.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system.
     type: str
     default: 10.0.0.0/16
   zones:
     description:
-      - Availability zones of the cluster, at most four. Each zone gets a public and a private subnet.
-      - The default is the zones of the existing network or of the adopted subnets. A new network gets one zone
-        that offers the instance type.
-      - This option can be changed in place, if no node is running in a zone that you remove.
+      - Availability Zones of the cluster, at most four. Each zone gets a public and a private subnet.
+      - By default, the cluster uses the zones of the existing network or of the adopted subnets. A new network
+        gets one zone in which the instance type is offered.
+      - This option can be changed in place, but you can remove only zones in which no node is running.
     type: list
     elements: str
     default: []
   ssh_cidrs:
     description:
-      - Address ranges from which SSH can reach the master, or all nodes if the master has no public address.
-      - Required with O(state=present), unless the master has no public address or the security group for SSH is
-        adopted.
+      - CIDR blocks from which SSH can reach the master, or all nodes if the master has no public address.
+      - Required with O(state=present), unless the master has no public address or the SSH security group is adopted.
       - This option can be changed in place.
     type: list
     elements: str
@@ -172,17 +174,17 @@ options:
   nat:
     description:
       - NAT gateways of the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other
-        zones to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that other zones keep
-        working if a zone fails. With V(none), nodes without a public address cannot reach the internet.
-      - This option is not used with O(vpc_id).
+        zones to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep
+        their internet access if one zone fails. With V(none), nodes without a public address cannot reach the internet.
+      - This option is not used if O(vpc_id) is set.
       - This option can be changed in place, without interrupting the nodes' internet access.
     type: str
     choices: [single, per_zone, none]
     default: single
   interface_endpoints:
     description:
-      - AWS services that nodes reach without the internet. Specify the last part of each service's name, such as
-        V(ssm), V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring).
+      - AWS services that nodes can reach without internet access. Specify the last part of each service name, such
+        as V(ssm), V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring).
         Each service gets an interface endpoint in the private subnet of every zone. S3 always has a gateway endpoint.
       - This option can be changed in place.
     type: list
@@ -191,7 +193,7 @@ options:
   kms_key_id:
     description:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
-        manages.
+        FSx manages.
       - The default is the account's AWS managed key for the service.
       - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: str
@@ -211,12 +213,12 @@ options:
     default: true
   file_system_id:
     description:
-      - An existing EFS file system to use. The file system is never changed or deleted. The cluster adds missing
-        mount targets in its zones, and deletes these mount targets when it is deleted. If the mount targets are
-        in another VPC, there must be a route to them, and nodes mount the file system by its address.
-      - By default, the cluster creates its own file system.
+      - An existing EFS file system to use. A run never changes or deletes the file system. It adds missing mount
+        targets in the cluster's zones, and deletes them together with the cluster. If the mount targets are in
+        another VPC, there must be a route to them, and nodes mount the file system by its address.
+      - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
-        this option if the mount targets are not the cluster's own.
+        this option if the mount targets do not belong to the cluster.
       - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
         the data, and create it again.
     type: str
@@ -236,7 +238,7 @@ options:
   throughput_mode:
     description:
       - Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data.
-        With V(elastic), the throughput follows the load and is billed by the gigabyte. With V(provisioned), it
+        With V(elastic), the throughput follows the load and is billed per gigabyte. With V(provisioned), the throughput
         is O(provisioned_throughput).
       - This option can be changed in place, but AWS allows the next decrease only after a day.
     type: str
@@ -250,41 +252,41 @@ options:
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
-        as V(/teams/bert). The directory is at most four levels deep. Nodes mount the directory with TLS through
-        an access point, which is created and deleted together with the cluster. The directory is not deleted.
-      - If the directory does not exist, EFS creates it with the owner id 1000.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes). The old access point
-        is deleted as soon as no node uses it.
+        as V(/teams/bert). The directory can be at most four levels deep. Nodes mount it with TLS through an access
+        point, which is created and deleted together with the cluster. The directory itself is never deleted.
+      - If the directory does not exist, EFS creates it with the owner UID 1000.
+      - Changing this option replaces the nodes, which requires O(replace_nodes). A run deletes the old access point
+        once no node uses it.
     type: str
   encrypt_in_transit:
     description:
-      - Whether the nodes mount EFS with TLS. For TLS, nodes need C(amazon-efs-utils), which is installed if the
-        distribution has it.
-      - By default, nodes whose image has that package use TLS, and other nodes use plain NFS. A cluster that was
-        launched with plain NFS keeps plain NFS.
-      - With V(true), the policy of the cluster's own file system denies plain NFS as soon as no node of any cluster
-        uses it.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
+        provides it.
+      - By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that
+        was launched with plain NFS keeps plain NFS.
+      - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
+        it.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: bool
   mount_point:
     description:
       - Directory where the nodes mount the EFS file system at boot. This directory contains the jobs. Without EFS,
         set this option to the mount point of the storage that contains the jobs.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: /efs
   lustre:
     description:
-      - Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to the ports of Lustre
+      - Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports
         only with this option or O(lustre_file_system_id).
       - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes). Delete the cluster, which
-        keeps the data, and create it again to disable this option while running nodes mount the file system.
+      - Changing this option replaces the nodes, which requires O(replace_nodes). Delete the cluster, which keeps
+        the data, and create it again to disable this option while running nodes mount the file system.
     type: bool
     default: false
   lustre_file_system_id:
     description:
-      - An existing file system of FSx for Lustre to use. The file system is never changed or deleted. If it is
+      - An existing FSx for Lustre file system to use. A run never changes or deletes the file system. If it is
         in another VPC, there must be a route to it, and nodes mount it by its address.
       - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
         the data, and create it again.
@@ -292,8 +294,8 @@ options:
   lustre_capacity:
     description:
       - 'Size of a new Lustre file system in GiB: 1200 or a multiple of 2400.'
-      - This option can be changed in place, at most once in six hours, and only to a larger size. To shrink it,
-        copy the data to a smaller file system and adopt that one.
+      - This option can be changed in place, but at most once every six hours, and only to a larger size. To shrink
+        it, copy the data to a smaller file system and adopt that one.
     type: int
     default: 1200
   lustre_deployment:
@@ -312,16 +314,16 @@ options:
     default: 250
   lustre_compression:
     description:
-      - The compression of data on the Lustre file system.
+      - Compression of the data on the Lustre file system.
       - This option can be changed in place, but only for data that is written after the change.
     type: str
     choices: [NONE, LZ4]
     default: LZ4
   lustre_data_repositories:
     description:
-      - Prefixes in S3 that appear as directories of a new Lustre file system.
+      - S3 prefixes that appear as directories of the cluster's own Lustre file system.
       - This option can be changed in place, and imported files stay on the file system. To change the prefix of
-        a path, remove the path, run, add the path again with the other prefix, and run again.
+        a path, remove the path and run. Then add the path with the new prefix, and run again.
     type: list
     elements: dict
     default: []
@@ -338,8 +340,8 @@ options:
         required: true
       import_changes:
         description:
-          - Whether existing objects appear as files, and later changes and deletions of objects are imported. This
-            setting can be changed in place.
+          - Whether existing objects appear as files, and later changes and deletions of objects are also imported.
+            This setting can be changed in place.
         type: bool
         default: true
       export_changes:
@@ -350,49 +352,49 @@ options:
   lustre_mount_point:
     description:
       - Directory where the nodes mount the Lustre file system at boot.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: /fsx
   bucket_mount:
     description:
       - S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). The objects appear as read-only
         files at O(bucket_mount_point). Mountpoint for Amazon S3 uses the credentials of the nodes' role, which
-        may read these objects.
+        is allowed to read these objects.
       - By default, no bucket is mounted.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   bucket_mount_point:
     description:
       - Directory where the nodes mount O(bucket_mount) at boot.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: /bucket
   instance_profile:
     description:
-      - Name of an existing instance profile for the nodes. The profile must contain a role. The profile is never
-        changed or deleted, and its owner decides what the role allows.
-      - By default, the cluster creates its own profile.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Name of an existing instance profile for the nodes. The profile must contain a role. A run never changes
+        or deletes the profile, and the profile's owner controls the permissions of the role.
+      - By default, a run creates a profile for the cluster.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   read_buckets:
     description:
-      - S3 buckets that the nodes may read.
+      - S3 buckets that the nodes are allowed to read.
       - This option can be changed in place.
     type: list
     elements: str
     default: []
   write_buckets:
     description:
-      - S3 buckets that the nodes may read and write. Nodes may also replace and delete objects, so that jobs can
-        remove old checkpoints. Nodes may not delete versions of objects. To protect data, enable versioning of
-        the bucket.
+      - S3 buckets that the nodes are allowed to read and write. The nodes can also replace and delete objects,
+        so that jobs can remove old checkpoints. They cannot delete object versions. To protect data, enable versioning
+        on the bucket.
       - This option can be changed in place.
     type: list
     elements: str
     default: []
   permissions_boundary:
     description:
-      - ARN of the IAM policy that is the permissions boundary of the nodes' role.
+      - ARN of the IAM policy to use as the permissions boundary of the nodes' role.
       - By default, a new role has no boundary, and an existing role keeps its own.
       - This option can be changed in place, but a role keeps its boundary if you remove the option. To delete the
         boundary, use C(aws iam delete-role-permissions-boundary).
@@ -400,18 +402,19 @@ options:
   session_manager:
     description:
       - Whether the role allows connections to the nodes through Session Manager.
-      - The image must have the SSM agent, and every node must be able to reach the services C(ssm) and C(ssmmessages).
+      - The image must include the SSM Agent, and every node must be able to reach the services C(ssm) and C(ssmmessages).
       - This option can be changed in place.
     type: bool
     default: false
   instance_type:
     description:
       - Instance type of the master and the workers. Required with O(state=present).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   worker_count:
     description:
-      - Number of workers besides the master, at least 1. The master also trains, so a job can use one more host.
+      - Number of workers besides the master, at least 1. The master also takes part in training, so a job can use
+        one more host.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
       - This option can be changed in place, but a lower number removes the nodes with the highest numbers, and
@@ -422,39 +425,38 @@ options:
     description:
       - The minimum number of workers that the cluster needs, at least 1.
       - If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count),
-        the run accepts the smaller cluster and reports it. By default, the full number is required.
+        the run accepts the smaller cluster and reports it. By default, all O(worker_count) workers are required.
       - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
       - This option applies to one run and is not stored.
     type: int
   market:
     description:
-      - 'How nodes are purchased: on demand, as spot instances, from a capacity reservation, or from a Capacity
+      - 'Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity
         Block for ML.'
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
     default: on-demand
   spot_max_price:
     description:
-      - The highest price for a spot instance, in US dollars per hour. The default is the on-demand price.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Maximum price for a Spot Instance, in US dollars per hour. The default is the On-Demand price.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   capacity_reservation_id:
     description:
-      - The capacity reservation or Capacity Block for the nodes, which are launched in its zone. Required with
-        O(market=capacity-block).
-      - Without this option, O(market=capacity-reservation) uses any open reservation that matches, but no other
-        capacity.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - The capacity reservation or Capacity Block for the nodes. It determines the zone of the nodes. Required
+        with O(market=capacity-block).
+      - Without this option, O(market=capacity-reservation) uses any matching open reservation, but no other capacity.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   alternatives:
     description:
-      - Alternatives to try, in this order, if AWS has no capacity for O(worker_minimum) workers and the master
-        with O(instance_type) and O(market). An alternative inherits every setting that it does not override.
-      - A run tries each alternative for O(capacity_timeout). All nodes use the same alternative, because a job
-        runs at the speed of its slowest host. This option requires O(wait).
-      - This option applies to one run and is not stored. A cluster with nodes keeps its current alternative. Zones
-        of alternatives are added in place.
+      - Alternatives to try in this order if AWS has insufficient capacity for the master and O(worker_minimum)
+        workers with O(instance_type) and O(market). An alternative inherits every setting that it does not override.
+      - A run waits up to O(capacity_timeout) for each alternative. All nodes use the same alternative, because
+        a job runs at the speed of its slowest host. This option requires O(wait).
+      - This option applies to one run and is not stored. A cluster with nodes keeps its current alternative. The
+        zones of new alternatives are added in place.
     type: list
     elements: dict
     default: []
@@ -465,16 +467,16 @@ options:
         type: str
       zone:
         description:
-          - Availability zone for all nodes.
+          - Availability Zone for all nodes.
         type: str
       market:
         description:
-          - How nodes are purchased.
+          - Purchasing option of the nodes.
         type: str
         choices: [on-demand, spot, capacity-reservation, capacity-block]
       spot_max_price:
         description:
-          - The highest price for a spot instance, in US dollars per hour.
+          - Maximum price for a Spot Instance, in US dollars per hour.
         type: str
       capacity_reservation_id:
         description:
@@ -482,24 +484,25 @@ options:
         type: str
   capacity_timeout:
     description:
-      - How long to wait for the nodes of one alternative, in seconds. The wait ends earlier if launches fail for
-        a permanent reason.
-      - If no alternative has enough capacity, the run restores the auto scaling groups.
+      - Maximum time to wait for the nodes of one alternative, in seconds. The wait ends early if launches fail
+        permanently.
+      - If no alternative has sufficient capacity, the run restores the previous state of the Auto Scaling groups.
       - This option applies to one run and is not stored.
     type: int
     default: 600
   grow:
     description:
-      - Whether the run tries to launch the missing workers of a cluster that was accepted with fewer than O(worker_count).
+      - Whether the run tries to launch the missing workers of a cluster that was accepted with fewer than O(worker_count)
+        workers.
       - This option applies to one run and is not stored.
     type: bool
     default: false
   replace_nodes:
     description:
-      - Whether the run replaces nodes that are outdated because their launch template changes or has changed, and
-        nodes whose EC2 status checks have failed. The nodes are replaced one by one, workers before the master.
-      - By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred), and new nodes
-        are like the existing ones.
+      - Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. Nodes are outdated
+        if their launch template changes or has changed. The nodes are replaced one by one, workers before the master.
+      - By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred). New nodes
+        then have the same settings as the existing ones.
       - Do not use this option while a job is running. C(playbooks/provision.yml) checks the hosts first.
       - This option applies to one run and is not stored.
     type: bool
@@ -512,116 +515,117 @@ options:
     type: path
   image_id:
     description:
-      - Machine image of the nodes.
+      - Id of the nodes' AMI.
       - Exactly one of O(image_id), O(image_parameter) and O(image_framework) is required with O(state=present).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_parameter:
     description:
-      - Public SSM parameter that contains the id of a machine image, such as a parameter of the deep learning AMIs.
-      - The image is looked up once. Later runs keep it until this option changes, so that a new release does not
-        replace the nodes.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Public SSM parameter that contains the id of an AMI, such as a parameter of the Deep Learning AMIs.
+      - A run looks up the image only once. Later runs keep it until this option changes, so that a new release
+        does not replace the nodes.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_framework:
     description:
-      - Framework of a deep learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
-        drivers only. Without a version, the newest version for O(image_os) and the architecture of the instance
-        type is used. The run reports which one it is.
-      - The image is looked up once, as with O(image_parameter).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
+        drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
+        and the architecture of the instance type.
+      - A run looks up the image only once, as with O(image_parameter).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_os:
     description:
-      - Operating system of O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) must
-        match the operating system.
-      - The default is the newest Ubuntu that is available with the newest version of the framework.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Operating system of the image for O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user)
+        must match the operating system.
+      - The default is the newest Ubuntu release that is available with the newest version of the framework.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_update:
     description:
-      - Whether to look up O(image_parameter) or O(image_framework) again, to get the newest image.
-      - This option applies to one run and is not stored. A newer image replaces the nodes, which happens only with
-        O(replace_nodes).
+      - Whether to look up O(image_parameter) or O(image_framework) again to get the newest image.
+      - This option applies to one run and is not stored. A newer image replaces the nodes, but only with O(replace_nodes).
     type: bool
     default: false
   key_name:
     description:
       - EC2 key pair for the first login. Required with O(state=present).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   private_key_file:
     description:
-      - File on the controller with the private key of O(key_name). The key is compared with the key pair, but not
-        copied.
-      - The inventory sets this option to its own option of the same name, which is the file that SSH uses.
+      - File on the controller with the private key of O(key_name). The module compares the key with the key pair,
+        but does not copy it.
+      - The inventory sets this option to the value of its own option C(private_key_file), which is the file that
+        SSH uses.
       - This option applies to one run and is not stored.
     type: path
   root_volume_size:
     description:
       - Size of the encrypted root volume, in GiB.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: int
     default: 100
   root_volume_type:
     description:
       - Type of the root volume.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [gp3, gp2, io1, io2]
     default: gp3
   root_volume_iops:
     description:
-      - Operations per second of a root volume of type V(gp3), V(io1) or V(io2). Required for V(io1) and V(io2).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Provisioned IOPS of a root volume of type V(gp3), V(io1) or V(io2). Required for V(io1) and V(io2).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: int
   root_volume_throughput:
     description:
       - Throughput of a root volume of type V(gp3), in MiB per second.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: int
   root_volume_kms_key:
     description:
-      - Id, ARN or alias of the KMS key for the root volume. The default is the account's key for EBS.
-      - The role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Id, ARN or alias of the KMS key for the root volume. The default is the account's default KMS key for EBS
+        encryption.
+      - The service-linked role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   metadata_hop_limit:
     description:
-      - Limit on the network hops of responses from the instance metadata service, from 1 to 64. With V(1), only
-        processes on the host itself, and containers that share its network, get the credentials of the nodes' role.
-        Containers behind a bridge need V(2).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Hop limit for responses from the instance metadata service, from 1 to 64. With V(1), only processes on the
+        host and containers that use the host network can get the credentials of the nodes' role. Containers on
+        a bridge network need V(2).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: int
     default: 1
   efa:
     description:
-      - Whether nodes get an Elastic Fabric Adapter on every network card that supports one. The instance type must
+      - Whether nodes get an Elastic Fabric Adapter on every network card that supports EFA. The instance type must
         support EFA.
-      - A master with several network interfaces gets an elastic IP address, because AWS assigns no other public
-        address to such instances.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - A master with several network interfaces gets an Elastic IP address, because AWS does not automatically
+        assign a public address to such instances.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: bool
     default: false
   placement:
     description:
-      - Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) uses a
-        placement group if O(efa) is set, unless O(capacity_reservation_id) is set. The reservation or block then
-        determines where the nodes are.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Whether to launch the nodes close to each other in a placement group with the strategy C(cluster). V(auto)
+        uses a placement group if O(efa) is set and O(capacity_reservation_id) is not. A capacity reservation or
+        Capacity Block determines the placement of its instances.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [auto, cluster, none]
     default: auto
   placement_group:
     description:
-      - Name of an existing placement group with the strategy C(cluster). The group is never changed or deleted.
-      - By default, the cluster creates a placement group if O(placement) requires one.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Name of an existing placement group with the strategy C(cluster). A run never changes or deletes the group.
+      - By default, a run creates a placement group if O(placement) requires one.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   login_user:
     description:
       - The login user of the image. This user owns the mount point.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: ubuntu
 """
@@ -630,33 +634,34 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.
-      - By default, the cluster creates its own VPC.
-      - Modules of one component also need this option and the other options of the network, because no tag in AWS
-        shows that the cluster uses an adopted network.
+      - An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes
+        it.
+      - By default, a run creates a VPC for the cluster.
+      - Modules that manage one component also need this option and the related network options, because no tag
+        in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
-        O(master_public_address=false).
-      - This option can be changed in place, but only for a master that is launched after the change.
+        you set O(master_public_address=false).
+      - This option can be changed in place, but the change affects only a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - This option can be changed in place, if you add zones, or remove zones without nodes. Delete the cluster,
-        which keeps the data, and create it again to use another subnet of the same zone.
+      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. Delete
+        the cluster, which keeps the data, and create it again to use another subnet of the same zone.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never
-        changed or deleted.
+      - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
+        deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system. Alternatively,
         change the rules of the groups.
@@ -664,49 +669,49 @@ options:
     suboptions:
       nodes:
         description:
-          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all protocols
-            from and to itself.
+          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from
+            and to itself.
         type: str
       ssh:
         description:
-          - Group of the master, or of all nodes with O(master_public_address=false). It must allow traffic to TCP
-            port 22.
+          - Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic
+            on TCP port 22.
         type: str
       storage:
         description:
-          - Group of mount targets and file systems. It must allow traffic from the nodes to TCP port 2049.
+          - Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.
         type: str
   master_public_address:
     description:
       - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
-        subnet like the workers, and SSH reaches all nodes from inside the VPC or through Session Manager.
-      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Do not change
-        O(nat) in the same run; you can set it to V(none) afterwards.
+        subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
+        Manager.
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Do not change O(nat) in
+        the same run. You can set it to V(none) afterwards.
     type: bool
     default: true
   network_cidr:
     description:
-      - Address range of the cluster's own VPC, with a mask from /16 to /27. The range must contain enough addresses
+      - CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. It must contain enough addresses
         for all nodes.
-      - This option is not used with O(vpc_id).
+      - This option is not used if O(vpc_id) is set.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system.
     type: str
     default: 10.0.0.0/16
   zones:
     description:
-      - Availability zones of the cluster, at most four. Each zone gets a public and a private subnet.
-      - The default is the zones of the existing network or of the adopted subnets. A new network gets one zone
-        that offers the instance type.
-      - This option can be changed in place, if no node is running in a zone that you remove.
+      - Availability Zones of the cluster, at most four. Each zone gets a public and a private subnet.
+      - By default, the cluster uses the zones of the existing network or of the adopted subnets. A new network
+        gets one zone in which the instance type is offered.
+      - This option can be changed in place, but you can remove only zones in which no node is running.
     type: list
     elements: str
     default: []
   ssh_cidrs:
     description:
-      - Address ranges from which SSH can reach the master, or all nodes if the master has no public address.
-      - Required with O(state=present), unless the master has no public address or the security group for SSH is
-        adopted.
+      - CIDR blocks from which SSH can reach the master, or all nodes if the master has no public address.
+      - Required with O(state=present), unless the master has no public address or the SSH security group is adopted.
       - This option can be changed in place.
     type: list
     elements: str
@@ -721,17 +726,17 @@ options:
   nat:
     description:
       - NAT gateways of the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other
-        zones to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that other zones keep
-        working if a zone fails. With V(none), nodes without a public address cannot reach the internet.
-      - This option is not used with O(vpc_id).
+        zones to this gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep
+        their internet access if one zone fails. With V(none), nodes without a public address cannot reach the internet.
+      - This option is not used if O(vpc_id) is set.
       - This option can be changed in place, without interrupting the nodes' internet access.
     type: str
     choices: [single, per_zone, none]
     default: single
   interface_endpoints:
     description:
-      - AWS services that nodes reach without the internet. Specify the last part of each service's name, such as
-        V(ssm), V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring).
+      - AWS services that nodes can reach without internet access. Specify the last part of each service name, such
+        as V(ssm), V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring).
         Each service gets an interface endpoint in the private subnet of every zone. S3 always has a gateway endpoint.
       - This option can be changed in place.
     type: list
@@ -739,16 +744,16 @@ options:
     default: []
   lustre:
     description:
-      - Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to the ports of Lustre
+      - Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports
         only with this option or O(lustre_file_system_id).
       - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
-      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Delete the cluster,
-        which keeps the data, and create it again to disable this option while running nodes mount the file system.
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Delete the cluster, which
+        keeps the data, and create it again to disable this option while running nodes mount the file system.
     type: bool
     default: false
   lustre_file_system_id:
     description:
-      - An existing file system of FSx for Lustre to use. The file system is never changed or deleted. If it is
+      - An existing FSx for Lustre file system to use. A run never changes or deletes the file system. If it is
         in another VPC, there must be a route to it, and nodes mount it by its address.
       - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
         the data, and create it again.
@@ -759,33 +764,34 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.
-      - By default, the cluster creates its own VPC.
-      - Modules of one component also need this option and the other options of the network, because no tag in AWS
-        shows that the cluster uses an adopted network.
+      - An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes
+        it.
+      - By default, a run creates a VPC for the cluster.
+      - Modules that manage one component also need this option and the related network options, because no tag
+        in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
-        O(master_public_address=false).
-      - This option can be changed in place, but only for a master that is launched after the change.
+        you set O(master_public_address=false).
+      - This option can be changed in place, but the change affects only a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - This option can be changed in place, if you add zones, or remove zones without nodes. Delete the cluster,
-        which keeps the data, and create it again to use another subnet of the same zone.
+      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. Delete
+        the cluster, which keeps the data, and create it again to use another subnet of the same zone.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never
-        changed or deleted.
+      - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
+        deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system. Alternatively,
         change the rules of the groups.
@@ -793,30 +799,31 @@ options:
     suboptions:
       nodes:
         description:
-          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all protocols
-            from and to itself.
+          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from
+            and to itself.
         type: str
       ssh:
         description:
-          - Group of the master, or of all nodes with O(master_public_address=false). It must allow traffic to TCP
-            port 22.
+          - Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic
+            on TCP port 22.
         type: str
       storage:
         description:
-          - Group of mount targets and file systems. It must allow traffic from the nodes to TCP port 2049.
+          - Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.
         type: str
   master_public_address:
     description:
       - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
-        subnet like the workers, and SSH reaches all nodes from inside the VPC or through Session Manager.
-      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Do not change
-        O(ignore:nat) in the same run; you can set it to V(none) afterwards.
+        subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
+        Manager.
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Do not change O(ignore:nat)
+        in the same run. You can set it to V(none) afterwards.
     type: bool
     default: true
   kms_key_id:
     description:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
-        manages.
+        FSx manages.
       - The default is the account's AWS managed key for the service.
       - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: str
@@ -836,12 +843,12 @@ options:
     default: true
   file_system_id:
     description:
-      - An existing EFS file system to use. The file system is never changed or deleted. The cluster adds missing
-        mount targets in its zones, and deletes these mount targets when it is deleted. If the mount targets are
-        in another VPC, there must be a route to them, and nodes mount the file system by its address.
-      - By default, the cluster creates its own file system.
+      - An existing EFS file system to use. A run never changes or deletes the file system. It adds missing mount
+        targets in the cluster's zones, and deletes them together with the cluster. If the mount targets are in
+        another VPC, there must be a route to them, and nodes mount the file system by its address.
+      - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
-        this option if the mount targets are not the cluster's own.
+        this option if the mount targets do not belong to the cluster.
       - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
         the data, and create it again.
     type: str
@@ -861,7 +868,7 @@ options:
   throughput_mode:
     description:
       - Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data.
-        With V(elastic), the throughput follows the load and is billed by the gigabyte. With V(provisioned), it
+        With V(elastic), the throughput follows the load and is billed per gigabyte. With V(provisioned), the throughput
         is O(provisioned_throughput).
       - This option can be changed in place, but AWS allows the next decrease only after a day.
     type: str
@@ -875,21 +882,21 @@ options:
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
-        as V(/teams/bert). The directory is at most four levels deep. Nodes mount the directory with TLS through
-        an access point, which is created and deleted together with the cluster. The directory is not deleted.
-      - If the directory does not exist, EFS creates it with the owner id 1000.
-      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). The old access
-        point is deleted as soon as no node uses it.
+        as V(/teams/bert). The directory can be at most four levels deep. Nodes mount it with TLS through an access
+        point, which is created and deleted together with the cluster. The directory itself is never deleted.
+      - If the directory does not exist, EFS creates it with the owner UID 1000.
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). A run deletes the old access
+        point once no node uses it.
     type: str
   encrypt_in_transit:
     description:
-      - Whether the nodes mount EFS with TLS. For TLS, nodes need C(amazon-efs-utils), which is installed if the
-        distribution has it.
-      - By default, nodes whose image has that package use TLS, and other nodes use plain NFS. A cluster that was
-        launched with plain NFS keeps plain NFS.
-      - With V(true), the policy of the cluster's own file system denies plain NFS as soon as no node of any cluster
-        uses it.
-      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes).
+      - Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
+        provides it.
+      - By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that
+        was launched with plain NFS keeps plain NFS.
+      - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
+        it.
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes).
     type: bool
 """
 
@@ -897,33 +904,34 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.
-      - By default, the cluster creates its own VPC.
-      - Modules of one component also need this option and the other options of the network, because no tag in AWS
-        shows that the cluster uses an adopted network.
+      - An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes
+        it.
+      - By default, a run creates a VPC for the cluster.
+      - Modules that manage one component also need this option and the related network options, because no tag
+        in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
-        O(master_public_address=false).
-      - This option can be changed in place, but only for a master that is launched after the change.
+        you set O(master_public_address=false).
+      - This option can be changed in place, but the change affects only a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - This option can be changed in place, if you add zones, or remove zones without nodes. Delete the cluster,
-        which keeps the data, and create it again to use another subnet of the same zone.
+      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. Delete
+        the cluster, which keeps the data, and create it again to use another subnet of the same zone.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never
-        changed or deleted.
+      - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
+        deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system. Alternatively,
         change the rules of the groups.
@@ -931,30 +939,31 @@ options:
     suboptions:
       nodes:
         description:
-          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all protocols
-            from and to itself.
+          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from
+            and to itself.
         type: str
       ssh:
         description:
-          - Group of the master, or of all nodes with O(master_public_address=false). It must allow traffic to TCP
-            port 22.
+          - Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic
+            on TCP port 22.
         type: str
       storage:
         description:
-          - Group of mount targets and file systems. It must allow traffic from the nodes to TCP port 2049.
+          - Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.
         type: str
   master_public_address:
     description:
       - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
-        subnet like the workers, and SSH reaches all nodes from inside the VPC or through Session Manager.
-      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Do not change
-        O(ignore:nat) in the same run; you can set it to V(none) afterwards.
+        subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
+        Manager.
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Do not change O(ignore:nat)
+        in the same run. You can set it to V(none) afterwards.
     type: bool
     default: true
   kms_key_id:
     description:
       - Id or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon
-        manages.
+        FSx manages.
       - The default is the account's AWS managed key for the service.
       - This option cannot be changed. Copy the data to another file system and adopt that one.
     type: str
@@ -967,16 +976,16 @@ options:
     default: false
   lustre:
     description:
-      - Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to the ports of Lustre
+      - Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports
         only with this option or O(lustre_file_system_id).
       - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
-      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Delete the cluster,
-        which keeps the data, and create it again to disable this option while running nodes mount the file system.
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Delete the cluster, which
+        keeps the data, and create it again to disable this option while running nodes mount the file system.
     type: bool
     default: false
   lustre_file_system_id:
     description:
-      - An existing file system of FSx for Lustre to use. The file system is never changed or deleted. If it is
+      - An existing FSx for Lustre file system to use. A run never changes or deletes the file system. If it is
         in another VPC, there must be a route to it, and nodes mount it by its address.
       - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
         the data, and create it again.
@@ -984,8 +993,8 @@ options:
   lustre_capacity:
     description:
       - 'Size of a new Lustre file system in GiB: 1200 or a multiple of 2400.'
-      - This option can be changed in place, at most once in six hours, and only to a larger size. To shrink it,
-        copy the data to a smaller file system and adopt that one.
+      - This option can be changed in place, but at most once every six hours, and only to a larger size. To shrink
+        it, copy the data to a smaller file system and adopt that one.
     type: int
     default: 1200
   lustre_deployment:
@@ -1004,16 +1013,16 @@ options:
     default: 250
   lustre_compression:
     description:
-      - The compression of data on the Lustre file system.
+      - Compression of the data on the Lustre file system.
       - This option can be changed in place, but only for data that is written after the change.
     type: str
     choices: [NONE, LZ4]
     default: LZ4
   lustre_data_repositories:
     description:
-      - Prefixes in S3 that appear as directories of a new Lustre file system.
+      - S3 prefixes that appear as directories of the cluster's own Lustre file system.
       - This option can be changed in place, and imported files stay on the file system. To change the prefix of
-        a path, remove the path, run, add the path again with the other prefix, and run again.
+        a path, remove the path and run. Then add the path with the new prefix, and run again.
     type: list
     elements: dict
     default: []
@@ -1030,8 +1039,8 @@ options:
         required: true
       import_changes:
         description:
-          - Whether existing objects appear as files, and later changes and deletions of objects are imported. This
-            setting can be changed in place.
+          - Whether existing objects appear as files, and later changes and deletions of objects are also imported.
+            This setting can be changed in place.
         type: bool
         default: true
       export_changes:
@@ -1047,36 +1056,36 @@ options:
     description:
       - S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). The objects appear as read-only
         files at O(ignore:bucket_mount_point). Mountpoint for Amazon S3 uses the credentials of the nodes' role,
-        which may read these objects.
+        which is allowed to read these objects.
       - By default, no bucket is mounted.
-      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes).
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes).
     type: str
   instance_profile:
     description:
-      - Name of an existing instance profile for the nodes. The profile must contain a role. The profile is never
-        changed or deleted, and its owner decides what the role allows.
-      - By default, the cluster creates its own profile.
-      - Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes).
+      - Name of an existing instance profile for the nodes. The profile must contain a role. A run never changes
+        or deletes the profile, and the profile's owner controls the permissions of the role.
+      - By default, a run creates a profile for the cluster.
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes).
     type: str
   read_buckets:
     description:
-      - S3 buckets that the nodes may read.
+      - S3 buckets that the nodes are allowed to read.
       - This option can be changed in place.
     type: list
     elements: str
     default: []
   write_buckets:
     description:
-      - S3 buckets that the nodes may read and write. Nodes may also replace and delete objects, so that jobs can
-        remove old checkpoints. Nodes may not delete versions of objects. To protect data, enable versioning of
-        the bucket.
+      - S3 buckets that the nodes are allowed to read and write. The nodes can also replace and delete objects,
+        so that jobs can remove old checkpoints. They cannot delete object versions. To protect data, enable versioning
+        on the bucket.
       - This option can be changed in place.
     type: list
     elements: str
     default: []
   permissions_boundary:
     description:
-      - ARN of the IAM policy that is the permissions boundary of the nodes' role.
+      - ARN of the IAM policy to use as the permissions boundary of the nodes' role.
       - By default, a new role has no boundary, and an existing role keeps its own.
       - This option can be changed in place, but a role keeps its boundary if you remove the option. To delete the
         boundary, use C(aws iam delete-role-permissions-boundary).
@@ -1084,7 +1093,7 @@ options:
   session_manager:
     description:
       - Whether the role allows connections to the nodes through Session Manager.
-      - The image must have the SSM agent, and every node must be able to reach the services C(ssm) and C(ssmmessages).
+      - The image must include the SSM Agent, and every node must be able to reach the services C(ssm) and C(ssmmessages).
       - This option can be changed in place.
     type: bool
     default: false
@@ -1094,33 +1103,34 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.
-      - By default, the cluster creates its own VPC.
-      - Modules of one component also need this option and the other options of the network, because no tag in AWS
-        shows that the cluster uses an adopted network.
+      - An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes
+        it.
+      - By default, a run creates a VPC for the cluster.
+      - Modules that manage one component also need this option and the related network options, because no tag
+        in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
-        O(master_public_address=false).
-      - This option can be changed in place, but only for a master that is launched after the change.
+        you set O(master_public_address=false).
+      - This option can be changed in place, but the change affects only a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - This option can be changed in place, if you add zones, or remove zones without nodes. Delete the cluster,
-        which keeps the data, and create it again to use another subnet of the same zone.
+      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. Delete
+        the cluster, which keeps the data, and create it again to use another subnet of the same zone.
     type: list
     elements: str
     default: []
   security_group_ids:
     description:
-      - Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never
-        changed or deleted.
+      - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
+        deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data and also delete the file system. Alternatively,
         change the rules of the groups.
@@ -1128,66 +1138,67 @@ options:
     suboptions:
       nodes:
         description:
-          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all protocols
-            from and to itself.
+          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from
+            and to itself.
         type: str
       ssh:
         description:
-          - Group of the master, or of all nodes with O(master_public_address=false). It must allow traffic to TCP
-            port 22.
+          - Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic
+            on TCP port 22.
         type: str
       storage:
         description:
-          - Group of mount targets and file systems. It must allow traffic from the nodes to TCP port 2049.
+          - Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.
         type: str
   master_public_address:
     description:
       - Whether the master is in a public subnet and has a public address. With V(false), the master is in a private
-        subnet like the workers, and SSH reaches all nodes from inside the VPC or through Session Manager.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes). Do not change O(ignore:nat)
-        in the same run; you can set it to V(none) afterwards.
+        subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
+        Manager.
+      - Changing this option replaces the nodes, which requires O(replace_nodes). Do not change O(ignore:nat) in
+        the same run. You can set it to V(none) afterwards.
     type: bool
     default: true
   file_system_id:
     description:
-      - An existing EFS file system to use. The file system is never changed or deleted. The cluster adds missing
-        mount targets in its zones, and deletes these mount targets when it is deleted. If the mount targets are
-        in another VPC, there must be a route to them, and nodes mount the file system by its address.
-      - By default, the cluster creates its own file system.
+      - An existing EFS file system to use. A run never changes or deletes the file system. It adds missing mount
+        targets in the cluster's zones, and deletes them together with the cluster. If the mount targets are in
+        another VPC, there must be a route to them, and nodes mount the file system by its address.
+      - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
-        this option if the mount targets are not the cluster's own.
+        this option if the mount targets do not belong to the cluster.
       - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
         the data, and create it again.
     type: str
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
-        as V(/teams/bert). The directory is at most four levels deep. Nodes mount the directory with TLS through
-        an access point, which is created and deleted together with the cluster. The directory is not deleted.
-      - If the directory does not exist, EFS creates it with the owner id 1000.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes). The old access point
-        is deleted as soon as no node uses it.
+        as V(/teams/bert). The directory can be at most four levels deep. Nodes mount it with TLS through an access
+        point, which is created and deleted together with the cluster. The directory itself is never deleted.
+      - If the directory does not exist, EFS creates it with the owner UID 1000.
+      - Changing this option replaces the nodes, which requires O(replace_nodes). A run deletes the old access point
+        once no node uses it.
     type: str
   encrypt_in_transit:
     description:
-      - Whether the nodes mount EFS with TLS. For TLS, nodes need C(amazon-efs-utils), which is installed if the
-        distribution has it.
-      - By default, nodes whose image has that package use TLS, and other nodes use plain NFS. A cluster that was
-        launched with plain NFS keeps plain NFS.
-      - With V(true), the policy of the cluster's own file system denies plain NFS as soon as no node of any cluster
-        uses it.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
+        provides it.
+      - By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that
+        was launched with plain NFS keeps plain NFS.
+      - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
+        it.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: bool
   mount_point:
     description:
       - Directory where the nodes mount the EFS file system at boot. This directory contains the jobs. Without EFS,
         set this option to the mount point of the storage that contains the jobs.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: /efs
   lustre_file_system_id:
     description:
-      - An existing file system of FSx for Lustre to use. The file system is never changed or deleted. If it is
+      - An existing FSx for Lustre file system to use. A run never changes or deletes the file system. If it is
         in another VPC, there must be a route to it, and nodes mount it by its address.
       - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
         the data, and create it again.
@@ -1195,29 +1206,29 @@ options:
   lustre_mount_point:
     description:
       - Directory where the nodes mount the Lustre file system at boot.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: /fsx
   bucket_mount:
     description:
       - S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). The objects appear as read-only
         files at O(bucket_mount_point). Mountpoint for Amazon S3 uses the credentials of the nodes' role, which
-        may read these objects.
+        is allowed to read these objects.
       - By default, no bucket is mounted.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   bucket_mount_point:
     description:
       - Directory where the nodes mount O(bucket_mount) at boot.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: /bucket
   instance_profile:
     description:
-      - Name of an existing instance profile for the nodes. The profile must contain a role. The profile is never
-        changed or deleted, and its owner decides what the role allows.
-      - By default, the cluster creates its own profile.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Name of an existing instance profile for the nodes. The profile must contain a role. A run never changes
+        or deletes the profile, and the profile's owner controls the permissions of the role.
+      - By default, a run creates a profile for the cluster.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   group:
     description:
@@ -1228,11 +1239,12 @@ options:
   instance_type:
     description:
       - Instance type of the master and the workers. Required with O(state=present).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   worker_count:
     description:
-      - Number of workers besides the master, at least 1. The master also trains, so a job can use one more host.
+      - Number of workers besides the master, at least 1. The master also takes part in training, so a job can use
+        one more host.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
       - This option can be changed in place, but a lower number removes the nodes with the highest numbers, and
@@ -1243,39 +1255,38 @@ options:
     description:
       - The minimum number of workers that the cluster needs, at least 1.
       - If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count),
-        the run accepts the smaller cluster and reports it. By default, the full number is required.
+        the run accepts the smaller cluster and reports it. By default, all O(worker_count) workers are required.
       - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
       - This option applies to one run and is not stored.
     type: int
   market:
     description:
-      - 'How nodes are purchased: on demand, as spot instances, from a capacity reservation, or from a Capacity
+      - 'Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity
         Block for ML.'
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [on-demand, spot, capacity-reservation, capacity-block]
     default: on-demand
   spot_max_price:
     description:
-      - The highest price for a spot instance, in US dollars per hour. The default is the on-demand price.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Maximum price for a Spot Instance, in US dollars per hour. The default is the On-Demand price.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   capacity_reservation_id:
     description:
-      - The capacity reservation or Capacity Block for the nodes, which are launched in its zone. Required with
-        O(market=capacity-block).
-      - Without this option, O(market=capacity-reservation) uses any open reservation that matches, but no other
-        capacity.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - The capacity reservation or Capacity Block for the nodes. It determines the zone of the nodes. Required
+        with O(market=capacity-block).
+      - Without this option, O(market=capacity-reservation) uses any matching open reservation, but no other capacity.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   alternatives:
     description:
-      - Alternatives to try, in this order, if AWS has no capacity for O(worker_minimum) workers and the master
-        with O(instance_type) and O(market). An alternative inherits every setting that it does not override.
-      - A run tries each alternative for O(capacity_timeout). All nodes use the same alternative, because a job
-        runs at the speed of its slowest host. This option requires O(wait).
-      - This option applies to one run and is not stored. A cluster with nodes keeps its current alternative. Zones
-        of alternatives are added in place.
+      - Alternatives to try in this order if AWS has insufficient capacity for the master and O(worker_minimum)
+        workers with O(instance_type) and O(market). An alternative inherits every setting that it does not override.
+      - A run waits up to O(capacity_timeout) for each alternative. All nodes use the same alternative, because
+        a job runs at the speed of its slowest host. This option requires O(wait).
+      - This option applies to one run and is not stored. A cluster with nodes keeps its current alternative. The
+        zones of new alternatives are added in place.
     type: list
     elements: dict
     default: []
@@ -1286,16 +1297,16 @@ options:
         type: str
       zone:
         description:
-          - Availability zone for all nodes.
+          - Availability Zone for all nodes.
         type: str
       market:
         description:
-          - How nodes are purchased.
+          - Purchasing option of the nodes.
         type: str
         choices: [on-demand, spot, capacity-reservation, capacity-block]
       spot_max_price:
         description:
-          - The highest price for a spot instance, in US dollars per hour.
+          - Maximum price for a Spot Instance, in US dollars per hour.
         type: str
       capacity_reservation_id:
         description:
@@ -1303,24 +1314,25 @@ options:
         type: str
   capacity_timeout:
     description:
-      - How long to wait for the nodes of one alternative, in seconds. The wait ends earlier if launches fail for
-        a permanent reason.
-      - If no alternative has enough capacity, the run restores the auto scaling groups.
+      - Maximum time to wait for the nodes of one alternative, in seconds. The wait ends early if launches fail
+        permanently.
+      - If no alternative has sufficient capacity, the run restores the previous state of the Auto Scaling groups.
       - This option applies to one run and is not stored.
     type: int
     default: 600
   grow:
     description:
-      - Whether the run tries to launch the missing workers of a cluster that was accepted with fewer than O(worker_count).
+      - Whether the run tries to launch the missing workers of a cluster that was accepted with fewer than O(worker_count)
+        workers.
       - This option applies to one run and is not stored.
     type: bool
     default: false
   replace_nodes:
     description:
-      - Whether the run replaces nodes that are outdated because their launch template changes or has changed, and
-        nodes whose EC2 status checks have failed. The nodes are replaced one by one, workers before the master.
-      - By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred), and new nodes
-        are like the existing ones.
+      - Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. Nodes are outdated
+        if their launch template changes or has changed. The nodes are replaced one by one, workers before the master.
+      - By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred). New nodes
+        then have the same settings as the existing ones.
       - Do not use this option while a job is running. C(playbooks/provision.yml) checks the hosts first.
       - This option applies to one run and is not stored.
     type: bool
@@ -1333,116 +1345,117 @@ options:
     type: path
   image_id:
     description:
-      - Machine image of the nodes.
+      - Id of the nodes' AMI.
       - Exactly one of O(image_id), O(image_parameter) and O(image_framework) is required with O(state=present).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_parameter:
     description:
-      - Public SSM parameter that contains the id of a machine image, such as a parameter of the deep learning AMIs.
-      - The image is looked up once. Later runs keep it until this option changes, so that a new release does not
-        replace the nodes.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Public SSM parameter that contains the id of an AMI, such as a parameter of the Deep Learning AMIs.
+      - A run looks up the image only once. Later runs keep it until this option changes, so that a new release
+        does not replace the nodes.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_framework:
     description:
-      - Framework of a deep learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
-        drivers only. Without a version, the newest version for O(image_os) and the architecture of the instance
-        type is used. The run reports which one it is.
-      - The image is looked up once, as with O(image_parameter).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
+        drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
+        and the architecture of the instance type.
+      - A run looks up the image only once, as with O(image_parameter).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_os:
     description:
-      - Operating system of O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) must
-        match the operating system.
-      - The default is the newest Ubuntu that is available with the newest version of the framework.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Operating system of the image for O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user)
+        must match the operating system.
+      - The default is the newest Ubuntu release that is available with the newest version of the framework.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_update:
     description:
-      - Whether to look up O(image_parameter) or O(image_framework) again, to get the newest image.
-      - This option applies to one run and is not stored. A newer image replaces the nodes, which happens only with
-        O(replace_nodes).
+      - Whether to look up O(image_parameter) or O(image_framework) again to get the newest image.
+      - This option applies to one run and is not stored. A newer image replaces the nodes, but only with O(replace_nodes).
     type: bool
     default: false
   key_name:
     description:
       - EC2 key pair for the first login. Required with O(state=present).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   private_key_file:
     description:
-      - File on the controller with the private key of O(key_name). The key is compared with the key pair, but not
-        copied.
-      - The inventory sets this option to its own option of the same name, which is the file that SSH uses.
+      - File on the controller with the private key of O(key_name). The module compares the key with the key pair,
+        but does not copy it.
+      - The inventory sets this option to the value of its own option C(private_key_file), which is the file that
+        SSH uses.
       - This option applies to one run and is not stored.
     type: path
   root_volume_size:
     description:
       - Size of the encrypted root volume, in GiB.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: int
     default: 100
   root_volume_type:
     description:
       - Type of the root volume.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [gp3, gp2, io1, io2]
     default: gp3
   root_volume_iops:
     description:
-      - Operations per second of a root volume of type V(gp3), V(io1) or V(io2). Required for V(io1) and V(io2).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Provisioned IOPS of a root volume of type V(gp3), V(io1) or V(io2). Required for V(io1) and V(io2).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: int
   root_volume_throughput:
     description:
       - Throughput of a root volume of type V(gp3), in MiB per second.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: int
   root_volume_kms_key:
     description:
-      - Id, ARN or alias of the KMS key for the root volume. The default is the account's key for EBS.
-      - The role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Id, ARN or alias of the KMS key for the root volume. The default is the account's default KMS key for EBS
+        encryption.
+      - The service-linked role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   metadata_hop_limit:
     description:
-      - Limit on the network hops of responses from the instance metadata service, from 1 to 64. With V(1), only
-        processes on the host itself, and containers that share its network, get the credentials of the nodes' role.
-        Containers behind a bridge need V(2).
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Hop limit for responses from the instance metadata service, from 1 to 64. With V(1), only processes on the
+        host and containers that use the host network can get the credentials of the nodes' role. Containers on
+        a bridge network need V(2).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: int
     default: 1
   efa:
     description:
-      - Whether nodes get an Elastic Fabric Adapter on every network card that supports one. The instance type must
+      - Whether nodes get an Elastic Fabric Adapter on every network card that supports EFA. The instance type must
         support EFA.
-      - A master with several network interfaces gets an elastic IP address, because AWS assigns no other public
-        address to such instances.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - A master with several network interfaces gets an Elastic IP address, because AWS does not automatically
+        assign a public address to such instances.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: bool
     default: false
   placement:
     description:
-      - Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) uses a
-        placement group if O(efa) is set, unless O(capacity_reservation_id) is set. The reservation or block then
-        determines where the nodes are.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Whether to launch the nodes close to each other in a placement group with the strategy C(cluster). V(auto)
+        uses a placement group if O(efa) is set and O(capacity_reservation_id) is not. A capacity reservation or
+        Capacity Block determines the placement of its instances.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     choices: [auto, cluster, none]
     default: auto
   placement_group:
     description:
-      - Name of an existing placement group with the strategy C(cluster). The group is never changed or deleted.
-      - By default, the cluster creates a placement group if O(placement) requires one.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Name of an existing placement group with the strategy C(cluster). A run never changes or deletes the group.
+      - By default, a run creates a placement group if O(placement) requires one.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   login_user:
     description:
       - The login user of the image. This user owns the mount point.
-      - Changing this option replaces the nodes, which happens only with O(replace_nodes).
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
     default: ubuntu
 """

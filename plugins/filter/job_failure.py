@@ -1,17 +1,17 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tells why a training job did not succeed, with a host that is gone before the processes that lost the connection to it."""
+"""Explains why a training job did not succeed. A host that is gone takes precedence over the processes that lost the connection to it."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: job_failure
 version_added: 0.2.0
-short_description: Why a training job did not succeed
+short_description: Explains why a training job did not succeed
 description:
   - Returns the message about the process that made a job fail.
-  - If a host of the job is gone, and went before that process ended, the message names the host instead. The processes that lost the
+  - If a host of the job disappeared before that process ended, the message names the host instead. The processes that lost the
     connection to it fail as a result.
 positional: nodes, former, unreachable
 options:
@@ -29,7 +29,7 @@ options:
     elements: dict
     default: []
   unreachable:
-    description: The hosts that do not answer, by the names that nodes use for each other.
+    description: Host names of the hosts that do not answer, as in the variable C(deeplearning_hostname).
     type: list
     elements: str
     default: []
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A sentence, and the last log lines of the process.
+  description: A sentence about the cause, and the last log lines of the process.
   type: str
 """
 
@@ -68,7 +68,7 @@ def job_failure(
 
 
 class FilterModule:
-    """Filters about the failures of jobs."""
+    """Filters for the failures of jobs."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

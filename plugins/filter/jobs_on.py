@@ -1,21 +1,20 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Selects the training jobs that need hosts which are about to be removed."""
+"""Selects the training jobs that need hosts that are about to be removed."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: jobs_on
 version_added: 0.1.0
-short_description: The jobs that run on hosts
+short_description: Selects the jobs that run on given hosts
 description:
   - Selects the jobs that have a running process on one of the hosts.
-  - Nodes write the records of jobs. Invalid records and jobs with invalid names are ignored. An invalid process in a record counts as
-    not started.
-  - If not all processes of a job have started, the job is selected for every host, because it is not known yet where they will run.
-    This applies only for ten minutes after the job was prepared or one of its processes started, because interrupted runs also leave
-    such jobs behind.
+  - Nodes write the job records, so the records may be invalid. The filter ignores invalid records and jobs with invalid names. An
+    invalid process in a record counts as not started.
+  - If some processes of a job have not started yet, their hosts are unknown, and the job is selected for every host. This applies only
+    for ten minutes after the job was prepared or one of its processes started, because interrupted runs also leave such jobs behind.
 positional: hosts
 options:
   _input:
@@ -24,7 +23,7 @@ options:
     elements: dict
     required: true
   hosts:
-    description: The hosts, by the names that nodes use for each other.
+    description: Host names of the hosts, as in the variable C(deeplearning_hostname).
     type: list
     elements: str
     required: true
@@ -79,12 +78,12 @@ def jobs_on(jobs: Any, hosts: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _is_job(job: Any) -> bool:
-    """Return whether this is a valid record of a job. The answer of a host cannot be trusted."""
+    """Return whether this is a valid job record. The answer of a host cannot be trusted."""
     return isinstance(job, Mapping) and isinstance(job.get("name"), str) and bool(JOB_NAME.fullmatch(job["name"]))
 
 
 def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
-    """Return a phrase about the job's processes on the hosts, or an empty text if there are none."""
+    """Return a phrase about the job's processes on the hosts, or an empty string if there are none."""
     if _is_starting(job):
         return "is starting"
     if job.get("state") != RUNNING:
@@ -100,7 +99,7 @@ def _former_name(host: str) -> str:
 
 
 def _is_starting(job: Mapping[str, Any]) -> bool:
-    """Return whether some processes have not started yet, so that their hosts are not known."""
+    """Return whether the job is new and some of its processes have not started yet. The hosts of these processes are unknown."""
     processes, expected = _processes(job), job.get("process_count")
     if job.get("state") != PENDING and (job.get("state") != RUNNING or (isinstance(expected, int) and len(processes) >= expected)):
         return False
@@ -108,7 +107,7 @@ def _is_starting(job: Mapping[str, Any]) -> bool:
 
 
 def _is_recent(moment: Any) -> bool:
-    """Return whether the time differs from now by less than the timeout. Clocks may differ. An invalid time counts as recent."""
+    """Return whether a time is less than `START_TIMEOUT` before or after now, because clocks differ. An invalid time counts as recent."""
     return not isinstance(moment, (int, float)) or not abs(time.time() - moment) >= START_TIMEOUT
 
 
@@ -118,7 +117,7 @@ def _processes(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 class FilterModule:
-    """Filters about the jobs of a cluster."""
+    """Filters for the jobs of a cluster."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

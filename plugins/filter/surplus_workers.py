@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: surplus_workers
 version_added: 0.1.0
-short_description: The workers to remove when a cluster gets smaller
+short_description: Selects the workers to remove when a cluster gets smaller
 description:
   - Selects the workers with the highest numbers, which the role P(deeplearning.cluster.provision#role) removes first.
 positional: count
@@ -19,7 +19,7 @@ options:
     elements: dict
     required: true
   count:
-    description: The desired number of workers, without the master. If it is V(none), the result is empty.
+    description: The desired number of workers, not counting the master. If it is V(none), the result is empty.
     type: int
     required: true
 author:
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The names that nodes use for each other, in the order of their numbers.
+  description: Host names of the workers, in the order of their numbers.
   type: list
   elements: str
   sample: [demo-worker3, demo-worker4]
@@ -53,16 +53,18 @@ def surplus_workers(hosts: Iterable[Mapping[str, Any]], count: int | str | None)
     try:
         names = {int(host["deeplearning_number"]): str(host["deeplearning_hostname"]) for host in hosts}
     except KeyError as error:
-        raise AnsibleFilterError(f"a host lacks the variable {error.args[0]}. Use the nodes inventory, or set the variable.") from error
+        raise AnsibleFilterError(
+            f"{error.args[0]}: the variable is not set for a host. Use the deeplearning.cluster.nodes inventory, or set the variable."
+        ) from error
     try:
         wanted = max(int(count), 0)
     except ValueError as error:
-        raise AnsibleFilterError(f"{count!r} is not a number of workers") from error
+        raise AnsibleFilterError(f"count: {count!r} is not a number of workers. Use a whole number.") from error
     return [names[number] for number in sorted(names)[wanted:]]
 
 
 class FilterModule:
-    """Filters about the size of a cluster."""
+    """Filters for the size of a cluster."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

@@ -1,14 +1,14 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Converts the inventory's host variables to the list of workers for the hosts."""
+"""Builds the list of workers from the inventory's host variables."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: workers
 version_added: 0.1.0
-short_description: The list of workers from host variables
+short_description: Builds the list of workers from host variables
 description:
   - Returns the number, name and private address of each host from its variables, in the order of the numbers.
 options:
@@ -52,13 +52,15 @@ def workers(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     try:
         return ordered({field: host[variable] for field, variable in VARIABLES.items()} for host in hosts)
     except KeyError as error:
-        raise AnsibleFilterError(f"a host lacks the variable {error.args[0]}. Use the nodes inventory, or set the variable.") from error
+        raise AnsibleFilterError(
+            f"{error.args[0]}: the variable is not set for a host. Use the deeplearning.cluster.nodes inventory, or set the variable."
+        ) from error
     except ValueError as error:
         raise AnsibleFilterError(str(error)) from error
 
 
 class FilterModule:
-    """Filters about the members of a cluster."""
+    """Filters for the members of a cluster."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

@@ -6,25 +6,26 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: nodes
 version_added: 0.1.0
-short_description: The live nodes of a training cluster
+short_description: Lists the running nodes of a training cluster
 description:
-  - Lists the running nodes of one cluster with one paginated describe call.
-  - Nodes are the instances that the cluster's auto scaling groups have launched. The tag C(aws:autoscaling:groupName), which only AWS
+  - Lists the running nodes of one cluster with one paginated C(DescribeInstances) request.
+  - Nodes are the instances that the cluster's Auto Scaling groups have launched. The tag C(aws:autoscaling:groupName), which only AWS
     can set, identifies them. Other tags do not make an instance a node.
   - The plugin checks tags that users can set. For example, if there is a second master, two workers with the same number, or an invalid
-    file system id, the run fails with an error that contains the ids of the instances.
+    file system id, the run fails with an error that lists the instance ids.
   - The groups are C(master), C(workers) and C(trainers). C(trainers) contains all nodes, because the master also trains.
-  - Each node has a number, which stays with its instance. The master is 1.
+  - Each node has a number, which its instance keeps. The master is number 1.
   - The variable C(deeplearning_nodes) of the group C(all) is a table of all nodes by name. Roles read names, ids, addresses
-    and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change. Each entry has C(number), C(hostname),
-    C(group), C(instance_id), C(instance_type), C(private_ip), C(public_ip) if the node has one, C(address) that SSH connects to,
-    C(user), C(jump), which is true if SSH connects through the master, and C(proxy_command) with V(session_manager) only.
+    and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change.
+  - Each entry of the table has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address),
+    which SSH connects to, and C(jump), which is true if SSH connects through the master. Nodes with a public address also have
+    C(public_ip). With V(session_manager), nodes also have C(proxy_command).
   - SSH reaches workers through the master, or all nodes directly from inside the VPC or through Session Manager. SSH always checks host
-    keys by the instance's id, so that a new instance with a reused address is not mistaken for the former instance.
+    keys by instance id, so that a new instance with a reused address is not mistaken for the former instance.
   - The file's name must end in C(nodes.yml) or C(nodes.yaml).
 options:
   plugin:
-    description: The name of this plugin.
+    description: Name of this plugin.
     type: str
     required: true
     choices: [deeplearning.cluster.nodes]
@@ -155,7 +156,7 @@ class InventoryModule(AWSInventoryBase):
             if name not in known:
                 similar = difflib.get_close_matches(name, known, n=1)
                 advice = f"Did you mean '{similar[0]}'?" if similar else f"Use one of {', '.join(sorted(definitions))}."
-                raise AnsibleParserError(f"{name}: is not an option of deeplearning.cluster.nodes. {advice}")
+                raise AnsibleParserError(f"'{name}' is not an option of deeplearning.cluster.nodes. {advice}")
 
     def _instances(self, cluster: str, region: str) -> Iterable[dict[str, Any]]:
         filters = [*membership_filters(cluster), {"Name": "instance-state-name", "Values": ["running"]}]

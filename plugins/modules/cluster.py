@@ -7,12 +7,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cluster
 version_added: 0.1.0
-short_description: Manages the network, file system, role and nodes of a training cluster as one plan
+short_description: Manages the network, file systems, role and nodes of a training cluster as one plan
 description:
-  - Creates, changes or deletes everything that a training cluster needs in AWS, as one plan that is applied with as much
-    concurrency as its dependencies allow.
-  - Combines M(deeplearning.cluster.network), M(deeplearning.cluster.file_system), M(deeplearning.cluster.instance_role) and
-    M(deeplearning.cluster.node_group), and runs them in one process.
+  - Creates, changes or deletes all AWS resources of a training cluster as one plan. Changes that do not depend on each other are
+    made concurrently.
+  - Combines M(deeplearning.cluster.network), M(deeplearning.cluster.file_system), M(deeplearning.cluster.lustre_file_system),
+    M(deeplearning.cluster.instance_role) and M(deeplearning.cluster.node_group).
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.cluster
@@ -40,7 +40,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: The changes that the run made, or in check mode would make, in the order of the plan.
+  description: The changes that the run made, or would make in check mode, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -50,7 +50,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Key that identifies the resource among those of its kind.
+      description: Key of the resource, which is unique among resources of the same kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -79,7 +79,7 @@ alternative:
   type: str
   sample: p4d.24xlarge in us-east-1a (on-demand)
 degraded:
-  description: Worker counts and reason, if the run accepted fewer workers than requested.
+  description: Worker counts and the reason, if the run accepted fewer workers than requested.
   returned: success
   type: dict
   contains:
@@ -90,15 +90,15 @@ degraded:
       description: Number of workers that the definition requests.
       type: int
     reason:
-      description: Message from AWS in the run that found insufficient capacity.
+      description: Message from AWS about the insufficient capacity.
       type: str
 resources:
-  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
+  description: Ids of the cluster's resources by kind and key. In check mode, these are the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of the cluster's own file systems that a deletion keeps, or in check mode, would keep.
+  description: Ids of the cluster's own file systems that a deletion keeps, or would keep in check mode.
   returned: success
   type: list
   elements: str

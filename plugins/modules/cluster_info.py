@@ -54,7 +54,7 @@ resources:
       type: str
       sample: vpc
     key:
-      description: Key that identifies the resource among those of its kind.
+      description: Key of the resource, which is unique among resources of the same kind.
       type: str
       sample: main
     id:
@@ -75,9 +75,9 @@ nodes:
       type: str
       sample: bert-worker2
     hostname:
-      description: Host name of the node, equal to its name in the inventory.
+      description: Host name of the node. It equals the node's name in the inventory.
       type: str
-      sample: demo-worker2
+      sample: bert-worker2
     group:
       description: C(master) or C(workers).
       type: str
@@ -95,11 +95,11 @@ nodes:
       type: str
       sample: p4d.24xlarge
     zone:
-      description: Availability zone.
+      description: Availability Zone.
       type: str
       sample: us-east-1a
     private_ip:
-      description: Address inside the VPC.
+      description: Private address in the VPC.
       type: str
       sample: 10.0.0.4
     public_ip:
@@ -107,21 +107,21 @@ nodes:
       type: str
       sample: 203.0.113.4
     file_system_id:
-      description: File system that the node mounts, if any.
+      description: EFS file system that the node mounts, if any.
       type: str
       sample: fs-0123456789abcdef0
     file_system_address:
-      description: Address that the node mounts, if it cannot resolve the file system's name.
+      description: Mount target address, if the node cannot resolve the file system's DNS name.
       type: str
       sample: 10.1.0.12
     file_system_tls:
       description:
-        - Whether the node mounts the file system with TLS. With V(preferred), the node uses TLS if it has the client.
-        - The value is null if the node has no tag for this setting. In that case, the definition decides.
+        - Whether the node mounts the file system with TLS. With V(preferred), the node uses TLS if the EFS client is installed.
+        - The value is null if the node has no tag for this setting. In that case, the definition applies.
       type: str
       sample: preferred
     file_system_access_point:
-      description: Access point through which the node mounts the file system, if it does not mount the whole file system.
+      description: Access point through which the node mounts the file system, unless it mounts the whole file system.
       type: str
       sample: fsap-0123456789abcdef0
     lustre_file_system_id:
@@ -134,8 +134,8 @@ nodes:
       sample: fs-0123456789abcdef1.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh
     mounts:
       description:
-        - The node's mounts. Each mount has its C(kind) and the values of the node's tags, as arguments of
-          M(deeplearning.cluster.shared_storage).
+        - The node's mounts, as described by its tags. Each entry consists of arguments for M(deeplearning.cluster.shared_storage),
+          such as C(kind).
       type: list
       elements: dict
       sample: [{"kind": "efs", "source": "fs-0123456789abcdef0", "encrypt_in_transit": null}]

@@ -7,12 +7,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cluster_validation
 version_added: 0.2.0
-short_description: Checks the definition of a training cluster against its account
+short_description: Checks the definition of a training cluster against its AWS account
 description:
-  - Runs all validators on a definition and the account, and reports all findings together.
+  - Runs all validators on the definition and the AWS account, and reports all findings together.
   - Accepts the options of M(deeplearning.cluster.cluster), which runs the same validators before it changes anything. This module
     only reads.
-  - Fails if there are errors, with one line for each error, and shows the warnings.
+  - Shows the warnings. If there are errors, fails with one line for each error.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.cluster

@@ -7,9 +7,9 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: confirmation
 version_added: 0.2.0
-short_description: Shows what a play is about to do, and asks on a terminal whether to continue
+short_description: Shows what a play is about to do and, on a terminal, asks whether to continue
 description:
-  - Runs on the controller. Shows O(msg). On a terminal, it then asks O(question), and fails unless the answer is V(yes).
+  - Runs on the controller. Shows O(msg). On a terminal, the module then asks O(question), and fails unless the answer is V(yes).
   - Without a terminal, as in a pipeline or a service, the module does not ask, and the play continues.
 options:
   msg:
@@ -19,12 +19,12 @@ options:
     required: true
   question:
     description:
-      - The question, without instructions on how to answer.
+      - The question. The module adds instructions on how to answer.
     type: str
     required: true
   ask:
     description:
-      - With V(false), the module does not ask on a terminal either.
+      - Whether to ask. With V(false), the module only shows O(msg), even on a terminal.
     type: bool
     default: true
 author:

@@ -7,13 +7,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: dataset
 version_added: 0.1.0
-short_description: Brings a data set to shared storage, to a host's disk, or to S3
+short_description: Stages a data set on shared storage, on a host's disk, or on S3
 description:
-  - Downloads a data set from S3 or a URL, or uses the files that were copied from the controller. Checks and unpacks the data set, and
-    renames it to its final name in one step when it is complete. A data set that has the version of the source is not changed.
-  - The work runs in the background while the action plugin shows its progress. It continues if Ansible is interrupted. The next run
-    completes work that was interrupted.
-  - The AWS CLI reads and writes S3 with the credentials of the instance's role. curl downloads URLs.
+  - Downloads a data set from S3 or a URL, or uses files that were copied from the controller. Then verifies and unpacks the data set, and
+    moves the complete data set to its final path in a single rename. A data set that is up to date is not changed.
+  - The work runs in the background while the action plugin shows its progress. It continues if Ansible is interrupted. If the work
+    itself is interrupted, the next run continues it.
+  - The AWS CLI accesses S3 with the credentials of the instance role. curl downloads URLs.
 options:
   source:
     description:
@@ -24,17 +24,17 @@ options:
   destination:
     description:
       - V(shared) is a directory that all hosts share. V(local) is a directory on this host's own disk.
-      - V(direct) leaves the data on S3 and only creates the lists of its objects.
-      - C(s3://bucket/prefix) copies the data to S3. The module never deletes anything there.
+      - V(direct) leaves the data on S3 and creates only the lists of its objects.
+      - C(s3://bucket/prefix) copies the data to S3. The module never deletes objects there.
     type: str
     default: shared
   name:
     description:
-      - Name of the data set. By default, it is the name of the source without the suffix of an archive.
+      - Name of the data set. The default is the name of the source without an archive suffix.
     type: str
   directory:
     description:
-      - Directory of the data sets. With a destination on S3, it is the directory of temporary files.
+      - Directory of the data sets. If the destination is on S3, the directory holds only temporary files.
     type: path
     required: true
   checksum:
@@ -44,27 +44,27 @@ options:
     default: ""
   unpack:
     description:
-      - Whether to unpack archives (C(.tar), compressed C(.tar) and C(.zip)). The archives are not kept.
+      - Whether to unpack archives (C(.tar), compressed C(.tar) and C(.zip)). The downloaded archives are deleted afterwards.
     type: bool
     default: false
   region:
     description:
-      - Region of S3. By default, it is the region of the host.
+      - Region of the S3 bucket. The default is the region of the host.
     type: str
   anonymous:
     description:
-      - Whether to read S3 without credentials, as public data sets require.
+      - Whether to read S3 without credentials. Use this for public data sets.
     type: bool
     default: false
   shards:
     description:
-      - Numbers of ranks. For each number, the module writes lists that divide the files among that number of ranks.
+      - Rank counts. For each count, the module divides the files among that many ranks, and writes one list of files per rank.
     type: list
     elements: int
     default: []
   state:
     description:
-      - V(examined) inspects the source and the destination, and changes nothing.
+      - V(examined) inspects the source and the destination without changing anything.
       - V(fetched) downloads the part of the source in O(share), for a later task with V(present).
       - V(present) stages the data set.
     type: str
@@ -72,12 +72,12 @@ options:
     default: present
   hosts:
     description:
-      - With O(state=examined), the number of hosts among which a source on S3 is divided.
+      - Number of hosts that share the download of a source on S3. Used only with O(state=examined).
     type: int
     default: 1
   share:
     description:
-      - With O(state=fetched), the part of the source that this host downloads, as returned by O(state=examined).
+      - Part of the source for this host to download, as returned by O(state=examined). Used only with O(state=fetched).
     type: dict
     suboptions:
       version:
@@ -93,12 +93,12 @@ options:
         required: true
   upload:
     description:
-      - Properties of the source path on the controller. The action plugin sets them.
+      - Properties of the source path on the controller. The action plugin sets this option.
     type: dict
     suboptions:
       version:
         description:
-          - Text that changes when the files change.
+          - Identifier of the files' version. It changes when the files change.
         type: str
         required: true
       size:
@@ -113,23 +113,23 @@ options:
         required: true
   attempt:
     description:
-      - Id of the run that this task belongs to. The action plugin sets it.
+      - Id of the run that this task belongs to. The action plugin sets this option.
     type: str
     default: ""
   wait:
     description:
-      - Seconds to wait for the end of the work before the module returns the progress.
+      - Maximum time to wait for the end of the work, in seconds. If the work has not ended by then, the module returns its progress.
     type: int
     default: 5
 attributes:
   check_mode:
-    description: Reads the source and the destination, and changes nothing.
+    description: Reads the source and the destination without changing anything.
     support: full
   diff_mode:
     description: Shows no differences.
     support: none
   idempotent:
-    description: A data set of the same version is not changed.
+    description: A data set that is up to date is not changed.
     support: full
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
@@ -143,7 +143,7 @@ EXAMPLES = r"""
     directory: /efs/datasets
   run_once: true
 
-- name: Copy all files to every host's own disk
+- name: Copy all files to the local disk of every host
   deeplearning.cluster.dataset:
     source: s3://my-datasets/imagenet/
     destination: local
@@ -162,7 +162,7 @@ path:
   type: str
   sample: /efs/datasets/coco-2017
 version:
-  description: Version of the data set, which changes with the contents of the source.
+  description: Version of the data set. It changes when the contents of the source change.
   returned: when RV(finished)
   type: str
   sample: 0123456789ab
@@ -179,7 +179,7 @@ single:
   returned: when O(state=examined)
   type: bool
 shares:
-  description: For each of the O(hosts), the patterns of the objects to download.
+  description: Patterns of the objects that each of the O(hosts) downloads, one list per host.
   returned: when O(state=examined)
   type: list
   elements: list
@@ -198,11 +198,11 @@ progress:
       type: str
       sample: fetching
     done:
-      description: Completed amount of the stage, in bytes, or in archives while unpacking.
+      description: Completed part of the stage, in bytes, or in archives during unpacking.
       returned: when it is known
       type: int
     total:
-      description: Total amount of the stage.
+      description: Total size of the stage, in the same unit as RV(progress.done).
       returned: when it is known
       type: int
     seconds:
@@ -230,12 +230,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 
 
 def main() -> None:
-    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
+    os.umask(0o022)  # with a hardened host's umask, the jobs' user could not read these files
     module = AnsibleModule(ARGUMENTS, supports_check_mode=True, required_if=[("state", "fetched", ["share"])])
     spec = {name: value for name, value in module.params.items() if name not in OF_THE_CALL}
     try:
         if parse(spec["source"]).kind == PATH and not spec["upload"]:
-            raise DataError(f"source: {spec['source']} is a path on the controller, which only this module's action plugin can read.")
+            raise DataError(
+                f"source: {spec['source']} is a path on the controller, which this host cannot read. "
+                "Run the module through its action plugin."
+            )
         refuse_own_disk(spec["destination"], spec["directory"])
         if module.params["state"] == "fetched" and module.check_mode:
             module.exit_json(changed=True, finished=True)

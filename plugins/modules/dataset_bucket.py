@@ -7,10 +7,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: dataset_bucket
 version_added: 0.1.0
-short_description: Manages the S3 bucket of data sets
+short_description: Manages an S3 bucket for data sets
 description:
-  - Creates a bucket that blocks access from outside the account, encrypts its objects, and refuses requests without TLS.
-  - An existing bucket without this cluster's tag C(deeplearning:cluster) belongs to somebody else. This bucket is used, but not changed.
+  - Creates a bucket that blocks public access, encrypts its objects, and rejects requests without TLS.
+  - If the tag C(deeplearning:cluster) of an existing bucket does not contain this cluster's name, the bucket is used but not changed.
   - Buckets are never deleted.
 options:
   bucket:
@@ -25,8 +25,8 @@ options:
     required: true
   kms_key_id:
     description:
-      - Id or ARN of a KMS key that encrypts new objects. By default, S3 uses its own keys.
-      - The key's policy must allow the nodes' role to use the key.
+      - Id or ARN of a KMS key that encrypts new objects. By default, new objects are encrypted with Amazon S3 managed keys (SSE-S3).
+      - The key policy must allow the nodes' role to use the key.
     type: str
   tags:
     description:
@@ -61,13 +61,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: The changes that the run made, or in check mode would make.
+  description: The changes that the run made, or would make in check mode.
   returned: success
   type: list
   elements: dict
   sample: [{"kind": "bucket", "key": "data", "action": "create", "policy": "in_place", "before": {}, "after": {"name": "bert-data"}}]
 adopted:
-  description: Whether the bucket belongs to somebody else and was therefore not changed.
+  description: Whether the bucket does not belong to this cluster and was therefore not changed.
   returned: success
   type: bool
 """

@@ -9,7 +9,7 @@ module: file_system
 version_added: 0.1.0
 short_description: Manages the shared EFS file system of a training cluster
 description:
-  - Manages an encrypted file system with a mount target in the private subnet of every zone of the cluster's network.
+  - Manages an encrypted file system with a mount target in the private subnet of each zone of the cluster's network.
   - The network must exist. The module finds it by its tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: The changes that the run made, or in check mode would make, in the order of the plan.
+  description: The changes that the run made, or would make in check mode, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -43,7 +43,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Key that identifies the resource among those of its kind.
+      description: Key of the resource, which is unique among resources of the same kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -62,12 +62,12 @@ changes:
       description: Values of the changed properties after the change.
       type: dict
 resources:
-  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
+  description: Ids of the cluster's resources by kind and key. In check mode, these are the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of the cluster's own file systems that a deletion keeps, or in check mode, would keep.
+  description: Ids of the cluster's own file systems that a deletion keeps, or would keep in check mode.
   returned: success
   type: list
   elements: str

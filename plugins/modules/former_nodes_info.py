@@ -9,10 +9,10 @@ module: former_nodes_info
 version_added: 0.2.0
 short_description: Lists the instances that have left a cluster, from the scaling activities of its groups
 description:
-  - Reads the scaling activities of a cluster's auto scaling groups, and lists the instances that the groups terminated or detached, and
-    the instances that the groups launched and that are no longer running. The certificates of these instances can then be revoked.
-  - If an instance was not terminated by its group, such as an interrupted Spot Instance, the activities may contain only its launch. AWS
-    keeps scaling activities for six weeks.
+  - Reads the scaling activities of a cluster's auto scaling groups, and lists the instances that the groups terminated or detached. Also
+    lists instances that the groups launched and that are no longer running. The certificates of all these instances can then be revoked.
+  - If an auto scaling group did not terminate an instance itself, the activities may contain only the launch of that instance. An
+    interrupted Spot Instance is an example. AWS keeps scaling activities for six weeks.
 options:
   cluster:
     description:
@@ -21,7 +21,7 @@ options:
     required: true
   days:
     description:
-      - Number of days to look back. Instances that left the cluster earlier have no valid certificates.
+      - Number of days to look back. To find all instances with valid certificates, specify the certificates' validity in days.
     type: int
     required: true
   instance_ids:
@@ -65,7 +65,7 @@ instance_ids:
   elements: str
   sample: [i-0123456789abcdef0]
 nodes:
-  description: The instances, those of each group in the order in which they left it.
+  description: The instances by auto scaling group, in the order in which they left the group.
   returned: success
   type: list
   elements: dict
@@ -74,11 +74,11 @@ nodes:
       description: Id of the instance.
       type: str
     cause:
-      description: Why the group terminated or detached it, as AWS says. It is empty if the instance ended by itself.
+      description: Reason that AWS gives for the termination or detachment. It is empty if the group did neither.
       type: str
       sample: At 2026-11-22T06:16:42Z an instance was taken out of service in response to an EC2 health check.
     replacement:
-      description: Id of a running instance that the group launched afterwards. It is empty if there is none yet.
+      description: Id of a running instance that the group launched later as a replacement. It is empty if there is none yet.
       type: str
 """
 
@@ -110,7 +110,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    # A termination takes a while, and certificates are signed until the termination begins
+    # The extra day allows for slow terminations, because certificates are signed until a termination begins
     since = datetime.now(timezone.utc) - timedelta(days=module.params["days"] + 1)
     try:
         cloud = AwsClient(module, module.params["cluster"])

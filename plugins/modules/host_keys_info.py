@@ -9,11 +9,11 @@ module: host_keys_info
 version_added: 0.1.0
 short_description: Reads the public SSH host keys of instances from their console output
 description:
-  - Reads the host keys that cloud-init prints to the console at the first boot, so that the first SSH connection to an instance
-    can be verified through a channel that an attacker on the network does not control.
-  - Waits until the consoles show the keys, and reports how many instances have printed theirs.
-  - cloud-init prints the keys once in the lifetime of an instance. If the console shows different keys, another program on the instance
-    may have printed some of them. In that case, the module trusts none of the keys and fails.
+  - Reads the host keys that cloud-init prints to the console at the first boot. The first SSH connection to an instance can then be
+    verified through a channel that an attacker on the network does not control.
+  - Waits until the consoles show the keys, and reports how many instances have printed their keys.
+  - cloud-init prints the keys only once in the lifetime of an instance. If the console shows conflicting keys, another program on the
+    instance may have printed some of them. In that case, the module fails and returns no keys.
 options:
   instance_ids:
     description:
@@ -24,7 +24,7 @@ options:
   wait_timeout:
     description:
       - How long to wait for the console output of one instance, in seconds. The output can lag by minutes on instances that
-        are not built on the Nitro system, and large instances take ten minutes or more to boot.
+        are not built on the Nitro System. Large instances take ten minutes or more to boot.
     type: int
     default: 1800
   wait:
@@ -34,7 +34,7 @@ options:
     default: true
   progress_file:
     description:
-      - File on the controller to which the module writes its progress. The action plugin sets it and shows the lines.
+      - File on the controller to which the module writes its progress. The action plugin sets this option and shows the progress.
     type: path
 attributes:
   check_mode:

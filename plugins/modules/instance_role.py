@@ -7,9 +7,9 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: instance_role
 version_added: 0.1.0
-short_description: Manages the permissions of a training cluster's nodes in AWS
+short_description: Manages the AWS permissions of a training cluster's nodes
 description:
-  - Manages an IAM role with the least permissions that nodes need, and the instance profile that contains it.
+  - Manages an IAM role with only the permissions that the nodes need, and the instance profile that contains the role.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
   - deeplearning.cluster.provisioning.instance_role
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: The changes that the run made, or in check mode would make, in the order of the plan.
+  description: The changes that the run made, or would make in check mode, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -44,7 +44,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Key that identifies the resource among those of its kind.
+      description: Key of the resource, which is unique among resources of the same kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -63,12 +63,12 @@ changes:
       description: Values of the changed properties after the change.
       type: dict
 resources:
-  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
+  description: Ids of the cluster's resources by kind and key. In check mode, these are the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of the cluster's own file systems that a deletion keeps, or in check mode, would keep.
+  description: Ids of the cluster's own file systems that a deletion keeps, or would keep in check mode.
   returned: success
   type: list
   elements: str

@@ -38,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: The changes that the run made, or in check mode would make, in the order of the plan.
+  description: The changes that the run made, or would make in check mode, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -48,7 +48,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Key that identifies the resource among those of its kind.
+      description: Key of the resource, which is unique among resources of the same kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -67,12 +67,12 @@ changes:
       description: Values of the changed properties after the change.
       type: dict
 resources:
-  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
+  description: Ids of the cluster's resources by kind and key. In check mode, these are the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of the cluster's own file systems that a deletion keeps, or in check mode, would keep.
+  description: Ids of the cluster's own file systems that a deletion keeps, or would keep in check mode.
   returned: success
   type: list
   elements: str

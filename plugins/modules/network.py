@@ -9,8 +9,9 @@ module: network
 version_added: 0.1.0
 short_description: Manages the network of a training cluster
 description:
-  - Manages a VPC with a public and a private subnet in each zone, an internet gateway, NAT gateways with elastic IP addresses, routes,
-    an S3 gateway endpoint, interface endpoints, and the security groups for SSH to the master, for traffic among the nodes and
+  - Manages a VPC with a public and a private subnet in each zone, an internet gateway, NAT gateways with Elastic IP addresses, and
+    routes.
+  - Also manages an S3 gateway endpoint, interface endpoints, and security groups for SSH to the master, for traffic among the nodes, and
     for shared storage.
   - In an existing VPC with existing subnets, manages only the security groups and interface endpoints.
   - Finds existing resources by their tags.
@@ -48,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: The changes that the run made, or in check mode would make, in the order of the plan.
+  description: The changes that the run made, or would make in check mode, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -58,7 +59,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Key that identifies the resource among those of its kind.
+      description: Key of the resource, which is unique among resources of the same kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -77,12 +78,12 @@ changes:
       description: Values of the changed properties after the change.
       type: dict
 resources:
-  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
+  description: Ids of the cluster's resources by kind and key. In check mode, these are the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of the cluster's own file systems that a deletion keeps, or in check mode, would keep.
+  description: Ids of the cluster's own file systems that a deletion keeps, or would keep in check mode.
   returned: success
   type: list
   elements: str

@@ -10,8 +10,8 @@ version_added: 0.1.0
 short_description: Manages the master or the workers of a training cluster
 description:
   - Manages a launch template (IMDSv2, encrypted root volume, file system mounted at boot) and an auto scaling group that uses it.
-  - Every node has a number that stays with its instance. The master is number 1, and the workers follow. If you reduce the number
-    of workers, the workers with the highest numbers are terminated.
+  - Every node has a number that does not change while its instance exists. The master has number 1, and the numbers of workers begin
+    with 2. If you reduce the number of workers, the workers with the highest numbers are terminated.
   - The cluster's network and role must exist. The module finds them by their tags.
 extends_documentation_fragment:
   - deeplearning.cluster.provisioning
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: The changes that the run made, or in check mode would make, in the order of the plan.
+  description: The changes that the run made, or would make in check mode, in the order of the plan.
   returned: always
   type: list
   elements: dict
@@ -44,7 +44,7 @@ changes:
       type: str
       sample: subnet
     key:
-      description: Key that identifies the resource among those of its kind.
+      description: Key of the resource, which is unique among resources of the same kind.
       type: str
       sample: private-us-east-1a
     action:
@@ -73,7 +73,7 @@ alternative:
   type: str
   sample: p4d.24xlarge in us-east-1a (on-demand)
 degraded:
-  description: Worker counts and reason, if the run accepted fewer workers than requested.
+  description: Worker counts and the reason, if the run accepted fewer workers than requested.
   returned: success
   type: dict
   contains:
@@ -84,15 +84,15 @@ degraded:
       description: Number of workers that the definition requests.
       type: int
     reason:
-      description: Message from AWS in the run that found insufficient capacity.
+      description: Message from AWS about the insufficient capacity.
       type: str
 resources:
-  description: Ids of the cluster's resources by kind and key. In check mode, the predicted ids.
+  description: Ids of the cluster's resources by kind and key. In check mode, these are the predicted ids.
   returned: success
   type: dict
   sample: {"vpc": {"main": "vpc-0123456789abcdef0"}}
 kept:
-  description: Ids of the cluster's own file systems that a deletion keeps, or in check mode, would keep.
+  description: Ids of the cluster's own file systems that a deletion keeps, or would keep in check mode.
   returned: success
   type: list
   elements: str

@@ -9,52 +9,52 @@ module: python_environment
 version_added: 0.1.0
 short_description: Provides a host with the Python environment of a framework
 description:
-  - Runs on the host. Finds the image's environment of a given name, or builds an environment from a requirements file.
-  - The module never changes an environment that it has built. If the requirements have changed, it builds another environment beside
-    the existing one, so that a running job keeps the environment with which it started. The link C(current) in the folder of the
-    environment points to the newest build.
-  - In a shared folder, one host builds the environment and the others wait for it. Hosts with another architecture or Python version
-    build their own.
-  - If a build fails, nothing changes, and the message contains the end of the installer's output.
+  - Runs on the host. Finds the environment with the given name in the host's image, or builds one from a requirements file.
+  - The module never changes an environment that it has built. If the requirements change, it builds a new environment next to the
+    existing one, so that running jobs keep the environment that they started with. The link C(current) next to the builds
+    points to the newest one.
+  - In a shared directory, one host builds the environment and the others wait for it. Hosts with a different architecture or Python
+    version build their own.
+  - If a build fails, the existing environments do not change, and the error message contains the last lines of the installer's output.
 notes:
   - The module never deletes an environment. See M(deeplearning.cluster.python_environment_cleanup).
-  - The module does not build an environment again for the same requirements, installer and Python. Specify exact versions in the
-    requirements, as C(pip freeze) or C(uv pip compile) write them, so that each build gives the same result.
-  - The user of the connection builds the environment, and needs only permission to write to O(directory).
+  - The module does not rebuild an environment for the same requirements, installer and Python. To make builds reproducible, pin exact
+    versions in the requirements, for example with C(pip freeze) or C(uv pip compile).
+  - The remote user builds the environment, and needs only write permission for O(directory). Root privileges are not required.
 options:
   name:
     description:
       - Name of the environment.
-      - The module searches C(/opt), C(/opt/conda/envs), C(~/anaconda3/envs) and C(~/miniconda3/envs), where the AWS deep
-        learning images have their environments.
+      - The module searches C(/opt), C(/opt/conda/envs), C(~/anaconda3/envs) and C(~/miniconda3/envs), which contain the environments
+        of AWS Deep Learning AMIs.
     type: str
     required: true
   requirements:
     description:
       - Path of a requirements file on the controller. The file cannot refer to other files.
-      - When omitted, the image must have an environment of that O(name). When specified, the image's environment is used if it has
-        all packages that the file lists.
+      - If omitted, the image must contain an environment with this O(name). If specified, the image's environment is used only if it
+        has all packages that the file lists.
     type: str
   contents:
     description:
-      - Contents of O(requirements). The action plugin sets them.
+      - Contents of O(requirements). The action plugin sets this option.
     type: str
   directory:
     description:
-      - Directory where environments are built, on shared storage or on the host's own disk.
+      - Directory in which environments are built, on shared storage or on the host's local disk.
       - Required with O(requirements).
     type: path
   installer:
     description:
-      - Program that installs the packages. V(uv) is faster than V(pip). If a host does not have uv, pip installs it temporarily for the
-        build.
-      - uv does not read the configuration of pip.
+      - Program that installs the packages. V(uv) is faster than V(pip). If uv is not installed on the host, pip installs it temporarily
+        for the build.
+      - uv does not read pip's configuration.
     type: str
     choices: [pip, uv]
     default: pip
   python:
     description:
-      - The Python that creates the environment. It is a path, or a name that is searched for in C(PATH).
+      - Python interpreter that creates the environment, as a path or as a name to look up in C(PATH).
     type: path
     default: python3
   index_url:
@@ -63,14 +63,14 @@ options:
     type: str
   find_links:
     description:
-      - Folders on the hosts, or URLs, with packages in addition to those of the index. To use only these packages, add C(--no-index)
+      - Directories on the hosts, or URLs, with packages in addition to those in the index. To use only these packages, add C(--no-index)
         to O(requirements).
     type: list
     elements: str
     default: []
   timeout:
     description:
-      - Seconds to wait while another host builds the same environment.
+      - Maximum time to wait for another host that builds the same environment, in seconds.
     type: int
     default: 3600
 author:
@@ -88,7 +88,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Use the environment of the deep learning image
+- name: Use the PyTorch environment of a Deep Learning AMI
   deeplearning.cluster.python_environment:
     name: pytorch
 
@@ -103,12 +103,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 python:
-  description: Path of the environment's Python.
+  description: Path of the environment's Python interpreter.
   returned: success
   type: str
   sample: /efs/environments/bert/x86_64-python3.10/0f3c5e9a7b21/bin/python
 prefix:
-  description: The environment's folder.
+  description: The environment's directory.
   returned: success
   type: str
   sample: /efs/environments/bert/x86_64-python3.10/0f3c5e9a7b21
@@ -127,7 +127,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python
 
 
 def main() -> None:
-    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
+    os.umask(0o022)  # with a hardened host's umask, the jobs' user could not read these files
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},

@@ -9,32 +9,32 @@ module: python_environment_cleanup
 version_added: 0.2.0
 short_description: Deletes Python environments that no job uses
 description:
-  - Deletes the environments that M(deeplearning.cluster.python_environment) built more than O(days) ago in O(directory).
-  - It keeps the environments that the links C(current) point to, and those of O(pythons).
+  - Deletes environments that M(deeplearning.cluster.python_environment) built in O(directory) more than O(days) days ago.
+  - Keeps environments that a link C(current) points to, and environments that contain one of the O(pythons).
 options:
   directory:
     description:
-      - Directory where environments are built, on shared storage or on the host's own disk.
+      - Directory in which environments are built, on shared storage or on the host's local disk.
     type: path
     required: true
   pythons:
     description:
-      - Python programs whose environments are kept, such as RV(deeplearning.cluster.training_job_cleanup#module:pythons).
+      - Python interpreters whose environments are kept, such as RV(deeplearning.cluster.training_job_cleanup#module:pythons).
     type: list
     elements: str
     required: true
   days:
     description:
-      - Days after which an environment that is not used is deleted.
+      - Number of days after which an unused environment is deleted.
     type: int
     default: 30
   timeout:
     description:
-      - Maximum seconds for all deletions. Network file systems delete a few hundred to a few thousand files per second.
+      - Maximum time for all deletions together, in seconds. Network file systems delete a few hundred to a few thousand files per second.
     type: int
     default: 3600
 notes:
-  - The user of the connection deletes the environments, and is the user who built them.
+  - Run the module as the user who built the environments.
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 extends_documentation_fragment:
@@ -60,7 +60,7 @@ EXAMPLES = r"""
   run_once: true
   register: jobs
 
-- name: Delete the environments that none of them uses
+- name: Delete the environments that none of these jobs uses
   deeplearning.cluster.python_environment_cleanup:
     directory: /efs/environments
     pythons: "{{ jobs.pythons }}"
@@ -69,7 +69,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 environments:
-  description: The paths of the deleted environments.
+  description: Paths of the deleted environments.
   returned: success
   type: list
   elements: str
@@ -92,7 +92,7 @@ def main() -> None:
     try:
         found = clean_up(module.params, module.check_mode)
     except OSError as error:
-        module.fail_json(msg=f"an environment cannot be deleted: {error}")
+        module.fail_json(msg=f"An environment cannot be deleted: {error}")
     header, lines = "Python environments", "".join(f"{path}\n" for path in found)
     diff = [{"before_header": header, "after_header": header, "before": lines, "after": ""}] if lines else []
     module.exit_json(changed=bool(found), environments=found, diff=diff)

@@ -9,16 +9,16 @@ module: shared_storage
 version_added: 0.1.0
 short_description: Mounts the cluster's shared storage on a host
 description:
-  - Runs on the host. Writes an entry to C(/etc/fstab), mounts the file system, verifies in the mount table that the correct file
-    system is mounted, and makes the login user the owner of its root folder.
-  - Retries for a while, because the DNS names of new mount targets take time to appear.
-  - Fails if the host does not have the client of the file system. The message names the client.
+  - Runs on the host. Writes an entry to C(/etc/fstab), mounts the file system, and verifies in the mount table that the correct file
+    system is mounted. Then makes the login user the owner of the root directory of the file system.
+  - Retries for a while, because the DNS names of new mount targets take time to propagate.
+  - Fails if the client for the file system is not installed on the host. The message names the client.
   - The entry is the same as the one that nodes of M(deeplearning.cluster.node_group) get at boot.
   - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
 options:
   kind:
     description:
-      - Kind of the storage, required with O(source).
+      - Kind of the storage. Required with O(source).
     type: str
     choices:
       - efs
@@ -29,7 +29,7 @@ options:
       - Source of the mount. With O(state=present), exactly one of O(source), O(file_system_id) and O(lustre_source) is required.
       - With O(kind=efs), it is the id of the file system. With O(kind=lustre), it is C(DNS-NAME@tcp:/MOUNT-NAME). With O(kind=bucket),
         it is C(s3://BUCKET/PREFIX).
-      - Mountpoint for Amazon S3 mounts a bucket read-only, with the credentials of the instance's role.
+      - Mountpoint for Amazon S3 mounts buckets read-only, with the credentials of the instance role.
     type: str
   file_system_id:
     description:
@@ -37,11 +37,11 @@ options:
     type: str
   region:
     description:
-      - Region of the EFS file system, required with O(file_system_id) and O(kind=efs).
+      - Region of the EFS file system. Required with O(file_system_id) and O(kind=efs).
     type: str
   dns_suffix:
     description:
-      - DNS suffix of the region's partition, with which the file system's DNS name ends.
+      - DNS suffix of the region's partition. The file system's DNS name ends with this suffix.
       - The action plugin of the same name derives the suffix from the region.
     type: str
     default: amazonaws.com
@@ -51,13 +51,13 @@ options:
     type: str
   access_point:
     description:
-      - Id of the EFS access point through which the file system is mounted. Hosts see only the access point's directory.
+      - Id of the EFS access point through which the file system is mounted. Hosts can access only the access point's directory.
       - Requires TLS.
     type: str
   encrypt_in_transit:
     description:
       - Whether EFS is mounted over TLS, with C(amazon-efs-utils).
-      - By default, hosts that have that package use TLS, and others use plain NFS. An existing mount is kept, with or without TLS.
+      - By default, hosts with this package use TLS, and other hosts use plain NFS. An existing mount is kept, with or without TLS.
     type: bool
   lustre_source:
     description:
@@ -70,13 +70,13 @@ options:
     default: /efs
   owner:
     description:
-      - The login user, who owns the root folder of the file system.
+      - The login user, who owns the root directory of the file system.
       - Required with O(state=present).
     type: str
   adopted:
     description:
-      - Whether the file system is adopted. The root folder of an adopted file system keeps its owner, and O(owner) must be able to
-        write there.
+      - Whether the file system is adopted. The root directory of an adopted file system keeps its owner, and O(owner) must be able to
+        write to it.
     type: bool
     default: false
   timeout:
@@ -95,10 +95,10 @@ options:
     default: present
 attributes:
   check_mode:
-    description: Predicts the changes and mounts nothing.
+    description: Predicts the changes without mounting anything.
     support: full
   diff_mode:
-    description: Shows the entry and the mount.
+    description: Shows the changes to the entry and the mount.
     support: full
   idempotent:
     description: A host that has already mounted the storage is not changed.
@@ -133,11 +133,11 @@ source:
   type: str
   sample: fs-0123456789abcdef0.efs.us-east-1.amazonaws.com:/
 client_missing:
-  description: Whether the mount failed because the host does not have the client.
+  description: Whether the mount failed because the client is not installed on the host.
   returned: always
   type: bool
 client_packages:
-  description: Name of the client's package, for each distribution or distribution family that has it in its own repositories.
+  description: Package name of the client by distribution or distribution family. Only distributions that provide the package are listed.
   returned: when the client is missing
   type: dict
   sample: {"Debian": "nfs-common", "RedHat": "nfs-utils"}
@@ -154,7 +154,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 
 def main() -> None:
-    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
+    os.umask(0o022)  # with a hardened host's umask, the jobs' user could not read these files
     module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     try:
         if module.params["state"] == "present":

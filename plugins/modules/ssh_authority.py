@@ -10,12 +10,12 @@ version_added: 0.1.0
 short_description: Manages the SSH certificate authority of a training cluster
 description:
   - Stores one ed25519 key pair per cluster as an encrypted parameter (SecureString) in SSM Parameter Store. All operators of the
-    cluster sign with the same key, and no controller has to store it.
+    cluster sign with the same key, and controllers do not have to store it.
   - The key pair is created once. O(rotate=true) replaces it. For a cluster that is in use, run the playbook
     C(deeplearning.cluster.rotate_authority), which also replaces all certificates.
-  - By default, the account's own KMS key for SSM encrypts the parameter, and every role with C(ssm:GetParameter) can read the key pair.
-    With your own KMS key, a role also needs C(kms:Decrypt).
-  - The result contains the private key. Use C(no_log).
+  - By default, the AWS managed key for SSM encrypts the parameter, and every role with C(ssm:GetParameter) can read the key pair.
+    With a customer managed key, a role also needs C(kms:Decrypt).
+  - The result contains the private key. Set C(no_log) on the task.
 options:
   cluster:
     description:
@@ -31,13 +31,14 @@ options:
     default: present
   kms_key_id:
     description:
-      - Id, ARN or alias of the KMS key that encrypts the parameter. The default is the account's own key for SSM.
-      - An existing parameter with another key is encrypted again. Earlier versions stay in the parameter's history with the earlier key.
+      - Id, ARN or alias of the KMS key that encrypts the parameter. The default is the AWS managed key for SSM.
+      - If another key encrypts an existing parameter, the module encrypts the parameter again. Earlier versions in the parameter's history
+        stay encrypted with the earlier key.
     type: str
   rotate:
     description:
-      - Whether to replace the key pair with a new one in each run. Hosts trust the certificates of the old key pair until the role
-        P(deeplearning.cluster.ssh_trust#role) configures the hosts.
+      - Whether to replace the key pair with a new one in each run. Hosts trust certificates that were signed with the old key until the
+        role P(deeplearning.cluster.ssh_trust#role) configures the hosts.
       - The KMS key of the old key pair also encrypts the new one, unless you specify another key with O(kms_key_id) or
         O(create_kms_key).
     type: bool
@@ -46,19 +47,19 @@ options:
   create_kms_key:
     description:
       - Whether to create a KMS key for this parameter only, with the alias C(alias/deeplearning/CLUSTER/ssh-authority).
-        The key's policy allows encryption and decryption of this parameter only, and lets the creator administer the key.
+        The key policy allows encryption and decryption of this parameter only, and allows the creator to administer the key.
         AWS charges a monthly fee for such a key.
-      - With V(false), a parameter that such a key encrypts is not changed, and the module shows a warning. To return to the account's own
-        key for SSM, set O(kms_key_id=alias/aws/ssm). The created key is kept until you run the module with O(state=absent).
+      - With V(false), the module does not change a parameter that is encrypted with such a key, and shows a warning. To return to the AWS
+        managed key for SSM, set O(kms_key_id=alias/aws/ssm). The created key is kept until you run the module with O(state=absent).
       - Mutually exclusive with O(kms_key_id).
     type: bool
     default: false
 attributes:
   check_mode:
-    description: Predicts whether the key pair would be created, encrypted again or deleted.
+    description: Predicts whether the key pair would be created, replaced, encrypted again or deleted.
     support: full
   diff_mode:
-    description: The module shows no differences, because the differences between key pairs are not readable.
+    description: The module shows no differences, because a diff of key pairs would not be meaningful.
     support: none
   idempotent:
     description: A second run changes nothing, unless O(rotate=true).
@@ -72,7 +73,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Get the authority that signs the cluster's certificates
+- name: Get the certificate authority of the cluster
   deeplearning.cluster.ssh_authority:
     cluster: bert
     region: us-east-1
@@ -82,13 +83,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 public_key:
-  description: The public key as an OpenSSH line, or C((known after apply)) in check mode if the key pair does not exist yet.
+  description: The public key in OpenSSH's format. In check mode, it is C((known after apply)) if the run would create a key pair.
   returned: when O(state=present)
   type: str
   sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI... bert
 private_key:
   description: The private key in OpenSSH's format.
-  returned: when O(state=present) and the key pair exists
+  returned: when O(state=present), unless RV(public_key) is C((known after apply))
   type: str
 """
 

@@ -37,7 +37,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Check whether the cluster has ever been configured
+- name: Check whether the cluster has an authority
   deeplearning.cluster.ssh_authority_info:
     cluster: bert
     region: us-east-1

@@ -9,15 +9,15 @@ module: ssh_files
 version_added: 0.2.0
 short_description: Writes the controller's SSH files for a cluster
 description:
-  - Writes C(known_hosts), C(config) and C(revoked_keys), with which Ansible and C(ssh -F) verify the hosts of a cluster.
-  - The files are a cache of public keys for later runs. Check mode writes them too, because Ansible cannot connect to any host
+  - Writes C(known_hosts), C(config) and C(revoked_keys). Ansible and C(ssh -F) use these files to verify the hosts of a cluster.
+  - The files cache public keys for later runs. They are also written in check mode, because Ansible cannot connect to any host
     without them.
-  - Each value must match a strict pattern. A value with an unexpected line break, quote or space is refused.
+  - Each value must match a strict pattern. Values with unexpected line breaks, quotes or spaces are rejected.
   - This is an action plugin. It runs on the controller and does not start a module.
 options:
   directory:
     description:
-      - Folder of the files.
+      - Directory of the files.
     type: path
     required: true
   hosts:
@@ -28,37 +28,37 @@ options:
     required: true
   nodes:
     description:
-      - The table C(deeplearning_nodes) of the nodes inventory. When omitted, instance ids and proxy commands come from the hosts'
-        variables.
+      - Value of the variable C(deeplearning_nodes) of the nodes inventory. If omitted, the hosts' variables provide the instance ids and
+        proxy commands.
     type: dict
     default: {}
   jump_host:
     description:
-      - Inventory name of the jump host in C(config), for the hosts that the inventory also reaches through a jump host.
+      - Inventory name of the jump host. C(config) uses it for the hosts that Ansible also reaches through a jump host.
     type: str
     required: true
   authority:
     description:
-      - Public key of the certificate authority. By default, it is the authority in C(known_hosts).
-      - If it changes, all previously learnt host keys are removed.
+      - Public key of the certificate authority. The default is the authority in C(known_hosts).
+      - If the authority changes, all previously learned host keys are removed.
     type: str
     default: ""
   forget_authority:
     description:
-      - Whether to remove the authority from C(known_hosts) and keep the keys of hosts. A rotation does this before it creates the new
-        authority.
+      - Whether to remove the authority from C(known_hosts) and keep the host keys. During a rotation, this happens before the new
+        authority is created.
     type: bool
     default: false
   host_keys:
     description:
-      - Host keys as M(deeplearning.cluster.host_keys_info) returns them.
+      - Host keys, in the format that M(deeplearning.cluster.host_keys_info) returns.
     type: list
     elements: dict
     default: []
   answers:
     description:
-      - Output of C(cat /etc/ssh/ssh_host_ed25519_key.pub) on hosts, by inventory name. Output that is not
-        exactly one ed25519 key is ignored.
+      - Output of C(cat /etc/ssh/ssh_host_ed25519_key.pub) on each host, by inventory name. Output other than a single ed25519 key
+        is ignored.
     type: dict
     default: {}
   revoked:
@@ -69,13 +69,13 @@ options:
     default: []
   former:
     description:
-      - Ids of instances that were hosts of the cluster and are no longer trusted. By default, these are the revoked instances in
+      - Ids of instances that were hosts of the cluster and are no longer trusted. The default is the revoked instances in
         C(known_hosts).
     type: list
     elements: str
 attributes:
   check_mode:
-    description: Also writes the files in check mode.
+    description: The files are also written in check mode.
     support: none
   diff_mode:
     description: Shows the differences of every file.
@@ -109,17 +109,17 @@ cached:
   returned: success
   type: bool
 gone:
-  description: Ids of instances whose keys an earlier run learnt and that are no longer hosts of the cluster.
+  description: Ids of instances that are no longer hosts of the cluster but have host keys from an earlier run.
   returned: success
   type: list
   elements: str
 revoked:
-  description: Ids of instances that are revoked.
+  description: Ids of the revoked instances.
   returned: success
   type: list
   elements: str
 unknown:
-  description: Ids of instances whose host keys are not known.
+  description: Ids of instances whose host keys are unknown.
   returned: success
   type: list
   elements: str

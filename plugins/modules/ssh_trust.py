@@ -7,30 +7,30 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: ssh_trust
 version_added: 0.1.0
-short_description: Sets up SSH certificates by which the hosts of a cluster trust each other
+short_description: Sets up SSH certificates so that the hosts of a cluster trust each other
 description:
   - Installs a host certificate, and a key with a user certificate for the login user. Configures sshd and ssh to trust the cluster's
-    certificate authority. When other hosts join the cluster, this host needs no change.
+    certificate authority. If other hosts join the cluster later, this host does not have to be changed.
   - An action plugin of the same name signs certificates in memory on the controller. The private key of the authority is never sent to
     a host, and the private keys of hosts and users never leave their hosts.
-  - All files, including the login user's key, are in C(/etc/ssh/deeplearning), a folder that only root can change. Keys in the user's
-    home are neither signed nor changed.
-  - The action plugin first inspects the host with one shell command. It runs the module only if something differs, and twice if
-    certificates have to be signed.
+  - The certificates and the login user's key are in C(/etc/ssh/deeplearning), a directory that only root can change. Keys in the user's
+    home directory are neither signed nor changed.
+  - The action plugin first inspects the host with one shell command, and runs the module only if something differs. If certificates
+    have to be signed, it runs the module twice.
 options:
   cluster:
     description:
-      - Name of the cluster. Host names that begin with this name and a dash belong to the cluster.
+      - Name of the cluster. Host names that begin with this name and a hyphen belong to the cluster.
     type: str
     required: true
   user:
     description:
-      - The login user, who owns the user key. Certificates of this authority allow logins of this user only.
+      - The login user, who owns the user key. Hosts accept user certificates of this authority only for logins as this user.
     type: str
     required: true
   authority:
     description:
-      - Public key of the certificate authority, as an OpenSSH line.
+      - Public key of the certificate authority in OpenSSH's one-line format.
     type: str
     required: true
   authority_private_key:
@@ -39,7 +39,7 @@ options:
     type: str
   principals:
     description:
-      - All names and addresses of the host for SSH. The first one is the instance id, which revocation uses.
+      - All names and addresses of the host for SSH. The first entry must be the instance id, because revocation uses this entry.
     type: list
     elements: str
     required: true
@@ -51,15 +51,15 @@ options:
     default: []
   source_addresses:
     description:
-      - Addresses or networks from which the user certificate may be used. The host's own address is enough, because the key does not
+      - Addresses or networks from which the user certificate may be used. The host's own address is sufficient, because the key does not
         leave the host.
-      - When empty, the certificate may be used from anywhere.
+      - If the list is empty, the certificate may be used from anywhere.
     type: list
     elements: str
     default: []
   revoked:
     description:
-      - Ids of instances whose certificates the host refuses, both as an SSH server and as a client.
+      - Ids of instances whose certificates the host rejects, both as an SSH server and as an SSH client.
     type: list
     elements: str
     default: []
@@ -75,11 +75,11 @@ options:
     default: 5
   host_certificate:
     description:
-      - The signed host certificate. The action plugin sets it.
+      - The signed host certificate. The action plugin sets this option.
     type: str
   user_certificate:
     description:
-      - The signed user certificate. The action plugin sets it.
+      - The signed user certificate. The action plugin sets this option.
     type: str
 attributes:
   check_mode:
@@ -111,17 +111,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 unsigned:
-  description: Certificates that the host needs, by kind, with the reason. It is empty if nothing had to be signed.
+  description: Certificates that have to be signed, by kind, with the reasons. It is empty if the host needs no new certificate.
   returned: success
   type: dict
   contains:
     host: &need
-      description: The certificate of that kind.
+      description: The certificate of this kind.
       returned: when the host needs it
       type: dict
       contains:
         public_key:
-          description: The key to be signed.
+          description: The public key to sign.
           returned: when the host has a key
           type: str
           sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI...
@@ -139,7 +139,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
 
 
 def main() -> None:
-    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
+    os.umask(0o022)  # with a hardened host's umask, the jobs' user could not read these files
     module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     try:
         check(module.params)

@@ -2,7 +2,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The part of a training job that happens on one host: checks the host, unpacks the code, and starts and stops the job's processes."""
+"""Runs one host's part of a training job: checks the host, unpacks the code, and starts and stops the job's processes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ description:
   - A job has one or more processes on every host. The processes are transient systemd services in the job's own slice, run as an
     ordinary user, and continue to run after Ansible disconnects. Stopping a job stops all of its processes, and no others.
   - By default, jobs run as a separate user, who cannot become root, cannot log in, and cannot see other home directories.
-  - The task runs on every host of the job. Run it with O(state=prepared) first, so that nothing starts before all hosts have been
+  - Run the task on every host of the job. Run it with O(state=prepared) first, so that no process starts before all hosts have been
     checked. Then run it with O(state=started), and pass the hosts' results in O(hosts). M(deeplearning.cluster.training_job_wait) waits
     until the job ends.
-  - Each job has a directory on the shared storage with its code, logs, records, checkpoints and progress. The module never deletes
+  - Each job has a directory on the shared storage for its code, logs, records, checkpoints and progress. The module never deletes
     this directory.
   - The role P(deeplearning.cluster.training_job#role) runs all of these tasks.
 notes:
@@ -26,71 +26,73 @@ notes:
 options:
   name:
     description:
-      - Name of the job, with at most 63 lower-case letters, digits and dashes.
+      - Name of the job, with at most 63 lowercase letters, digits and hyphens. The name must not begin or end with a hyphen.
     type: str
     required: true
   state:
     description:
       - V(checked) checks the job's options on the controller, without connecting to a host.
-      - V(prepared) checks the host and, on the first host, copies the code to the job's directory. It starts no processes, and
-        refuses the name of a job that has already run.
+      - V(prepared) checks the host and, on the first host, copies the code to the job's directory. It starts no processes. It fails if
+        a job with this name has already run.
       - V(started) starts this host's processes. A running job is not changed.
       - V(stopped) stops this host's processes, first with SIGTERM, and after O(stop_timeout) seconds with SIGKILL. It fails if a
-        process remains.
+        process is still running after that.
     type: str
     choices: [checked, prepared, started, stopped]
     default: started
   directory:
     description:
-      - Parent of the jobs' directories, on storage that all hosts share.
+      - Parent directory of the job directories, on storage that all hosts share.
       - Required with O(state=prepared) and O(state=started).
     type: path
   script:
     description:
-      - The training script. With O(source), it is a path in that directory. Otherwise, it is a path on the controller.
+      - The training script. With O(source) or O(repository), it is a relative path in that directory or repository. Otherwise, it is a
+        path on the controller.
       - Required unless O(command) is specified or O(state=stopped) is set.
     type: str
   command:
     description:
-      - Command that each training process runs instead of a Python O(script), such as V([bash, run.sh]). The O(arguments) follow it.
-      - The program is searched for in the folder of O(python), then in C(PATH). The working directory is the directory of the code.
+      - Command that each training process runs instead of a Python O(script), such as V([bash, run.sh]). O(arguments) are appended.
+      - The program is looked up in the directory of O(python), then in C(PATH). The working directory is the code directory.
     type: list
     elements: str
     default: []
   source:
     description:
-      - A directory on the controller that is copied, for scripts that consist of more than one file.
-      - If it is a git work tree, the job's record contains the commit, and whether files differ from it.
+      - Directory on the controller with the job's code, for code that consists of more than one file. Its contents are copied to the
+        job's directory.
+      - If it is a Git work tree, the job's record contains the commit, and whether files differ from the commit.
     type: str
   repository:
     description:
-      - A git repository that is fetched on the controller and copied, instead of a O(source).
-      - The controller's own git fetches it, with the keys and credentials of the controller. It cannot prompt for credentials.
+      - Git repository that the controller clones and copies to the job's directory, instead of O(source).
+      - Git runs on the controller with the controller's keys and credentials. It cannot prompt for credentials.
     type: str
   version:
     description:
-      - Branch, tag or commit of the O(repository). When omitted, the repository's default branch is used.
+      - Branch, tag or commit of O(repository). The default is the repository's default branch.
     type: str
   exclude:
     description:
-      - Patterns of files and directories of the O(source) or O(repository) that are not copied. A pattern such as V(*.ckpt) matches
-        names at any depth. A pattern with a slash, such as V(data/raw), matches paths from the top directory.
+      - Patterns of files and directories in O(source) or O(repository) that are not copied. A pattern such as V(*.ckpt) matches names at
+        any depth. A pattern with a slash, such as V(data/raw), matches paths relative to the top directory.
       - The default is V(.git), V(__pycache__), V(.venv), V(venv), V(.ipynb_checkpoints), V(.mypy_cache), V(.pytest_cache), V(.ruff_cache).
     type: list
     elements: str
   sync_directory:
     description:
-      - A directory on each host's own disk, to which the job's code is copied and where its processes run. When omitted, the processes
-        run in the job's directory on the shared storage.
-      - Files of an earlier job in this directory are replaced. A directory with other files is refused, as is one that another running
-        job uses on the host.
+      - Directory on each host's local disk to which the job's code is copied. The processes run in this directory. If omitted, they run
+        in the job's code directory on the shared storage.
+      - Files of an earlier job in this directory are replaced. The module fails if the directory contains other files, or if another
+        running job on the host uses it.
     type: str
   resume:
     description:
-      - Name of an earlier job, whose checkpoints this job continues. C(DEEPLEARNING_CHECKPOINT_DIRECTORY) of the processes is then the
-        directory of the earlier job's checkpoints, in which the script finds its newest checkpoint and writes further ones.
-      - The earlier job must have ended, and its directory must contain a checkpoint. Hidden files, and files and directories whose names
-        end in C(.tmp), are incomplete and do not count.
+      - Name of an earlier job that this job continues from a checkpoint. C(DEEPLEARNING_CHECKPOINT_DIRECTORY) then contains the path of
+        the earlier job's checkpoints. The script loads the newest checkpoint from this directory, and writes new ones there.
+      - The earlier job must have ended, and its checkpoint directory must contain a complete checkpoint. Hidden files, and files and
+        directories whose names end in C(.tmp), count as partial checkpoints.
     type: str
   arguments:
     description:
@@ -100,22 +102,22 @@ options:
     default: []
   environment:
     description:
-      - Environment variables of the processes, in addition to the variables of the user's login shell.
+      - Environment variables for the processes, in addition to the variables of the user's login shell.
     type: dict
     default: {}
   secrets:
     description:
-      - Environment variables with secret values, which never appear in a command line, a unit or a readable file.
+      - Environment variables with secret values. The values never appear in a command line, a unit, or a file that other users can read.
     type: dict
     default: {}
   key:
     description:
-      - A random text with which the processes of a job authenticate each other, if the launcher starts commands on other hosts
-        (V(mpi) and V(horovod)). It must be the same on all hosts, and different for each job.
+      - Random string with which the processes of a job authenticate each other. It is needed if the launcher starts commands on other
+        hosts (V(mpi) and V(horovod)). It must be the same on all hosts, and different for each job.
     type: str
   launcher:
     description:
-      - The launcher, which determines the processes on the hosts. For example, V(torchrun) starts one agent per host. The page
+      - The launcher, which determines the processes that run on the hosts. For example, V(torchrun) starts one agent per host. The page
         C(docs/launchers.md) lists all launchers.
     type: str
     default: torchrun
@@ -126,21 +128,21 @@ options:
     default: {}
   python:
     description:
-      - Path, on the hosts, of the Python whose environment contains the framework. Launchers also need it if O(command) is specified.
+      - Path, on the hosts, of the Python interpreter that has the framework installed. Launchers need it even if O(command) is specified.
     type: path
     default: /opt/pytorch/bin/python
   user:
     description:
-      - The user who runs the processes. All hosts must have this user with the same id.
-      - The default user is created on hosts that do not have it, with the uid and gid 61000. It has no password, belongs only to its
+      - The user who runs the processes. This user must exist on all hosts with the same user id.
+      - If the default user does not exist on a host, it is created with uid and gid 61000. It has no password, belongs only to its
         own group, and cannot log in.
     type: str
     default: deeplearning
   sandbox:
     description:
       - Whether to prevent the processes from gaining privileges (C(NoNewPrivileges)), and to hide C(/home), C(/root) and C(/run/user)
-        from them. The processes still see the home of O(user), O(sync_directory), the environment of O(python), and shared storage
-        that is mounted in these directories.
+        from them. The processes can still access the home directory of O(user), O(sync_directory), the environment of O(python), and
+        shared storage that is mounted in these directories.
     type: bool
     default: true
   hosts:
@@ -151,24 +153,24 @@ options:
     elements: dict
     suboptions:
       name:
-        description: The name that the hosts use among themselves.
+        description: Name of the host in the cluster's metadata.
         type: str
         required: true
       address:
-        description: The private address of the host.
+        description: Private address of the host.
         type: str
         required: true
       number:
-        description: The worker number. The host with the lowest number is the first host of the job.
+        description: Worker number of the host. The host with the lowest number is the first host of the job.
         type: int
         required: true
       gpus:
-        description: The indices of the GPUs that the job uses.
+        description: Indices of the GPUs that the job uses.
         type: list
         elements: int
         required: true
       interface:
-        description: The network interface that has the address.
+        description: Network interface that has the address.
         type: str
         required: true
       efa:
@@ -178,7 +180,7 @@ options:
   gpus:
     description:
       - Indices of the GPUs that the job may use on each host, as C(nvidia-smi) numbers them. Use this for jobs that share hosts.
-      - By default, the job may use all GPUs. A job is refused if another job on the same host uses one of its GPUs.
+      - By default, the job may use all GPUs. A job does not start if another job on the same host uses one of its GPUs.
     type: list
     elements: int
   processes_per_host:
@@ -188,7 +190,8 @@ options:
     default: 0
   time_limit:
     description:
-      - Seconds after which the hosts stop the job, which then counts as failed. The controller is not needed for this.
+      - Maximum duration of the job in seconds. After this time, the hosts stop the job without the controller, and the job counts as
+        failed.
       - V(0) means no limit.
     type: int
     default: 0
@@ -209,27 +212,27 @@ options:
     default: /opt/deeplearning
   generation:
     description:
-      - The generation of the cluster's metadata that the hosts must have.
-      - When omitted, it is computed from all hosts of the inventory that have the same C(deeplearning_cluster).
+      - Generation of the cluster's metadata that the hosts must have.
+      - By default, it is computed from all hosts in the inventory with the same C(deeplearning_cluster).
     type: str
   efa:
     description:
       - Whether the host has Elastic Fabric Adapters. If so, O(state=prepared) verifies that they can be used. If a job runs on several
-        such hosts, its processes use the adapters or fail, and do not fall back to TCP. O(environment) can override this.
-      - When omitted, the value of C(deeplearning_has_efa) in the inventory is used.
+        such hosts, its processes either use the adapters or fail, and never fall back to TCP. O(environment) can override this.
+      - The default is the value of C(deeplearning_has_efa) in the inventory.
     type: bool
   instance_id:
     description:
-      - Id of the host's instance, for the records of its processes. By it, messages tell whether a host is gone.
-      - When omitted, it is the inventory's C(deeplearning_instance_id).
+      - Id of the host's instance, for the records of its processes. Messages about hosts that are gone are based on this id.
+      - The default is the value of C(deeplearning_instance_id) in the inventory.
     type: str
   archive:
     description:
-      - Path, on the host, of a tar file with the code. The action plugin sets it.
+      - Path, on the host, of a tar file with the code. The action plugin sets this option.
     type: path
   code:
     description:
-      - Commit and other information of git about the code. The action plugin sets it.
+      - Commit of the code and other information from Git. The action plugin sets this option.
     type: dict
     default: {}
 author:
@@ -267,7 +270,7 @@ EXAMPLES = r"""
     hosts: "{{ ansible_play_hosts_all | map('extract', hostvars, ['prepared', 'host']) }}"
   become: true
 
-- name: Check the hosts and copy a tagged version of the code
+- name: Check the hosts and copy a tagged version of the code from a Git repository
   deeplearning.cluster.training_job:
     name: bert-1
     state: prepared
@@ -294,35 +297,35 @@ running:
   type: list
   elements: str
 host:
-  description: Description of this host, as an entry for O(hosts).
+  description: Description of this host, in the format of an entry in O(hosts).
   returned: when O(state=prepared)
   type: dict
   contains:
     name:
-      description: The name that hosts use among themselves.
+      description: Name of the host in the cluster's metadata.
       type: str
       sample: demo-master
     address:
-      description: The private address of the host.
+      description: Private address of the host.
       type: str
       sample: 10.0.0.10
     number:
-      description: The worker number of the host.
+      description: Worker number of the host.
       type: int
     gpus:
-      description: The indices of the GPUs that the job may use.
+      description: Indices of the GPUs that the job may use.
       type: list
       elements: int
       sample: [0, 1, 2, 3]
     interface:
-      description: The network interface that has the address.
+      description: Network interface that has the address.
       type: str
       sample: ens5
     efa:
-      description: Whether the host has EFA.
+      description: Whether the host has Elastic Fabric Adapters.
       type: bool
 job_state:
-  description: V(new), or V(running) if the job was started before and is still running. You can wait for a running job.
+  description: V(running) if the job was started earlier and is still running, otherwise V(new).
   returned: when O(state=prepared)
   type: str
   choices: [new, running]
@@ -339,7 +342,7 @@ processes:
   elements: dict
   contains:
     rank:
-      description: The index of the process in the job.
+      description: Index of the process in the job.
       type: int
     name:
       description: Name of the process, its log and its record.
@@ -368,7 +371,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 
 
 def main() -> None:
-    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
+    os.umask(0o022)  # with a hardened host's umask, the jobs' user could not read these files
     module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     state = module.params["state"]
     try:

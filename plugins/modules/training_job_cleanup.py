@@ -9,28 +9,28 @@ module: training_job_cleanup
 version_added: 0.2.0
 short_description: Deletes the directories of old training jobs
 description:
-  - Deletes jobs that ended more than O(days) ago from the shared storage, with their checkpoints, logs and code. One host is therefore
-    enough for all of them.
-  - It keeps running jobs, the O(keep) newest jobs, and each job whose checkpoints a job that is kept continues.
-  - If it is interrupted, the next run deletes the rest.
+  - Deletes jobs that ended more than O(days) days ago from the shared storage, with their checkpoints, logs and code. Run the task on a
+    single host.
+  - Keeps running jobs, the O(keep) newest jobs, and jobs whose checkpoints a kept job uses.
+  - If the module is interrupted, the next run deletes the rest.
 options:
   directory:
     description:
-      - Parent of the jobs' directories, on the shared storage.
+      - Parent directory of the job directories, on the shared storage.
     type: path
     required: true
   name:
     description:
-      - Name of a single job to delete, whatever its age. It must have ended.
+      - Name of a single job to delete, regardless of its age. The job must have ended.
     type: str
   days:
     description:
-      - Days without a sign of life after which a job is deleted.
+      - A job is deleted if its last heartbeat is more than this number of days ago.
     type: int
     default: 30
   keep:
     description:
-      - Number of the newest jobs to keep, whatever their age.
+      - Number of newest jobs to keep, regardless of their age.
     type: int
     default: 10
   heartbeat_timeout:
@@ -40,11 +40,11 @@ options:
     default: 60
   timeout:
     description:
-      - Maximum seconds for the deletion of one job. Network file systems delete a few hundred to a few thousand files per second.
+      - Maximum time for the deletion of one job, in seconds. Network file systems delete a few hundred to a few thousand files per second.
     type: int
     default: 3600
 notes:
-  - Needs root privileges, because the files of a job belong to the login user and to the job's user.
+  - The module needs root privileges, because the files of a job belong to the login user and to the job's user.
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 extends_documentation_fragment:
@@ -62,7 +62,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Delete the jobs of earlier quarters, except the newest
+- name: Delete jobs that ended more than 90 days ago, except the newest job
   deeplearning.cluster.training_job_cleanup:
     directory: /efs/jobs
     days: 90
@@ -73,7 +73,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 jobs:
-  description: The deleted jobs, the newest first.
+  description: The deleted jobs, newest first.
   returned: success
   type: list
   elements: dict
@@ -82,24 +82,24 @@ jobs:
       description: The job's name.
       type: str
     state:
-      description: How the job ended.
+      description: The state of the job.
       type: str
       choices: [pending, running, succeeded, failed, stopped, lost]
     last:
-      description: When the job last gave a sign of life, in seconds since 1970.
+      description: Time of the job's last heartbeat, or of its preparation if no process has started, in seconds since 1970.
       type: float
 kept:
-  description: The names of the jobs that are kept, the newest first.
+  description: Names of the kept jobs, newest first.
   returned: success
   type: list
   elements: str
 pythons:
-  description: The Python programs that the kept jobs run with. See O(deeplearning.cluster.python_environment_cleanup#module:pythons).
+  description: Python interpreters of the kept jobs. See O(deeplearning.cluster.python_environment_cleanup#module:pythons).
   returned: success
   type: list
   elements: str
 problems:
-  description: Messages about jobs that cannot be read. They are kept.
+  description: Messages about jobs that cannot be read. These jobs are kept.
   returned: success
   type: list
   elements: str

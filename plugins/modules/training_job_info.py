@@ -2,7 +2,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads what jobs have recorded on the shared storage. Tasks that wait for a job use the module for each poll."""
+"""Reads the records of jobs on the shared storage. Tasks that wait for a job run this module for each poll."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ module: training_job_info
 version_added: 0.1.0
 short_description: Lists training jobs and the state of each of their processes
 description:
-  - Reads the records that the processes of jobs write to the shared storage. One host is therefore enough to read all of them.
+  - Reads the records that the processes of jobs write to the shared storage. Run the task on a single host, which can read all records.
 options:
   name:
     description:
@@ -19,29 +19,29 @@ options:
     type: str
   progress_offset:
     description:
-      - With O(name), return progress from this byte offset of the progress file. See RV(jobs[].progress_offset).
+      - Byte offset in the progress file at which the returned progress begins. Used only with O(name). See RV(jobs[].progress_offset).
     type: int
     default: 0
   log_lines:
     description:
-      - With O(name), return this number of lines from the end of the log of each process.
-      - When omitted, logs are not read.
+      - Number of lines to return from the end of the log of each process. Used only with O(name).
+      - If omitted, logs are not read.
     type: int
   log_process:
     description:
-      - Name, such as V(ps0), or rank of a single process whose log is read. When omitted, the logs of all processes are read.
+      - Name or rank of the only process whose log is read, such as V(ps0) or V(3). If omitted, the logs of all processes are read.
       - If several ranks share a log and the launcher marks their lines, only the lines of this rank are returned.
     type: str
   log_offsets:
     description:
-      - Byte offsets by process. The logs of these processes are returned from the offset instead of their last lines. See
-        RV(jobs[].log_offsets).
+      - Byte offsets by process name. For these processes, the module returns the log from the offset onwards instead of the last
+        lines. See RV(jobs[].log_offsets).
     type: dict
     default: {}
   wait:
     description:
-      - With O(name), wait at most this number of seconds for new progress, a new line in one of the logs, or the end of the job, before
-        returning.
+      - Maximum time to wait, in seconds. The wait ends early if there is new progress or a new log line, or if the job ends. Used only
+        with O(name).
     type: int
     default: 0
 author:
@@ -66,7 +66,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: Messages about invalid files of jobs. These files were skipped.
+  description: Messages about job files that were skipped because they are invalid or too large.
   returned: when files were skipped
   type: list
   elements: str
@@ -87,19 +87,19 @@ jobs:
       description: The job's directory.
       type: str
     checkpoint_directory:
-      description: The directory of the job's checkpoints. It is that of an earlier job if the job continues one.
+      description: Directory of the job's checkpoints. If the job continues an earlier job, this is the earlier job's directory.
       returned: success
       type: str
     resume:
-      description: The name of the earlier job whose checkpoints the job continues.
-      returned: when it continues one
+      description: Name of the earlier job that the job continues.
+      returned: when the job continues an earlier job
       type: str
     script:
       description: The training script.
       returned: when the job runs a script
       type: str
     command:
-      description: The command that runs instead of a script, if any.
+      description: The command that the job runs instead of a script. It is empty if the job runs a script.
       type: list
       elements: str
     launcher:
@@ -109,19 +109,19 @@ jobs:
       description: When the job was prepared, in seconds since 1970.
       type: float
     code:
-      description: Origin of the code in git. It is empty if the code was not in a git work tree.
+      description: Git commit of the code. It is empty if the code was not in a Git work tree.
       type: dict
       contains:
         commit:
           description: The commit.
-          returned: when the code came from git
+          returned: when the code came from Git
           type: str
         changed:
           description: Whether files differed from the commit.
-          returned: when the code came from git
+          returned: when the code came from Git
           type: bool
         repository:
-          description: The repository that the job's code was fetched from.
+          description: The repository from which the job's code was fetched.
           returned: when the code was fetched from a repository
           type: str
         version:
@@ -133,7 +133,7 @@ jobs:
       type: dict
       sample: {step: 20, steps: 100, loss: 0.31}
     process_count:
-      description: Number of processes of the job. It is V(0) until a process has started.
+      description: Number of processes in the job. It is V(0) until a process has started.
       type: int
     processes:
       description: Records of the processes that have started, sorted by rank, each with its RV(jobs[].processes[].state).
@@ -144,13 +144,13 @@ jobs:
           description: The index of the process in the job.
           type: int
         ranks:
-          description: Ranks of the training processes that this process is or starts.
+          description: Rank of this training process, or ranks of the training processes that it starts.
           returned: with O(name)
           type: list
           elements: int
         tag:
-          description: Prefix of the log lines of each of these ranks, with C({}) in place of the rank. It is empty if the log does not
-            distinguish them.
+          description: Prefix of the log lines of each rank, with C({}) in place of the rank. It is empty if the lines have no such
+            prefix.
           type: str
         name:
           description: Name of the process, its log and its record.
@@ -158,14 +158,14 @@ jobs:
           sample: rank0
         part:
           description:
-            - V(worker) if the job waits for the end of the process. V(service) if the process ends with the job, such as a parameter
-              server. V(spare) if an elastic job continues without the process.
+            - V(worker) if the job waits for the process to end. V(service) if the process, such as a parameter server, ends with the job.
+              V(spare) if an elastic job can continue without the process.
           type: str
         host:
-          description: The name of the process's host.
+          description: Name of the host that runs the process.
           type: str
         instance:
-          description: The id of its host's instance.
+          description: Id of the EC2 instance that runs the process.
           returned: when the host is an EC2 instance
           type: str
         state:
@@ -173,13 +173,13 @@ jobs:
           type: str
           choices: [running, succeeded, failed, stopped, lost]
         processes:
-          description: Number of processes of the job.
+          description: Number of processes in the job.
           type: int
         started:
           description: When the process started, in seconds since 1970.
           type: float
         heartbeat:
-          description: The time of the last heartbeat of the process, in seconds since 1970.
+          description: Time of the last heartbeat of the process, in seconds since 1970.
           type: float
         finished:
           description: When the process ended, in seconds since 1970.
@@ -194,14 +194,14 @@ jobs:
           returned: when a signal killed the process
           type: str
         reason:
-          description: Why the process ended, if its exit status does not show this.
+          description: Why the process ended, if its exit status does not explain it.
           returned: when a reason is known
           type: str
         log:
           description: The file with the output of the process.
           type: str
     failure:
-      description: The process that made the job fail, C(how) it ended, and the last C(lines) of its log. There are no lines if the
+      description: The process that caused the job to fail, C(how) it ended, and the last C(lines) of its log. C(lines) is empty if the
         process was stopped.
       returned: when the job did not succeed
       type: dict
@@ -210,7 +210,7 @@ jobs:
           description: Name of the process.
           type: str
         host:
-          description: The name of the process's host.
+          description: Name of the host that ran the process.
           type: str
         state:
           description: State of the process.
@@ -222,7 +222,7 @@ jobs:
           description: The file with the output of the process.
           type: str
         lines:
-          description: The last lines of that output.
+          description: The last lines of the output.
           type: list
           elements: str
     progress:
@@ -235,7 +235,7 @@ jobs:
       returned: with O(name)
       type: int
     logs:
-      description: New output of the processes. Processes without new output are left out.
+      description: New output of the processes. Processes without new output are omitted.
       returned: with O(log_lines)
       type: list
       elements: dict
@@ -252,14 +252,14 @@ jobs:
           type: list
           elements: str
         left_out:
-          description: Number of bytes before these lines that were left out, because they exceed the limit of one result.
+          description: Number of bytes before these lines that were omitted, because the size of a result is limited.
           type: int
     log_offsets:
       description: Value of O(log_offsets) for the next task.
       returned: with O(log_lines)
       type: dict
     lines:
-      description: Description of the job for people, in one line, or with O(name) in several lines.
+      description: Human-readable description of the job in one line. With O(name), it has several lines.
       type: list
       elements: str
 """
@@ -298,10 +298,10 @@ def main() -> None:
     except NoProcessError as error:
         module.fail_json(msg=str(error))
     except FileNotFoundError:
-        message = "job {!r}: does not exist in {}. deeplearning.cluster.status lists the jobs."
+        message = "job {!r}: does not exist in {}. To list the jobs, run deeplearning.cluster.status."
         module.fail_json(msg=message.format(params["name"], params["directory"]))
     except (OSError, ValueError) as error:
-        module.fail_json(msg="cannot read job {!r} in {}: {}".format(params["name"], params["directory"], error))
+        module.fail_json(msg="job {!r}: cannot be read in {}: {}".format(params["name"], params["directory"], error))
 
 
 if __name__ == "__main__":

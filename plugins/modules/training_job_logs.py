@@ -11,8 +11,8 @@ short_description: Shows the logs of a training job, each line with the name of 
 description:
   - Runs on the controller and reads the logs through one host, in one round trip for each poll. The logs are on the shared storage, so
     one host is enough to read the logs of all hosts.
-  - Each poll shows a limited amount of output. If a program writes more, the beginning is left out, and a line reports this.
-  - Control characters are left out. For a line that a progress bar overwrites, only the last state is shown.
+  - Each poll shows a limited amount of output. If a program writes more than that, the beginning is omitted, and a line says so.
+  - Control characters are removed. If a progress bar overwrites its line, only the last version of the line is shown.
 options:
   name:
     description:
@@ -21,7 +21,7 @@ options:
     required: true
   process:
     description:
-      - Name, such as V(ps0), or rank of a single process to show. When omitted, the logs of all processes are shown.
+      - Name or rank of the only process whose log is shown, such as V(ps0) or V(3). If omitted, the logs of all processes are shown.
       - If several ranks share a log and the launcher marks their lines, only the lines of this rank are shown.
     type: str
   lines:
@@ -31,7 +31,7 @@ options:
     default: 100
   follow:
     description:
-      - Whether to also show new lines until the job is over. Interrupting Ansible leaves the job running.
+      - Whether to also show new lines until the job is over. If Ansible is interrupted, the job continues.
     type: bool
     default: false
 author:

@@ -2,20 +2,20 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the data for the report of a job. The action plugin of the same name writes the report."""
+"""Reads the data for the report on a job. The action plugin of the same name writes the report."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: training_job_report
 version_added: 0.1.0
-short_description: Writes a report of a training job, with its curves, processes, events and files
+short_description: Writes a report on a training job, with its curves, processes, events and files
 description:
-  - Writes one HTML file that needs neither network access nor scripts.
-  - The report contains curves of all numbers that the training script reported, over steps and over time, the throughput, the result
-    of each process, the events with their times, the start parameters, and the locations of the code, logs and checkpoints.
+  - Writes a self-contained HTML file that needs neither network access nor scripts.
+  - The report contains the start parameters, the result of each process, the events with their times, and the locations of the code,
+    logs and checkpoints. Curves show the throughput, and the values that the training script reported, over steps and over time.
   - The report is written to C(report.html) in the job's directory, and to O(dest) on the controller.
-  - Run the task on one host. The job may still be running. Run the task again to update the report.
+  - Run the task on one host. The job may still be running. To update the report, run the task again.
 requirements:
   - C(matplotlib) on the controller, for the curves. Without it, the report contains only the first, last, lowest and highest values.
 options:
@@ -31,14 +31,15 @@ options:
     required: true
   former_nodes:
     description:
-      - The RV(deeplearning.cluster.former_nodes_info#module:nodes) of the job's cluster. By them, the report tells that a host is gone.
-      - Without them, it compares the job's hosts with the inventory.
+      - Former nodes of the job's cluster, as in RV(deeplearning.cluster.former_nodes_info#module:nodes). The report uses them to show
+        which hosts are gone.
+      - Without former nodes, the module compares the job's hosts with the inventory.
     type: list
     elements: dict
     default: []
   page:
     description:
-      - Path, on the host, of the finished page, which the module copies to the job's directory. The action plugin sets it.
+      - Path of the finished page on the host. The module copies the page to the job's directory. The action plugin sets this option.
     type: path
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
@@ -64,7 +65,7 @@ dest:
   type: str
   sample: /home/me/project/reports/digits-1.html
 report:
-  description: Contents of the page, as read on the host. They are not part of the task's result.
+  description: Data for the page, as read on the host. It is not part of the task's result.
   returned: to the action plugin
   type: dict
 path:
@@ -101,10 +102,10 @@ def main() -> None:
             module.exit_json(changed=put(params["page"], paths.directory, module.check_mode))
         module.exit_json(changed=False, report=collect(paths, params["heartbeat_timeout"]))
     except FileNotFoundError:
-        message = "job {!r}: does not exist in {}. deeplearning.cluster.status lists the jobs."
+        message = "job {!r}: does not exist in {}. To list the jobs, run deeplearning.cluster.status."
         module.fail_json(msg=message.format(params["name"], params["directory"]))
     except (OSError, ValueError) as error:
-        module.fail_json(msg="cannot read job {!r} in {}: {}".format(params["name"], params["directory"], error))
+        module.fail_json(msg="job {!r}: cannot be read in {}: {}".format(params["name"], params["directory"], error))
 
 
 if __name__ == "__main__":

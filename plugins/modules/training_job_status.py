@@ -9,9 +9,11 @@ module: training_job_status
 version_added: 0.1.0
 short_description: Shows all training jobs, or one job with its processes
 description:
-  - Runs on the controller and shows the results of M(deeplearning.cluster.training_job_info) on one host.
-  - A list of all jobs has one line for each job. For a single job, the module shows a table of the processes with their hosts, states
-    and results, and the end of the log of the process that failed first. Times are in UTC.
+  - Runs M(deeplearning.cluster.training_job_info) on one host, and shows the results on the controller.
+  - Without O(name), shows one line for each job. Also shows the processes of the newest job, if it has at most 32 processes.
+  - With O(name), shows the job and a table of its processes with their hosts, states and results. If a process failed, also shows the
+    end of the log of the process that failed first.
+  - Times are in UTC.
 options:
   name:
     description:
@@ -35,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: Files of jobs that were skipped, as M(deeplearning.cluster.training_job_info) returns them.
+  description: Messages about skipped job files, as M(deeplearning.cluster.training_job_info) returns them.
   returned: when files were skipped
   type: list
   elements: str

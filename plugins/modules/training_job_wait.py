@@ -10,13 +10,14 @@ version_added: 0.1.0
 short_description: Waits for a training job, shows its progress, and succeeds or fails with the job
 description:
   - Runs on the controller and polls the job through one host, in one round trip for each poll.
-  - Prints a line whenever the script reports progress, and a summary at the end.
+  - Prints a line when a poll returns new progress, and a summary at the end.
   - Fails if a process of the job failed, was stopped, or has sent no heartbeat for O(heartbeat_timeout) seconds. The message names the
-    process that failed first and its host, and shows how this process ended and the end of its log. The task does not stop the rest of
-    the job.
+    process that failed first and its host, how the process ended, and the last lines of its log. The task does not stop the other
+    processes of the job.
   - On a terminal, Ctrl-C opens a prompt to stop the job, to leave it running, or to continue watching. The answer is in
     RV(interrupted). Later tasks must act on the answer, as the role P(deeplearning.cluster.training_job#role) does. Ctrl-Z has no effect
-    during the wait. Without a terminal, the job continues if Ansible is interrupted. Run the task again to continue waiting.
+    during the wait.
+  - Without a terminal, the job continues if Ansible is interrupted. To continue waiting, run the task again.
 options:
   name:
     description:
@@ -51,8 +52,8 @@ EXAMPLES = r"""
 RETURN = r"""
 interrupted:
   description:
-    - The answer to the prompt after Ctrl-C, V(stop) or V(leave), if the wait ended before the job. With V(stop), the task fails.
-  returned: when the wait was interrupted
+    - The answer to the prompt after Ctrl-C, either V(stop) or V(leave). With V(stop), the task fails.
+  returned: when the wait ended before the job
   type: str
   sample: leave
 job:
@@ -60,7 +61,7 @@ job:
   returned: when the job was found
   type: dict
 metrics:
-  description: Last value of each metric that the script reported.
+  description: Last reported value of each metric.
   returned: when the job was found
   type: dict
   sample: {step: 100, steps: 100, loss: 0.02, accuracy: 0.97}
@@ -70,7 +71,7 @@ out_of_reach:
   type: bool
 summary:
   description: Lines of the summary that was printed at the end.
-  returned: success
+  returned: when the job has ended
   type: list
   elements: str
 """

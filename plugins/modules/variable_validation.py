@@ -9,19 +9,19 @@ module: variable_validation
 version_added: 0.2.0
 short_description: Checks the variables of a run on the controller
 description:
-  - Reports, in a single message, all problems that the controller can find without AWS and without a host. These are misspelled
-    variables, values of the wrong type, a missing script, source, requirements file, data set or private key, an unknown launcher or
-    option of a launcher, and a directory for reports that cannot be written.
-  - Warns of variables that are set and have no effect.
-  - The values are those that the nodes will have. A value that contains a variable of a single host is not checked, and neither is a file
-    that exists only on a host.
+  - Reports, in a single message, all problems that the controller can find without access to AWS or a host.
+  - Finds misspelled variables, values of the wrong type, unknown launchers and launcher options, and a report directory that is not
+    writable. Also finds a missing script, source, requirements file, data set or private key.
+  - Warns about variables that are set but have no effect.
+  - Checks the values that the variables will have on the nodes. Values that depend on a host are not checked, and neither are files that
+    exist only on hosts.
   - Misspelled variables are errors, unless C(deeplearning_allow_unknown_variables) is V(true).
   - This is an action plugin. It runs on the controller and does not start a module.
 options:
   subject:
     description:
-      - The variables to check. V(job) are those of a training job, its Python environment, and the configuration of nodes.
-        V(dataset) are those of a data set.
+      - The variables to check. V(job) selects those of a training job, its Python environment, and the configuration of nodes.
+        V(dataset) selects those of a data set.
     type: str
     choices: [job, dataset]
     default: job
@@ -56,7 +56,7 @@ findings:
       type: str
       sample: unused_variables
     level:
-      description: C(warning).
+      description: Always C(warning).
       type: str
       sample: warning
     message:

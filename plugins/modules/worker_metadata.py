@@ -9,9 +9,10 @@ module: worker_metadata
 version_added: 0.1.0
 short_description: Writes the files that describe the cluster to a host
 description:
-  - Runs on the host. Writes the list of workers, C(metadata.json), the variables of login shells and a marked block of
-    C(/etc/hosts), and gives the host its name in O(workers). Each file is replaced in one step. C(metadata.json) is written last, so that
-    its generation proves that the other files are complete.
+  - Runs on the host. Writes the list of workers, C(metadata.json), environment variables for login shells, and a marked block in
+    C(/etc/hosts). Also sets the host name to the name in O(workers).
+  - Each file is replaced atomically. C(metadata.json) is written last, so a current generation in it means that the other files are
+    complete.
   - Counts the host's GPUs with C(nvidia-smi -L).
   - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
 options:
@@ -27,7 +28,7 @@ options:
     type: int
   workers:
     description:
-      - All hosts of the cluster, the master included, in any order.
+      - All hosts of the cluster, including the master, in any order.
       - Required with O(state=present).
     type: list
     elements: dict
@@ -39,7 +40,7 @@ options:
         required: true
       name:
         description:
-          - Name of the host. Hosts also know it as C(deeplearning-worker<number>), which is the same in all clusters.
+          - Name of the host. Hosts also resolve the alias C(deeplearning-worker<number>), which is the same in all clusters.
         type: str
         required: true
       address:
@@ -54,7 +55,7 @@ options:
     type: str
   efs_mount:
     description:
-      - Mount point of the shared storage, for E(EFS_MOUNT).
+      - Mount point of the shared storage, for the environment variable E(EFS_MOUNT).
       - Omit it if the cluster has no shared storage.
     type: path
   directory:
@@ -64,7 +65,7 @@ options:
     default: /opt/deeplearning
   worker_ip_file:
     description:
-      - Path of an additional file with the workers' addresses, one per line in numeric order. EMR-based clusters had such a file.
+      - Path of an additional file with the workers' addresses, one per line in numeric order. EMR-based clusters used such a file.
     type: path
   state:
     description:
@@ -76,7 +77,7 @@ options:
     default: present
 attributes:
   check_mode:
-    description: Predicts the changes and writes nothing.
+    description: Predicts the changes without writing anything.
     support: full
   diff_mode:
     description: Shows the differences of every file.
@@ -107,7 +108,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 generation:
-  description: Digest of the cluster's name and members. It is equal on hosts that have the same metadata.
+  description: Digest of the cluster's name and members. Hosts with the same digest have the same members in their metadata.
   returned: with O(state=present)
   type: str
   sample: 0f343b093155
@@ -129,7 +130,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
 
 
 def main() -> None:
-    os.umask(0o022)  # the umask of hardened hosts would hide these files from the jobs' user
+    os.umask(0o022)  # with a hardened host's umask, the jobs' user could not read these files
     module = AnsibleModule(**SPECIFICATION, supports_check_mode=True)
     try:
         if module.params["state"] == "present":

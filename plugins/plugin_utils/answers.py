@@ -3,7 +3,7 @@
 
 """Filters the answers of modules on nodes: only documented values pass, with checked types and sizes and without control characters.
 
-A training script can forge the answer of any module that runs on its node, and ansible-core turns the `ansible_facts` of any result into
+A training script can forge the answer of any module that runs on its node. ansible-core turns the `ansible_facts` of any result into
 variables of the host. With `inject_facts_as_vars`, those variables would override variables of the inventory and of roles.
 """
 
@@ -66,11 +66,11 @@ inject_facts_as_vars = false"""
 
 
 class AnswerError(Exception):
-    """A value does not match the module's documentation; the text says which value and why."""
+    """A value does not match the module's documentation; the message says which value and why."""
 
 
 class SilenceError(BaseException):
-    """A node has not answered in time. This class is not an Exception, because connection plugins would catch that and retry."""
+    """A node has not answered in time. This class is not a subclass of Exception, because connection plugins would catch it and retry."""
 
 
 class NodeAction(ActionBase):
@@ -118,7 +118,7 @@ class NodeAction(ActionBase):
         except SilenceError:
             end_children()
             raise AnsibleConnectionFailure(
-                f"{self._host}: no answer within {self._limit} s. Check the host, or set a longer deeplearning_answer_timeout."
+                f"{self._host}: no answer within {self._limit} s. Check the host, or increase deeplearning_answer_timeout."
             ) from None
         except AnsibleConnectionFailure as error:
             message = clean(str(error))
@@ -129,7 +129,7 @@ class NodeAction(ActionBase):
             raise AnsibleError(clean(str(error))) from None
 
     def _ssh(self, option: str) -> str | None:
-        """Return an option of the connection, None if it has no such option."""
+        """Return an option of the connection, or None if it has no such option."""
         try:
             value: str | None = self._connection.get_option(option)
         except (AnsibleError, KeyError):
@@ -150,21 +150,21 @@ class NodeAction(ActionBase):
             answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
         except (AttributeError, TypeError, RecursionError) as error:
             # ansible-core expects nested objects, but a node can return anything.
-            return refusal(host, module, f"it is not a module's result ({clean_line(str(error))})")
+            return refusal(host, module, f"it is not the result of a module ({clean_line(str(error))})")
         for warning in warnings_of(answer):
             display.warning(f"{host}: {warning}")
-        # Keep the fact with the interpreter that ansible-core has discovered. Otherwise the next task would search for it again.
+        # Keep the fact that contains the discovered interpreter. Otherwise ansible-core would search for it again in the next task.
         facts = {self._discovered_interpreter_key: self._discovered_interpreter} if self._discovered_interpreter_key else {}
         part = documented_part({**answer, "ansible_facts": without(answer.get("ansible_facts"), facts)}, module, host)
         return {**part, "ansible_facts": facts} if facts else part
 
     def _update_module_args(self, module_name: str, module_args: dict[str, Any], task_vars: Any, *arguments: Any, **options: Any) -> None:
-        """Keep arguments out of the node's syslog, because URLs of data may contain signatures, and environments may contain tokens."""
+        """Keep arguments out of the node's syslog, because URLs may contain signatures, and environment variables may contain tokens."""
         super()._update_module_args(module_name, module_args, task_vars, *arguments, **options)
         module_args["_ansible_no_log"] = True
 
     def _parse_returned_data(self, *arguments: Any) -> dict[str, Any]:
-        """Replace internal keys, whose values ansible-core would show on the terminal without cleaning."""
+        """Replace internal keys, whose values ansible-core would show on the terminal without cleaning them."""
         parsed: dict[str, Any] = super()._parse_returned_data(*arguments)
         internal = [
             key for key in parsed if key in constants.INTERNAL_RESULT_KEYS or (key.startswith("_ansible_") and key != "_ansible_parsed")
@@ -205,7 +205,7 @@ def time_limit(seconds: int) -> Iterator[None]:
 
 
 def end_children() -> None:
-    """Terminate the ssh process that is still waiting for the node, a child of this process. It keeps running on systems except Linux."""
+    """Terminate the child process (ssh) that is still waiting for the node. On systems other than Linux, it keeps running."""
     with contextlib.suppress(OSError):
         for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
             os.kill(int(child), signal.SIGTERM)
@@ -215,7 +215,7 @@ def refuse_injected_facts() -> None:
     """Raise AnsibleActionFail if nodes could set variables on the controller."""
     if constants.config.get_config_value("INJECT_FACTS_AS_VARS"):
         raise AnsibleActionFail(
-            "inject_facts_as_vars: is on, so the answers of a node could set any variable. "
+            "inject_facts_as_vars: it is enabled, so a node's answers could set any variable. "
             f"Add this to ansible.cfg (or set ANSIBLE_INJECT_FACT_VARS=false):\n{SETTING}"
         )
 
@@ -244,7 +244,7 @@ def without(facts: Any, own: Mapping[str, Any]) -> Any:
 
 
 def is_silent(key: Any) -> bool:
-    """Return whether a key of an answer is Ansible's own and is dropped without a warning."""
+    """Return whether a key of an answer is one of Ansible's own, which are dropped without a warning."""
     return key in SILENT or str(key).startswith("_ansible_")
 
 
@@ -292,7 +292,7 @@ def _members(value: Mapping[str, Any], documented: Mapping[str, Mapping[str, Any
 
 
 def _is_required(description: Mapping[str, Any], place: str) -> bool:
-    """Return whether a value must exist. Top-level values need `returned: always` or `success`, members need no `returned`."""
+    """Return whether a value must exist. At the top level, `returned` must be `always` or `success`. For members, it must be missing."""
     returned = description.get("returned")
     return returned is None if place else returned in ("always", "success")
 
@@ -312,7 +312,7 @@ def _value(value: Any, description: Mapping[str, Any], place: str) -> Any:
     if checked is None:
         raise AnswerError(f"{place} is not a {kind}")
     if description.get("choices") and checked not in description["choices"]:
-        raise AnswerError(f"{place} is {str(checked)[:40]!r}, which is none of {', '.join(description['choices'])}")
+        raise AnswerError(f"{place} is {str(checked)[:40]!r}, which is not one of {', '.join(description['choices'])}")
     return checked
 
 
@@ -352,7 +352,7 @@ def _dictionary(value: Any) -> dict[str, Any] | None:
 def free(value: Any, depth: int = DEPTH_LIMIT) -> Any:
     """Return a free-form value as plain data. Raises AnswerError if it is nested too deeply."""
     if depth == 0:
-        raise AnswerError(f"values are nested more than {DEPTH_LIMIT} deep")
+        raise AnswerError(f"values are nested more than {DEPTH_LIMIT} levels deep")
     if isinstance(value, Mapping):
         return {clean_line(str(key))[:TEXT_LIMIT]: free(each, depth - 1) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):

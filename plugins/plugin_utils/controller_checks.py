@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks everything that the controller knows without AWS and without a host: names, values and files of a run.
+"""Checks everything that the controller can check without AWS and without hosts: names, values and files of a run.
 
 The hosts check values that are not known on the controller, such as a template with a host's variables.
 """
@@ -80,20 +80,23 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
 
 
 def then_errors(controller: NodeVariables) -> Iterator[str]:
-    """Return what is wrong with what is to happen after the job."""
+    """Return what is wrong with the variables that specify what happens after the job."""
     then, waits = controller.get("training_job_then"), controller.get("training_job_wait", True)
     if then in (None, "", UNKNOWN, THEN[0]):
         return
     if then not in THEN:
-        yield f"training_job_then: {then!r:.100} is unknown. Use one of {', '.join(THEN)}."
+        yield f"training_job_then: {then!r:.100} is not a valid value. Use one of {', '.join(THEN)}."
     elif waits is not UNKNOWN and not boolean(waits, strict=False):
-        yield f"training_job_then: {then} is not possible with training_job_wait false, because the run ends before the job. Remove one."
+        yield (
+            f"training_job_then: {then!r} cannot be combined with training_job_wait: false, because the run ends before the job."
+            " Remove one of the two."
+        )
 
 
 def known_values(roles: Iterable[str], nodes: NodeVariables) -> tuple[dict[str, Any], list[str]]:
     """Return the values of the roles' variables, some of which may be UNKNOWN, and messages about values of the wrong type.
 
-    Variables that are not set, or empty, are left out. A value of the wrong type counts as unknown.
+    Unset and empty variables are left out. A value of the wrong type counts as unknown.
     """
     given, wrong = {}, []
     for name, spec in {name: spec for role in roles for name, spec in argument_spec(role).items()}.items():
@@ -114,14 +117,14 @@ def known_values(roles: Iterable[str], nodes: NodeVariables) -> tuple[dict[str, 
 def type_error(spec: Mapping[str, Any], value: Any) -> str:
     shown = "the value" if spec.get("no_log") else f"{value!r:.100}"
     if spec.get("choices"):
-        return f"{shown} is unknown. Use one of {', '.join(map(str, spec['choices']))}."
+        return f"{shown} is not a valid value. Use one of {', '.join(map(str, spec['choices']))}."
     kind = f"{spec['type']} of {spec['elements']}" if spec.get("elements") else spec["type"]
     return f"{shown} is not of type {kind}. Use a value of that type."
 
 
 @lru_cache(maxsize=None)
 def argument_spec(role: str) -> dict[str, dict[str, Any]]:
-    """Return the argument spec of a role, in which no variable is required."""
+    """Return the argument spec of a role, with every variable optional."""
     content = yaml_load((COLLECTION / "roles" / role / "meta/argument_specs.yml").read_text(encoding="utf-8"))
     keys = ("type", "elements", "choices", "options", "no_log")
     options = content["argument_specs"]["main"]["options"]
@@ -129,7 +132,7 @@ def argument_spec(role: str) -> dict[str, dict[str, Any]]:
 
 
 def refusal(prefix: str, check: Callable[[], Any]) -> list[str]:
-    """Return the message of the exception with which a check refuses a value, with the prefix of the role's variables."""
+    """Return the message of the exception that a check raises for a value, with the prefix of the role's variables."""
     try:
         check()
     except REFUSALS as error:
@@ -151,7 +154,7 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
     prefix, options = "training_job_", of_role("training_job_", given)
     if not (options.get("script") or options.get("command")):
         if needs_job:
-            yield f"{prefix}script: is missing. Set the training script, or {prefix}command."
+            yield f"{prefix}script: it is not set. Set it to the training script, or set {prefix}command."
         return
     if options.get("name") and are_known(options, "name"):
         yield from refusal(prefix, lambda: records.check_name(options["name"]))
@@ -159,7 +162,7 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
         launcher = {"launcher": options.get("launcher", "torchrun"), "launcher_options": options.get("launcher_options", {})}
         yield from refusal(prefix, lambda: find_launcher(launcher))
     if options.get("source") and options.get("repository"):
-        yield f"{prefix}source: is set, and so is {prefix}repository. Set only the variable that specifies the code."
+        yield f"{prefix}source: it cannot be combined with {prefix}repository. Remove one of them."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):
         yield from refusal(prefix, lambda: code_to_send(options, bases, patterns(options)))
 

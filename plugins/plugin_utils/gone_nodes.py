@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Combines what the hosts of a job say about its end with what the controller knows about its hosts.
+"""Combines what the hosts of a job report about its end with what the controller knows about these hosts.
 
-A host that is gone cannot say so. The processes that lost the connection to it fail, and would be blamed.
+A host that is gone cannot report it. The processes that lost the connection to it fail, and would be reported as the cause.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 def gone_hosts(
     job: JobStatus, nodes: Mapping[str, Mapping[str, Any]], former: Iterable[Mapping[str, str]] = (), unreachable: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return a sentence about each host of the job that is gone, by its name.
+    """Return a sentence about each host of the job that is gone, by host name.
 
-    `nodes` are the nodes of the inventory by name. `former` are RV(nodes) of the module former_nodes_info. `unreachable` are the names of
-    hosts that do not answer. Processes on these hosts must not have ended by themselves.
+    `nodes` are the nodes of the inventory by name. `former` is the return value `nodes` of the module former_nodes_info. `unreachable`
+    are the names of hosts that do not answer. Processes that have ended by themselves do not count.
     """
     left = {node["instance_id"]: node for node in former}
     present = {str(node["hostname"]): str(node["instance_id"]) for node in nodes.values()}
@@ -33,28 +33,31 @@ def gone_hosts(
         if instance in left:
             result[host] = f"{host} is gone: {_departure(left[instance])}."
         elif instance and present and instance not in present.values():
-            now = f", and {present[host]} is in its place" if host in present else ""
-            result[host] = f"{host} is gone: {instance} is no node of the cluster any more{now}."
+            now = f", and {present[host]} has replaced it" if host in present else ""
+            result[host] = f"{host} is gone: {instance} is no longer a node of the cluster{now}."
         elif host in unreachable:
-            result[host] = f"{host} does not answer{f': {instance} cannot be reached by SSH' if instance else ''}."
+            result[host] = f"{host} does not answer{f': {instance} cannot be reached over SSH' if instance else ''}."
     return result
 
 
 def _ended_with_host(process: Record) -> bool:
-    """Return whether a process has not ended by itself, as far as its record tells."""
+    """Return whether a process has not ended by itself, according to its record."""
     return process["state"] in (states.RUNNING, states.LOST) or process.get("reason") == records.HOST_SHUT_DOWN
 
 
 def _departure(node: Mapping[str, str]) -> str:
     instance, replacement = node["instance_id"], node["replacement"]
-    how = f"{instance} was terminated by its auto scaling group" if node["cause"] else f"{instance} does not run any more"
-    return how + (f", and {replacement} was launched" if replacement else ", and no instance has been launched in its place yet")
+    how = f"{instance} was terminated by its auto scaling group" if node["cause"] else f"{instance} is no longer running"
+    return how + (f", and {replacement} was launched" if replacement else ", and no instance has been launched to replace it yet")
 
 
 def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
-    """Return the status of a job that is over, in which processes on hosts that are gone are lost, and the cause if they were first."""
+    """Return the status of a job that is over, corrected for hosts that are gone.
+
+    Running processes on these hosts are lost. If such a process was the first to end, it is the cause of the failure.
+    """
     name = job.get("failure", {}).get("name")
-    # The failure has not all values of the process's record.
+    # The failure does not contain all values of the process's record.
     judged = next((process for process in job["processes"] if process["name"] == name), None)
     if judged is None or not gone:
         return job

@@ -20,13 +20,13 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
-# Parts of a working directory that are not code: history, caches and environments, which work only where they were created.
+# Parts of a working directory that are not code: history, caches, and environments, which work only where they were created.
 LEFT_OUT = (".git", "__pycache__", ".venv", "venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
-# The protocols that git may use for a repository. Submodules are untrusted, and must not refer to files of the controller.
+# The protocols that git may use for a repository. Submodules are untrusted and must not refer to files on the controller.
 TRANSPORTS, SUBMODULE_TRANSPORTS = "file:git:http:https:ssh", "git:http:https:ssh"
 
-# The settings for work trees of other users: git runs no programs that the work tree's configuration specifies, and fetches nothing.
+# Settings for working trees of other users: git fetches nothing, and runs no programs that the working tree's configuration specifies.
 READING = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -38,12 +38,12 @@ READING = {
 READING_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.devnull, "-c", "safe.bareRepository=explicit")
 INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SUDO_UID", "TMPDIR")
 
-# git runs this command to get the password from the environment. All users of the controller can see command lines, but not environments.
+# git runs this command to get the password from the environment. Other users can see command lines, but not environment variables.
 CREDENTIAL_HELPER = """!printf 'username=%s\\npassword=%s\\n' "$DEEPLEARNING_GIT_USER" "$DEEPLEARNING_GIT_PASSWORD" #"""
 
 WEB = ("http", "https")
 
-ESCAPES = "In a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
+ESCAPES = "In a password, write / as %2F, ? as %3F, # as %23 and @ as %40."
 
 SUBMODULE, LINK, EXECUTABLE = "160000", "120000", "100755"
 SUBMODULE_DEPTH = 5
@@ -70,7 +70,7 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Cod
         yield Code(root, names, origin(root, names))
         return
     if arguments.get("source"):
-        raise AnsibleActionFail("source and repository: both are set. Set only the option that specifies the code.")
+        raise AnsibleActionFail("source and repository: both are set. Set only one of them.")
     shown = without_credentials(repository)
     with tempfile.TemporaryDirectory(prefix="deeplearning-") as root:
         version = arguments.get("version") or ""
@@ -78,13 +78,13 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Cod
             commit = check_out(find(repository, bases) or repository, version, root)
         except (GitError, OSError) as error:
             told = clean(str(error)).replace(repository, shown)
-            raise AnsibleActionFail(f"repository {shown!r} cannot be used on the controller: {told}") from None
+            raise AnsibleActionFail(f"repository: {shown!r} cannot be used on the controller: {told}") from None
         check_script(arguments.get("script"), root, f"repository {shown!r}")
         yield Code(root, kept(root, exclude), {"commit": commit, "changed": False, "repository": shown, "version": version})
 
 
 def patterns(arguments: Mapping[str, Any]) -> Sequence[str]:
-    """Return the patterns of files to leave out."""
+    """Return the patterns of files to exclude."""
     exclude = arguments.get("exclude")
     return LEFT_OUT if exclude is None else [exclude] if isinstance(exclude, str) else exclude
 
@@ -95,23 +95,23 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
     if source:
         root = find(source, bases)
         if root is None or not os.path.isdir(root):
-            raise AnsibleActionFail(f"source {source!r}: is not a directory on the controller.")
+            raise AnsibleActionFail(f"source: {source!r} is not a directory on the controller. Set the path of an existing directory.")
         check_script(script, root, f"source {source!r}")
         return root, kept(root, exclude)
-    if not script:  # a command that is on the hosts
+    if not script:  # a command that exists on the hosts
         return os.curdir, []
     path = find(script, bases)
     if path is None or not os.path.isfile(path):
-        raise AnsibleActionFail(f"script {script!r} is not a file on the controller (looked in {', '.join(bases)})")
+        raise AnsibleActionFail(
+            f"script: {script!r} is not a file on the controller (searched in {', '.join(bases)}). Set the path of an existing file."
+        )
     return os.path.dirname(path), [os.path.basename(path)]
 
 
 def check_script(script: str | None, root: str, place: str) -> None:
     """Raise AnsibleActionFail if a script is specified and is not in the directory."""
     if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
-        raise AnsibleActionFail(
-            f"script {script!r} is not a file in {place}. Specify a path relative to it, or leave {place.split()[0]} empty."
-        )
+        raise AnsibleActionFail(f"script: {script!r} is not a file in {place}. Set a path relative to it, or remove {place.split()[0]}.")
 
 
 def find(path: str, bases: Sequence[str]) -> str | None:
@@ -122,7 +122,7 @@ def find(path: str, bases: Sequence[str]) -> str | None:
 
 
 def kept(root: str, exclude: Iterable[str]) -> list[str]:
-    """Return the names in a directory that no pattern excludes."""
+    """Return the names of the directory's entries that no pattern excludes."""
     return sorted(name for name in os.listdir(root) if not is_left_out(name, exclude))
 
 
@@ -133,7 +133,7 @@ def is_left_out(path: str, exclude: Iterable[str]) -> bool:
 
 
 def write_archive(path: str, code: Code, exclude: Sequence[str]) -> None:
-    """Write a tar file of the code, without user ids and without the files to leave out."""
+    """Write a tar file of the code without user ids and without the excluded files."""
 
     def entry(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
         info.uid = info.gid = 0
@@ -151,7 +151,7 @@ def check_out(repository: str, version: str, directory: str) -> str:
     The version is a branch, a tag, a commit, or any other ref that can be fetched. If it is empty, the default branch is used.
     """
     if version.startswith("-"):
-        raise GitError(f"version {version!r} is not a branch, tag or commit")
+        raise GitError(f"version {version!r} is not a branch, tag or commit.")
     address, environment = address_and_credentials(repository)
     git(directory, "clone", "--quiet", "--no-checkout", "--filter=blob:none", "--", address, ".", environment=environment)
     commit = find_commit(directory, version, environment)
@@ -171,14 +171,14 @@ def find_commit(directory: str, version: str, environment: Mapping[str, str]) ->
         git(directory, "fetch", "--quiet", "origin", version or "HEAD", environment=environment)
         return git(directory, "rev-parse", "--verify", "FETCH_HEAD^{commit}", environment=environment)
     except GitError as error:
-        raise GitError(f"version {version!r} is not a branch, tag or commit there ({error})") from None
+        raise GitError(f"version {version!r} is not a branch, tag or commit of this repository ({error}).") from None
 
 
 def origin(root: str, names: Sequence[str]) -> dict[str, Any]:
-    """Return the commit of a git work tree and whether the named entries differ from it; empty if it is not a git work tree.
+    """Return the commit of a git working tree and whether the named entries differ from it. Outside a working tree, return an empty dict.
 
     The source may belong to another user, so its git configuration must not run programs. As always, git requires that the current user
-    owns the work tree.
+    owns the working tree.
     """
     try:
         if not names:
@@ -196,8 +196,8 @@ def head(root: str) -> str:
 def has_changed(root: str, names: Sequence[str], depth: int = SUBMODULE_DEPTH) -> bool:
     """Return whether files differ from the commit, or are not part of it. Raises GitError, OSError, ValueError.
 
-    `git status` is not used because it would run the filters in the work tree's configuration. Files are compared without filters, so
-    files that a filter changes before the commit, such as those of Git LFS, count as changed.
+    `git status` is not used because it would run the Git filters in the working tree's configuration. Files are compared without filters.
+    Files that a filter changes before the commit, such as those of Git LFS, therefore count as changed.
     """
     paths = ("--", *names)
     if read_git(root, "ls-files", "--others", "--exclude-standard", "-z", *paths):
@@ -252,7 +252,7 @@ def without_credentials(repository: str) -> str:
 
 
 def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
-    """Return the address for git without its password, and the environment with that password. Raises GitError."""
+    """Return the address for git without its password, and the environment variables that contain the password. Raises GitError."""
     if "://" not in repository:
         return repository, {}
     parts = urlsplit(repository)
@@ -267,20 +267,20 @@ def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
     """Raise GitError if git would misread an address, or if all users of the controller could see a secret in it."""
     if parts.scheme in WEB:
         if parts.query or parts.fragment:
-            raise GitError("it has a query, which git's command line would show. Write a token as a password: https://USER:TOKEN@HOST/PATH")
+            raise GitError("it has a query, which git's command line would show. Set a token as the password: https://USER:TOKEN@HOST/PATH")
         if not re.fullmatch(r"(\[.*\]|[^:]*)(:\d*)?", host):
-            raise GitError(f"it has no port number after the host. {ESCAPES}")
+            raise GitError(f"the text after the host is not a port number. {ESCAPES}")
     if parts.scheme != "file" and "@" in parts.path:
-        raise GitError(f"it has an @ after the host, where it must be %40. {ESCAPES}")
+        raise GitError(f"it has an @ after the host, which must be written as %40. {ESCAPES}")
     if parts.scheme not in WEB and ":" in userinfo:
-        raise GitError(f"{parts.scheme} does not use a password in the address, and git's command line would show it. Remove it.")
+        raise GitError(f"{parts.scheme} does not use a password in the address, and git's command line would show it. Remove the password.")
 
 
 def credentials_environment(address: str, userinfo: str) -> dict[str, str]:
-    """Return the environment with which git logs in to an address as the user in `userinfo`. Raises GitError."""
+    """Return the environment variables with which git logs in to an address as the user in `userinfo`. Raises GitError."""
     user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
     if clean_line(user + password) != user + password:
-        raise GitError("the user name or the password contains control characters")
+        raise GitError("the user name or the password contains control characters. Remove them.")
     name, first = f"credential.{address}.helper", int(os.environ.get("GIT_CONFIG_COUNT") or 0)
     environment = {"DEEPLEARNING_GIT_USER": user, "DEEPLEARNING_GIT_PASSWORD": password, "GIT_CONFIG_COUNT": str(first + 2)}
     for index, value in enumerate(("", CREDENTIAL_HELPER), first):  # the empty helper disables the user's own helpers
@@ -289,7 +289,7 @@ def credentials_environment(address: str, userinfo: str) -> dict[str, str]:
 
 
 def read_git(directory: str, *arguments: str) -> str:
-    """Return the output of git in a work tree that may belong to another user. Raises GitError, OSError."""
+    """Return the output of git in a working tree that may belong to another user. Raises GitError, OSError."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return _run(directory, [*READING_OPTIONS, "--literal-pathspecs", *arguments], {**inherited, **READING})
 

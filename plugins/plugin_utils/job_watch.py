@@ -23,7 +23,7 @@ display = Display()
 # Maximum seconds of one poll. The host answers earlier if there is something new.
 POLL_SECONDS = 10
 
-# Minimum seconds between two polls, so that a script that reports many times a second does not keep the controller busy.
+# Minimum seconds between two polls, so that a script that reports many times per second does not keep the controller busy.
 PAUSE_SECONDS = 1.0
 
 Poll = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -38,8 +38,8 @@ def polls_through(action: NodeAction, task_vars: Mapping[str, Any] | None) -> Po
 def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mapping[str, Any] | None) -> dict[str, Any]:
     """Run training_job_info on the host of an action's task and return its result.
 
-    Messages contain commands with names of jobs for people to type, so names in the answer are checked. If `arguments` contain the name
-    of a job, the result has the name and the directory from `arguments`.
+    Messages contain commands with job names for users to run, so job names in the answer are checked. If `arguments` contain the name of
+    a job, the result has the name and the directory from `arguments`.
     """
     module = "deeplearning.cluster.training_job_info"
     answer: dict[str, Any] = action._execute_module(module, module_args=dict(arguments), task_vars=task_vars)
@@ -47,7 +47,7 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
         return answer
     host, name = (task_vars or {}).get("inventory_hostname", ""), arguments.get("name")
     if name and len(answer["jobs"]) != 1:
-        return refusal(host, module, f"it has {len(answer['jobs'])} jobs instead of {name}")
+        return refusal(host, module, f"it contains {len(answer['jobs'])} jobs instead of only {name}")
     for job in answer["jobs"]:
         if name:
             job.update(name=name, directory=os.path.join(str(arguments["directory"]), str(name)))
@@ -91,7 +91,7 @@ class JobWatch:
                         "Nothing was stopped. Run the same command again to wait for the job.",
                         result={"out_of_reach": True},
                     ) from error
-                display.warning(f"cannot read job {self._arguments['name']}, retrying: {error}")
+                display.warning(f"cannot read the status of job {self._arguments['name']}, retrying: {error}")
                 time.sleep(PAUSE_SECONDS)
                 continue
             if states.is_over(found["state"]):
@@ -100,11 +100,14 @@ class JobWatch:
                 return found
             missing = missing_ranks(found)
             if missing and now - began > timeout:
-                raise AnsibleActionFail(f"job {found['name']}: {missing} of its processes started but never recorded anything")
+                raise AnsibleActionFail(
+                    f"job {found['name']}: {missing} of its processes started but wrote no record within {timeout} s. "
+                    f"Read their messages on the hosts with: journalctl -u 'deeplearning-{found['name']}-*'"
+                )
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))
 
     def poll(self, wait: int = 0) -> JobStatus:
-        """Return the present status of the job, and show its progress and logs since the last poll."""
+        """Return the current status of the job, and show its progress and logs since the last poll."""
         answer = self._ask({**self._arguments, **self._seen, "wait": wait})
         if answer.get("failed"):
             raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)

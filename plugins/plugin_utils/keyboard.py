@@ -20,7 +20,7 @@ POLL_SECONDS = 0.5
 
 
 def keep_terminal() -> int | None:
-    """Return a descriptor of the terminal on which Ansible runs in the foreground, or None, for example in a pipeline or a service."""
+    """Return a descriptor of the terminal on which Ansible runs in the foreground, or None if there is none, as in a service."""
     try:
         descriptor = sys.stdin.fileno()
         if os.getpgrp() == os.tcgetpgrp(descriptor):
@@ -30,7 +30,7 @@ def keep_terminal() -> int | None:
     return None
 
 
-# Actions run in separate processes without input and terminal. Ansible loads this file before it starts these processes.
+# Actions run in separate processes without standard input or a terminal. Ansible loads this file before it starts these processes.
 TERMINAL = keep_terminal()
 
 
@@ -54,7 +54,7 @@ def interrupts(notice: Callable[[], None]) -> Iterator[bool]:
 
 
 class Keyboard(threading.Thread):
-    """Reads and discards what is typed, except for Ctrl-C."""
+    """Reads and discards what the user types, except for Ctrl-C."""
 
     def __init__(self, terminal: int, notice: Callable[[], None]) -> None:
         super().__init__(daemon=True)

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The variables of nodes, as far as they are known on the controller before there are nodes.
+"""The variables of nodes, as far as the controller knows them before the nodes exist.
 
-A value is known if it is the same on all nodes, and if it refers to no variable of a single host.
+A value is known if it is the same on all nodes and does not refer to host-specific variables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jinja2 import nodes as syntax
 UNKNOWN = object()
 
 GROUPS = ("trainers", "master", "workers")
-#: Names in templates that Jinja or Ansible provides, and that are not variables.
+#: Names that Jinja or Ansible provides in templates and that are not variables.
 FUNCTIONS = frozenset({"dict", "lookup", "namespace", "now", "omit", "q", "query", "range"})
 #: Variables that Ansible sets for each host, in addition to those with a prefix in `HOST_PREFIXES`.
 OF_THE_HOST = frozenset({"environment", "group_names", "groups", "hostvars", "inventory_dir", "inventory_file", "play_hosts", "vars"})
@@ -28,10 +28,10 @@ HOST_PREFIXES = ("ansible_", "inventory_hostname")
 
 
 class NodeVariables:
-    """The values of variables. `evaluate` returns a template's value, and raises AnsibleError if the template has none.
+    """The values of variables. `evaluate` returns a template's value, and raises AnsibleError if it cannot be evaluated.
 
-    `differing` are variables with different values on different nodes. If `of_host` is false, the values are for the host of `raw`, and
-    may depend on that host.
+    `differing` are variables with different values on different nodes. If `of_host` is false, the values are for the host of `raw` and may
+    depend on that host.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class NodeVariables:
         self._raw, self._evaluate, self._differing, self._of_host = raw, evaluate, frozenset(differing), of_host
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of a variable, `default` if no node has it, or UNKNOWN."""
+        """Return the value of a variable, or `default` if no node has it. An unknown value is UNKNOWN."""
         if name in self._differing:
             return UNKNOWN
         if name not in self._raw:
@@ -88,9 +88,9 @@ def references(text: str) -> set[str]:
 
 
 def node_variables(variables: Mapping[str, Any], templar: Any) -> NodeVariables | None:
-    """Return the variables of nodes, from the variables of a task on the controller. Return None if this version of Ansible hides them.
+    """Return the variables of nodes, based on those of a task on the controller, or None if this version of Ansible hides them.
 
-    The play's variables, which all hosts share, are the ones that the task has in addition to the variables of its host.
+    The play's variables, which all hosts share, are those that the task has in addition to the variables of its host.
     """
     hostvars = variables["hostvars"]
     try:

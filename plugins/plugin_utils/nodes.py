@@ -12,10 +12,10 @@ VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname
 
 
 def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return `number`, `hostname` and `private_ip` of the nodes by their names in the inventory.
+    """Return the `number`, `hostname` and `private_ip` of each node, by its name in the inventory.
 
-    The values come from the inventory plugin's table of nodes. In an inventory written by hand, they come from the variables of the
-    hosts in the same cluster.
+    The values come from the inventory plugin's table of nodes. If the inventory is written by hand, they come from the variables
+    of the hosts in the same cluster.
     """
     hostvars, table = variables["hostvars"], node_table(variables)
     if table:

@@ -23,18 +23,18 @@ display = Display()
 PAUSE_SECONDS = 0.5
 # Seconds that an interrupted module has to finish its API calls and return its message.
 LAST_SECONDS = 30
-# How modules end the lines that they repeat while they wait: with the seconds.
+# The end of lines that modules repeat while they wait: the elapsed seconds.
 WAITING = re.compile(r", \d+ s\Z")
-# Moves a terminal's cursor to the begin of the line, and removes the line.
+# Moves a terminal's cursor to the beginning of the line, and clears the line.
 CLEAR_LINE = "\r\x1b[K"
 
 
 class ProgressLine(str):
-    """A line that the next one about the same subject makes obsolete. The callback `concise` shows it in place."""
+    """A line that the next line about the same subject replaces. The callback `concise` rewrites it in place."""
 
 
 def keep_errors() -> int | None:
-    """Return a descriptor of Ansible's standard error, which the processes of actions do not have."""
+    """Return a descriptor of Ansible's standard error, which processes of actions do not inherit."""
     try:
         return os.dup(sys.stderr.fileno())
     except (AttributeError, OSError, ValueError):
@@ -66,7 +66,7 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None) -> dic
 
 @contextlib.contextmanager
 def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
-    """Within this context, an interrupt gives the module some seconds to exit by itself. Then this process exits, too.
+    """Within this context, an interrupt gives the module some seconds to exit by itself. Then this process exits too.
 
     Ansible sends SIGTERM right after SIGINT, but still waits for the process.
     """
@@ -99,7 +99,7 @@ def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
 
 
 class Watch(threading.Thread):
-    """Displays the lines that are appended to an open file until it is stopped."""
+    """Displays lines as they are appended to an open file, until `stop` is called."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(daemon=True)
@@ -112,12 +112,12 @@ class Watch(threading.Thread):
         self._show()
 
     def stop(self) -> None:
-        """Show the remaining lines, and stop."""
+        """Show the remaining lines and stop."""
         self._over.set()
         self.join()
 
     def speak_directly(self) -> None:
-        """Write to standard error from now on, because an interrupted Ansible no longer displays messages of its processes."""
+        """Write to standard error from now on, because Ansible no longer displays its processes' messages after an interrupt."""
         self._is_direct = True
 
     def _show(self) -> None:

@@ -14,14 +14,16 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
 
 
 def read_requirements(name: str, bases: Sequence[str]) -> str:
-    """Return the contents of the requirements file, found like a job's script. Raises AnsibleActionFail if hosts cannot use the file."""
+    """Return the contents of the requirements file, located like a job's script. Raises AnsibleActionFail if hosts cannot use it."""
     path = find(name, bases)
     if path is None or not os.path.isfile(path):
-        raise AnsibleActionFail(f"requirements {name!r} is not a file on the controller (looked in {', '.join(bases)})")
+        raise AnsibleActionFail(
+            f"requirements: {name!r} is not a file on the controller (searched in {', '.join(bases)}). Set the path of an existing file."
+        )
     try:
         with open(path, encoding="utf-8") as file:
             contents = file.read()
         check_requirements(contents)
     except ValueError as error:
-        raise AnsibleActionFail(f"requirements {name!r}: {error}") from error
+        raise AnsibleActionFail(f"requirements: {name!r}: {error}") from error
     return contents

@@ -64,7 +64,7 @@ class Snapshot(Host):
 def take(action: ActionBase, user: str, paths: Sequence[str], command: str = "") -> Snapshot | None:
     """Return the state of the paths on the host of the action's task, or None if the command fails.
 
-    `~/` stands for the home of `user`. If a path ends in `=`, its contents are not read.
+    `~/` stands for the home directory of `user`. If a path ends in `=`, its contents are not read.
     """
     answer = action._low_level_execute_command(shlex.join(["sh", "-c", SCRIPT, "sh", user, command, *paths]))
     if answer["rc"]:
@@ -76,7 +76,7 @@ def take(action: ActionBase, user: str, paths: Sequence[str], command: str = "")
 
 
 def parse(printed: str, user: str, paths: Sequence[str]) -> Snapshot:
-    """Return the snapshot that the script has printed. Raises LookupError or ValueError if the text is anything else."""
+    """Return the snapshot that the script printed. Raises LookupError or ValueError if the text is anything else."""
     lines = printed.splitlines()
     accounts = {}
     for _unused in (SUPER_USER, user):
@@ -102,7 +102,7 @@ def _text(line: str) -> str:
 def inspect(
     arguments: Mapping[str, Any], specification: Mapping[str, Any], find: Callable[[dict[str, Any]], dict[str, Any] | None]
 ) -> dict[str, Any] | None:
-    """Return what `find` returns for a module's parameters, or None if they are invalid, which the module itself reports."""
+    """Return what `find` returns for a module's parameters. Return None if they are invalid; the module itself reports that."""
     validation = ArgumentSpecValidator(**specification).validate(dict(arguments))
     if validation.error_messages:
         return None

@@ -3,7 +3,7 @@
 
 """Contents of the controller's SSH files for a cluster: `known_hosts`, `config` and `revoked_keys`. All functions are pure.
 
-Every value must match a pattern in full, because a value with a line break could add a line that applies to any host.
+Every value must match a pattern in full, because a value with a line break could inject a line that applies to any host.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HOST_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) 
 COMMAND = re.compile(r"[\x20-\x7e]{1,2000}")
 #: A path that can be quoted for ssh, which expands % and ${...} even in quotes.
 FILE = re.compile(r'[^\x00-\x1f\x7f"\\$]{1,1000}')
-#: A host key in a file of an earlier version, which may have a comment.
+#: A host key in a file that an earlier version wrote. It may have a comment.
 COMMENTED_KEY = re.compile(rf"({HOST_KEY.pattern})(?: [^\x00-\x1f\x7f]*)?")
 CERTIFICATE_AUTHORITY = "@cert-authority"
 
@@ -56,7 +56,7 @@ class Node(NamedTuple):
 
 
 class KnownHosts(NamedTuple):
-    """The contents of a `known_hosts` file of this collection. The authority is empty if there is none."""
+    """The contents of a `known_hosts` file of this collection. Without a certificate authority, `authority` is empty."""
 
     authority: str
     revoked: tuple[str, ...]
@@ -67,14 +67,14 @@ NOTHING_KNOWN = KnownHosts("", (), {})
 
 
 def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
-    """Return the nodes of a table by inventory name. Raises ValueError with the host and the value if a value is not valid."""
+    """Return the nodes of a table whose keys are inventory names. Raises ValueError, which names the host, if a value is not valid."""
     return [_node(str(name), row) for name, row in table.items()]
 
 
 def _node(name: str, row: Mapping[str, Any]) -> Node:
     missing = [field for field in REQUIRED if not row.get(field)]
     if missing:
-        raise ValueError(f"{name!r}: the inventory does not set {', '.join(missing)} for this host. Use the nodes inventory, or set these.")
+        raise ValueError(f"{name!r}: the inventory does not set {', '.join(missing)} for this host. Use the nodes inventory, or set them.")
     values = {field: str(row[field]) for field in PATTERNS if row.get(field)} | {"name": name}
     for field, value in values.items():
         if not PATTERNS[field].fullmatch(value):
@@ -86,12 +86,12 @@ def _port(name: str, value: Any) -> int | None:
     if value is None:
         return None
     if not re.fullmatch(r"[0-9]{1,5}", str(value)):
-        raise ValueError(f"{name!r}: port {value!r} is not a number")
+        raise ValueError(f"{name!r}: port {value!r} is not a valid port number. Use 1 to 65535.")
     return int(value)
 
 
 def parse_known_hosts(text: str) -> KnownHosts:
-    """Return the contents of a file from the lines in this collection's format. Other lines are ignored."""
+    """Return the contents of a file. Lines that are not in this collection's format are ignored."""
     authority = ""
     revoked: tuple[str, ...] = ()
     keys: dict[str, tuple[str, ...]] = {}
@@ -114,19 +114,21 @@ def _authority(key: str) -> str:
 
 
 def answered_key(answer: str) -> tuple[str, ...]:
-    """Return the key in a host's `ssh_host_ed25519_key.pub`; empty if the answer is anything but that one line."""
+    """Return the key in a host's `ssh_host_ed25519_key.pub`, or an empty tuple if the answer is anything but that one line."""
     key = _authority(answer)
     return (key,) if key else ()
 
 
 def given_keys(host_keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return keys without comments by instance id. Raises ValueError if a key is not a host key."""
+    """Return the keys by instance id, without comments. Raises ValueError if a key is not a host key."""
     result = {}
     for entry in host_keys:
         instance_id = str(entry["instance_id"])
         keys = tuple(" ".join(str(key).split(" ")[:2]).rstrip() for key in entry["keys"])
         if not HOST_NAME.fullmatch(instance_id) or not all(HOST_KEY.fullmatch(key) for key in keys):
-            raise ValueError(f"{instance_id!r}: its host keys are not OpenSSH public keys: {list(keys)!r:.200}")
+            raise ValueError(
+                f"host_keys: {instance_id!r} has {list(keys)!r:.200}, which are not OpenSSH host keys. Set keys such as ssh-ed25519 AAAA..."
+            )
         result[instance_id] = keys
     return result
 
@@ -181,5 +183,5 @@ def config_file(nodes: Sequence[Node], jump_host: str, known_hosts: str, revoked
 def quoted(path: str) -> str:
     """Return a path in quotes for ssh. Raises ValueError if it cannot be quoted."""
     if not FILE.fullmatch(path):
-        raise ValueError(f'{path!r} cannot be quoted in SSH files. Use a path without ", \\, $ or control characters')
+        raise ValueError(f'{path!r} cannot be quoted in SSH files. Use a path without ", \\, $ or control characters.')
     return '"' + path.replace("%", "%%") + '"'

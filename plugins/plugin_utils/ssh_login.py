@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Explains why a node refused a login. Pure."""
+"""Explains why a node refused a login. All functions are pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ REFUSED = "Permission denied ("
 
 
 def login_advice(message: str, user: str | None, key_file: str | None) -> str:
-    """Return what to do about ssh's message, as further sentences. It is empty if the message is not about a refused login."""
+    """Return advice to append to a message from ssh, or an empty string if the message is not about a refused login."""
     if REFUSED not in message:
         return ""
-    with_key = f"the key file {key_file!r}" if key_file else "ssh's own default keys"
+    login = f"user {user!r}" if user else "ssh's default user"
+    with_key = f"the key file {key_file!r}" if key_file else "ssh's default keys"
     return (
-        f" The node refused user {user or 'of ssh'!r} with {with_key}. The options user and private_key_file of the inventory file set "
-        "them. They must be the login user of the image (deeplearning_login_user) and the private key of the key pair "
-        "(deeplearning_key_name) with which the nodes were launched."
+        f" The node refused {login} with {with_key}. In the inventory file, set the option user to the login user of the image "
+        "(deeplearning_login_user). Set private_key_file to the private key of the key pair with which the nodes were launched "
+        "(deeplearning_key_name)."
     )

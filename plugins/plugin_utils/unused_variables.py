@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds variables that are set and have no effect because of another variable.
+"""Finds variables that are set but have no effect because of another variable.
 
 A variable with its default or an empty value counts as unset.
 """
@@ -26,7 +26,7 @@ Get = Callable[[str], Any]
 
 
 class Rule(NamedTuple):
-    """`names` have no effect if `applies` returns true. `because` says why, and what to do about it."""
+    """`names` have no effect if `applies` returns true. `because` says why and what to do about it."""
 
     names: tuple[str, ...]
     applies: Callable[[Get], bool]
@@ -39,28 +39,34 @@ ENVIRONMENT = ("requirements", "location", "directory", "installer", "python", "
 
 OF_JOB = (
     Rule(
-        ("training_job_script",), lambda get: bool(get("training_job_command")), "training_job_command runs instead. Empty one of the two."
+        ("training_job_script",),
+        lambda get: bool(get("training_job_command")),
+        "training_job_command is set and takes precedence. Remove one of the two.",
     ),
     Rule(
         ("training_job_version",),
         lambda get: not get("training_job_repository"),
-        "training_job_repository is empty. Set it, or remove this.",
+        "training_job_repository is empty. Set it, or remove this variable.",
     ),
     Rule(
         ("training_job_exclude",),
         lambda get: not get("training_job_repository") and not get("training_job_source"),
-        "only a training_job_source or training_job_repository has files to leave out.",
+        "neither training_job_source nor training_job_repository is set. Set one of them, or remove this variable.",
     ),
     Rule(
         ("training_job_then_always",),
         lambda get: get("training_job_then") in (None, "", "keep"),
-        "training_job_then does not remove nodes. Set it to scale_in or destroy, or remove this.",
+        "training_job_then does not remove nodes. Set it to scale_in or destroy, or remove this variable.",
     ),
-    Rule(("training_job_report_directory",), lambda get: get("training_job_report") is False, "training_job_report is false."),
+    Rule(
+        ("training_job_report_directory",),
+        lambda get: get("training_job_report") is False,
+        "training_job_report is false. Set it to true, or remove this variable.",
+    ),
     Rule(
         tuple(f"python_environment_{name}" for name in ENVIRONMENT),
         lambda get: not get("python_environment_name"),
-        "python_environment_name is empty. Set it, or remove this.",
+        "python_environment_name is empty. Set it, or remove this variable.",
     ),
     Rule(
         ("python_environment_name",),
@@ -70,53 +76,67 @@ OF_JOB = (
 )
 
 OF_DEFINITION = (
-    Rule(NEW_EFS, lambda get: get("efs") is False, "efs is false. Remove it."),
+    Rule(NEW_EFS, lambda get: get("efs") is False, "efs is false. Remove this variable."),
     Rule(
-        NEW_EFS, lambda get: bool(get("file_system_id")), "file_system_id is adopted, and an adopted file system is not changed. Remove it."
+        NEW_EFS,
+        lambda get: bool(get("file_system_id")),
+        "file_system_id adopts a file system, and an adopted file system is not changed. Remove this variable.",
     ),
-    Rule(("encrypt_in_transit",), lambda get: get("efs") is False, "efs is false. Remove it."),
+    Rule(("encrypt_in_transit",), lambda get: get("efs") is False, "efs is false. Remove this variable."),
     Rule(
         (*NEW_LUSTRE, "lustre_data_repositories", "lustre_mount_point"),
         lambda get: not get("lustre") and not get("lustre_file_system_id"),
-        "lustre is false. Set lustre: true, or remove it.",
+        "lustre is false. Set lustre: true, or remove this variable.",
     ),
     Rule(
         NEW_LUSTRE,
         lambda get: bool(get("lustre_file_system_id")),
-        "lustre_file_system_id is adopted, and an adopted file system is not changed. Remove it.",
+        "lustre_file_system_id adopts a file system, and an adopted file system is not changed. Remove this variable.",
     ),
-    Rule(("lustre_throughput",), lambda get: get("lustre_deployment") == "SCRATCH_2", "SCRATCH_2 has a fixed throughput. Remove it."),
-    Rule(("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set it, or remove this."),
-    Rule(("network_cidr", "nat"), lambda get: bool(get("vpc_id")), "the network vpc_id is adopted, and not changed. Remove it."),
+    Rule(
+        ("lustre_throughput",),
+        lambda get: get("lustre_deployment") == "SCRATCH_2",
+        "the throughput of a SCRATCH_2 file system is fixed. Remove this variable.",
+    ),
+    Rule(("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set it, or remove this variable."),
+    Rule(
+        ("network_cidr", "nat"),
+        lambda get: bool(get("vpc_id")),
+        "vpc_id adopts a VPC, and an adopted VPC is not changed. Remove this variable.",
+    ),
     Rule(
         ("public_subnet_ids", "private_subnet_ids", "security_group_ids"),
         lambda get: not get("vpc_id"),
-        "vpc_id is not set. Set it, or remove this.",
+        "vpc_id is not set. Set it, or remove this variable.",
     ),
-    Rule(("image_os",), lambda get: not get("image_framework"), "image_framework is not set. Set it, or remove this."),
-    Rule(("image_update",), lambda get: bool(get("image_id")), "image_id names one image. Remove one of the two."),
-    Rule(("permissions_boundary",), lambda get: bool(get("instance_profile")), "the role of instance_profile is not changed. Remove it."),
+    Rule(("image_os",), lambda get: not get("image_framework"), "image_framework is not set. Set it, or remove this variable."),
+    Rule(("image_update",), lambda get: bool(get("image_id")), "image_id specifies a fixed image. Remove one of the two."),
+    Rule(
+        ("permissions_boundary",),
+        lambda get: bool(get("instance_profile")),
+        "the role of the instance profile in instance_profile is not changed. Remove this variable.",
+    ),
     Rule(
         ("spot_max_price",),
         lambda get: get("market") != "spot" and "spot" not in [item.get("market") for item in get("alternatives") or []],
-        "no node is bought on the spot market. Set market: spot, or remove it.",
+        "no nodes are launched as Spot Instances. Set market: spot, or remove this variable.",
     ),
 )
 
 
 def of_job(nodes: Variables) -> Iterator[str]:
-    """Return a message for each variable of a job that is set and has no effect."""
+    """Return a message for each variable of a job that is set but has no effect."""
 
     def get(name: str) -> Any:
         value = nodes.get(name)
         return _as_boolean(value) if name == "training_job_report" else value
 
     for name, because in _without_effect(OF_JOB, get):
-        yield f"{name}: it has no effect, because {because}"
+        yield f"{name}: it has no effect because {because}"
 
 
 def of_definition(controller: Variables) -> Iterator[str]:
-    """Return a message for each option of the definition that is set to another value than its default, and has no effect."""
+    """Return a message for each option of the definition that is set to a non-default value but has no effect."""
     options = {option.name: option for option in options_of()}
 
     def get(name: str) -> Any:
@@ -129,7 +149,7 @@ def of_definition(controller: Variables) -> Iterator[str]:
         return None if value == option.spec.get("default") or value == "" else value
 
     for name, because in _without_effect(OF_DEFINITION, get):
-        yield f"{options[name].variable}: it has no effect, because {because}"
+        yield f"{options[name].variable}: it has no effect because {because}"
 
 
 def _as_boolean(value: Any) -> Any:

@@ -3,8 +3,8 @@
 
 """Finds variables that use a former name of one of the collection's variables, and variables with misspelled names.
 
-Ansible accepts misspelled variables, and they have no effect. So they are errors, or warnings if `deeplearning_allow_unknown_variables`
-is set.
+Ansible accepts misspelled variables, but they have no effect. They are errors, or warnings if `deeplearning_allow_unknown_variables` is
+true.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 COLLECTION = Path(__file__).parents[2]
 #: Minimum similarity of names without their prefix. With 0.75, a four-letter name with two letters swapped still matches.
 CUTOFF = 0.75
-#: Minimum similarity of whole names, if even the prefix is none of the collection.
+#: Minimum similarity of whole names that do not begin with a prefix of the collection.
 WHOLE_CUTOFF = 0.92
-#: The variable that makes misspelled names warnings.
+#: The variable that turns errors about misspelled names into warnings.
 ALLOWED = "deeplearning_allow_unknown_variables"
 
 #: The variables that the inventory plugin sets for a cluster and its nodes, without the prefix.
@@ -87,7 +87,7 @@ def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
         message = f"Variable '{name}' is deprecated. Use '{meant}'."
         Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
     allowed = boolean(variables.get(ALLOWED) or False, strict=False)
-    level, advice = (Level.WARNING, "") if allowed else (Level.ERROR, f" If it is your own, set {ALLOWED}: true.")
+    level, advice = (Level.WARNING, "") if allowed else (Level.ERROR, f" If the variable is your own, set {ALLOWED}: true.")
     return [
         Finding("variable_names", level, f"Unknown variable '{name}'. Did you mean '{meant}'?{advice}")
         for name, meant in misspellings(variables).items()
@@ -105,8 +105,8 @@ def former(variables: Mapping[str, Any]) -> dict[str, str]:
 def misspellings(names: Iterable[str]) -> dict[str, str]:
     """Return the names that are similar to variables of the collection, each with the name of the most similar variable.
 
-    A name that has a prefix of the collection but is similar to none of its variables counts as the user's own. So does a name with a
-    similar prefix, unless it is very similar as a whole.
+    A name that has a prefix of the collection but is not similar to any of its variables counts as the user's own. So does a name with
+    another prefix, unless the whole name is very similar to a variable.
     """
     old, found = former_names(), {}
     known = known_variables() | old.keys()
@@ -137,7 +137,7 @@ def known_variables() -> frozenset[str]:
 
 
 def former_names() -> dict[str, str]:
-    """Return the former names of variables, each with the present name."""
+    """Return the former names of variables, each with the current name."""
     return {
         **{f"{FORMER_PREFIX}{name}": f"{PREFIX}{name}" for name in ("region", "end_unasked_nodes")},
         **{name: option.variable for option in options_of() for name in option.former_names},

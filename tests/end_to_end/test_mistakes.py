@@ -120,7 +120,7 @@ HOSTS = (
     Mistake(
         "jobs that are not on shared storage",
         "train",
-        ("/home/ubuntu/jobs", "this host's own disk", "Jobs need shared storage"),
+        ("/home/ubuntu/jobs", "this host's own disk", "Specify a directory on shared storage"),
         job("ends.py", training_job_directory="/home/ubuntu/jobs"),
     ),
     Mistake(

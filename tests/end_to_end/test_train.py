@@ -97,7 +97,7 @@ def test_first_run_trains_on_three_hosts(first_run, on_master):
     assert len(steps) > 1, "no progress was shown"
     assert float(steps[-1][1]) >= 0.95
     end = re.sub(r"\s+", " ", first_run[first_run.index("succeeded after") :])
-    assert "3 nodes of cluster demo keep running and cost money, whether or not a job is running: c5.large. To have fewer" in end
+    assert "3 nodes of cluster demo keep running (c5.large) and cost money, whether or not a job is running. To keep fewer" in end
     directory = job_directory(first_run)
     log = on_master(f"cat {directory}/logs/*")
     shares = re.findall(r"rank (\d) of 3 on (\S+) \(cpu\): (\d+) of 1437 images", log)
@@ -195,7 +195,7 @@ def test_a_failing_rank_ends_the_job_with_its_last_words(first_run, playbook, tm
 
 def test_a_script_that_does_not_exist_is_refused(first_run, playbook):
     failed = playbook("train.yml", "-e", "training_job_script=nowhere.py", status=2)
-    assert "script 'nowhere.py' is not a file" in failed.output
+    assert "script: 'nowhere.py' is not a file" in failed.output
 
 
 def test_stop_ends_the_job_on_every_host(first_run, playbook, on_master, tmp_path):
@@ -297,7 +297,7 @@ def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_ma
     assert "run train.yml with another training_job_name and -e training_job_resume=victim" in told
     assert f"demo-worker3 is gone: {gone} " in (tmp_path / "victim.html").read_text()
     shown = " ".join(playbook("status.yml", "-e", "training_job_name=victim").output.split())
-    assert f"demo-worker3 is gone: {gone} is no node of the cluster any more" in shown
+    assert f"demo-worker3 is gone: {gone} is no longer a node of the cluster" in shown
 
 
 def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, playbook, cloud, tmp_path):

@@ -132,7 +132,7 @@ def test_the_role_finds_nothing_to_do_and_mends_what_is_damaged(node):
 
 @pytest.mark.parametrize(
     ("source", "message"),
-    [(f"s3://{BUCKET}/private", "the role of the nodes must be allowed"), ("s3://of-others", "the role of the nodes must be allowed")],
+    [(f"s3://{BUCKET}/private", "IAM role must be allowed"), ("s3://of-others", "IAM role must be allowed")],
 )
 def test_what_the_role_of_the_nodes_may_not_read_is_not_mounted(node, source, message):
     assert message in node.play((source, "/other"), status=2, shared_storage_timeout=2)

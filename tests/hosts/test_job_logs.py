@@ -152,11 +152,11 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     terminal.read("press Ctrl-C to stop it or to leave it running")
     terminal.read("rank 1 | line 4 of 1")
     terminal.type("\x03")
-    terminal.read("asked: type s and Enter to stop the job, l and Enter to leave it running, or only Enter to continue watching:")
+    terminal.read("asked: type s to stop the job, l to leave it running, or nothing to continue watching, and press Enter:")
     cluster.hosts[1].ssh("echo still there | sudo tee -a /efs/jobs/asked/logs/rank1.log")
     terminal.read("rank 1 | still there", typing="\r")
     terminal.type("\x03")
-    terminal.read("asked: type s and Enter to stop the job")
+    terminal.read("asked: type s to stop the job")
     goes_on = "To watch it: ansible-playbook -i inventory.yml deeplearning.cluster.logs -e training_job_name=asked -e follow=true"
     terminal.read(goes_on, typing="l\r")
     assert terminal.end() == 0
@@ -166,8 +166,8 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     terminal = Terminal(command, cluster.folder)
     terminal.read("press Ctrl-C to stop it or to leave it running")
     terminal.type("\x03")
-    terminal.read("asked: type s and Enter to stop the job")
-    terminal.read("job asked was stopped on all hosts, as requested with Ctrl-C", typing="s\r")
+    terminal.read("asked: type s to stop the job")
+    terminal.read("Job asked was stopped on all hosts, as requested with Ctrl-C", typing="s\r")
     assert terminal.end() != 0
     assert cluster.members("asked") == []
     assert cluster.info("asked")["state"] == "stopped"

@@ -122,7 +122,7 @@ def test_stop_ends_one_job_and_leaves_another(cluster):
     assert " ".join(again.stdout.split()).count(": sleep-2") >= 3, again.stdout
     unnamed = cluster.play("deeplearning.cluster.stop")
     assert unnamed.returncode != 0
-    assert "training_job_name is empty" in unnamed.stdout
+    assert "training_job_name: no job is specified" in unnamed.stdout
     assert cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=sleep-2").returncode == 0
     for host in cluster.hosts:
         assert host.ssh("systemctl list-units --all --no-legend 'deeplearning-*rank*'").stdout == ""
@@ -260,10 +260,10 @@ def test_a_killed_agent_leaves_no_worker(cluster):
 @pytest.mark.parametrize(
     ("name", "variables", "message"),
     [
-        ("no-script", {"script": "missing.py"}, "script 'missing.py' is not a file on the controller"),
+        ("no-script", {"script": "missing.py"}, "script: 'missing.py' is not a file on the controller"),
         ("no-python", {"python": "/opt/none/bin/python"}, "python '/opt/none/bin/python': does not exist"),
         ("local-disk", {"directory": "/home/ubuntu/jobs"}, "is on this host's own disk"),
-        ("Bad_Name", {}, "name 'Bad_Name' is not a job name"),
+        ("Bad_Name", {}, "name: 'Bad_Name' is not a valid job name"),
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_runs(cluster, name, variables, message):
@@ -301,7 +301,7 @@ def test_cleanup_deletes_what_has_ended_and_nothing_that_is_needed(cluster):
     every = ["-e", "cleanup_days=0", "-e", "cleanup_keep=0"]
     try:
         refused = cluster.play("deeplearning.cluster.cleanup", "-e", "training_job_name=base")
-        assert "job 'base': contains the checkpoints of upper. Delete that first." in refused.stdout.replace("\\", "")
+        assert "job 'base': contains the checkpoints of upper. Delete upper first." in refused.stdout.replace("\\", "")
         refused = cluster.play("deeplearning.cluster.cleanup", "-e", "training_job_name=busy")
         assert "job 'busy': is running." in refused.stdout.replace("\\", "")
         before = cluster.hosts[0].ssh("ls -a /efs/jobs").stdout

@@ -65,7 +65,7 @@ def test_exact_or_nothing(cloud, run, definition, name):
     assert not groups(cloud, name)
     assert not instances(cloud, name)
     assert ("create", "vpc main") in steps(error.value.result), "what was done is told"
-    costs = "These resources still exist and cost money: elastic IP address nat, EFS file system main, NAT gateway main. Run again"
+    costs = "These resources still exist and cost money: Elastic IP address nat, EFS file system main, NAT gateway main. Run again"
     assert costs in str(error.value)
     with pytest.raises(ModuleFailed, match=costs):
         run("cluster", **definition)
@@ -147,7 +147,7 @@ def test_alternatives_are_tried_whole_and_in_order(cloud, run, definition, name,
 def test_no_alternative_has_enough(cloud, run, definition, name):
     cloud.control.set_capacity({P4D: {"us-east-1a": 1}, "g5.48xlarge": {"us-east-1a": 0}})
     with pytest.raises(
-        ModuleFailed, match=rf"has no capacity for the nodes\. {P4D} in us-east-1a .*g5\.48xlarge in us-east-1a .*were restored"
+        ModuleFailed, match=rf"has insufficient capacity for the nodes\. {P4D} in us-east-1a .*g5\.48xlarge in us-east-1a .*were restored"
     ):
         run("cluster", **definition, alternatives=[{"instance_type": "g5.48xlarge"}])
     assert not groups(cloud, name)
@@ -217,7 +217,7 @@ def test_nodes_are_replaced_only_when_asked(cloud, run, definition, name, types)
             ("nodes", "master", "replace"),
             ("nodes", "workers", "replace"),
         }
-        assert any("replaces nodes 1, 2, 3, 4, 5" in str(warning) and "instance_type" in str(warning) for warning in result["warnings"])
+        assert any("so nodes 1, 2, 3, 4, 5 need" in str(warning) and "instance_type" in str(warning) for warning in result["warnings"])
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 
     # New nodes are like the old ones: a job wants equal nodes
@@ -279,10 +279,10 @@ def test_a_reservation_and_nothing_else(cloud, run, definition, name, types):
 def test_a_capacity_block(cloud, run, definition, types):
     definition |= {"efa": True, "market": "capacity-block"}
     definition["capacity_reservation_id"] = cloud.control.reserve_capacity_block(P4D, "us-east-1a", 5)
-    with pytest.raises(ModuleFailed, match=r"placement: cluster is not possible in a Capacity Block"):
+    with pytest.raises(ModuleFailed, match=r"placement: cluster cannot be used in a Capacity Block"):
         run("cluster", **definition, placement="cluster")
     result = run("cluster", **definition)
-    assert re.search(r"Capacity Block cr-\w+ ends at .* UTC, and EC2 terminates its nodes from .* UTC on", str(result["warnings"]))
+    assert re.search(r"Capacity Block cr-\w+ ends at .* UTC, and EC2 begins to terminate its nodes at .* UTC", str(result["warnings"]))
     assert types() == [(P4D, "us-east-1a", "capacity-block")] * 5
     assert "placement_group" not in result["resources"], "AWS refuses one for a Capacity Block"
 
@@ -290,10 +290,10 @@ def test_a_capacity_block(cloud, run, definition, types):
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ({"start": 7200}, r"cr-\w+ is scheduled and starts at 20\d\d-\d\d-\d\d \d\d:\d\d UTC\. Run again then"),
+        ({"start": 7200}, r"cr-\w+ is scheduled and starts at 20\d\d-\d\d-\d\d \d\d:\d\d UTC\. Run again after that time"),
         (
             {"duration": 1500},
-            r"cr-\w+ ends at .* UTC, and EC2 launches no more nodes in it shortly before that time\. Specify one that ends later",
+            r"cr-\w+ ends at .* UTC, and EC2 launches no more nodes in it shortly before that time\. Specify a Capacity Block",
         ),
     ],
 )
@@ -311,15 +311,15 @@ def test_a_capacity_block_that_is_not_there_now(cloud, run, definition, times, m
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"worker_minimum": 5}, "worker_minimum: 5 is not possible. Specify a number from 1 to 4"),
-        ({"worker_minimum": 0}, "worker_minimum: 0 is not possible"),
+        ({"worker_minimum": 5}, "worker_minimum: 5 is not valid. Specify a number from 1 to 4"),
+        ({"worker_minimum": 0}, "worker_minimum: 0 is not valid"),
         ({"market": "capacity-block"}, "capacity_reservation_id: missing. Specify the id of the Capacity Block"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "cr-0123456789abcdef0"}, "cr-0123456789abcdef0 does not exist"),
         ({"market": "spot", "spot_max_price": "cheap"}, "spot_max_price: 'cheap' is not a price"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "my-block"}, "my-block does not exist"),
         ({"capacity_reservation_id": "cr-0123456789abcdef0"}, "market: on-demand does not use capacity_reservation_id"),
-        ({"alternatives": [{"zone": "us-east-1z"}], "zones": ZONES}, "number 1 has the zone us-east-1z.*us-east-1 has us-east-1a"),
-        ({"alternatives": [{"zone": "us-east-1c"}], "zones": ZONES}, "has the zone us-east-1c.*Add it to zones"),
+        ({"alternatives": [{"zone": "us-east-1z"}], "zones": ZONES}, "number 1 specifies us-east-1z.*Choose from us-east-1a"),
+        ({"alternatives": [{"zone": "us-east-1c"}], "zones": ZONES}, "specifies us-east-1c.*Add it to zones"),
         ({"alternatives": [{"instance_type": "p4d.huge"}]}, r"p4d.huge \(number 1\) is not offered in us-east-1a\. Check the name"),
     ],
 )

@@ -138,7 +138,7 @@ def test_processes_that_others_suspended_stay_so_and_are_told(cloud, run, defini
     autoscaling.suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
     unchanged = run("cluster", **definition)
     assert not unchanged["changed"]
-    assert f"{name}-workers: somebody else has suspended Launch, and this run does not change that." in str(unchanged["warnings"])
+    assert f"{name}-workers: someone else has suspended Launch, and this run does not resume them." in str(unchanged["warnings"])
     autoscaling.resume_processes(AutoScalingGroupName=f"{name}-workers")
     cloud.control.suspend(f"{name}-workers", "Launch")
     assert steps(run("cluster", **definition)) == {("update", "auto_scaling_group workers")}
@@ -157,7 +157,7 @@ def test_a_group_does_not_end_nodes_by_itself(cloud, run, definition, name):
     cloud.client("autoscaling").set_instance_health(InstanceId=ill, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False)
     result = run("cluster", **definition)
     assert (result["changed"], [(item["kind"], item["key"]) for item in result["deferred"]]) == (False, [("nodes", "workers")])
-    assert "EC2 status checks have failed on nodes 3, which need to be replaced. These changes are deferred" in str(result["warnings"])
+    assert "EC2 status checks have failed on nodes 3, so they need to be replaced. These changes are deferred" in str(result["warnings"])
     assert numbers(cloud, name) == before, "a job may run on it"
     # Neither is it in the way of a change
     run("cluster", **{**definition, "worker_count": 3})
@@ -226,14 +226,14 @@ def test_tags_of_others_stay(cloud, run, definition, name):
     [
         ({"region": "us-esat-1"}, "'us-esat-1' is not an AWS region.*us-east-1"),
         ({"key_name": "nobody"}, "key_name: there is no key pair 'nobody'"),
-        ({"network_cidr": "10.0.0.0/99"}, "network_cidr: '10.0.0.0/99' is not an IPv4 range"),
+        ({"network_cidr": "10.0.0.0/99"}, "network_cidr: '10.0.0.0/99' is not an IPv4 address range"),
         ({"ssh_cidrs": ["0.0.0.0/0"]}, "opens SSH to the whole internet.*allow_ssh_from_anywhere"),
-        ({"worker_count": 0}, "worker_count: 0 is not possible"),
+        ({"worker_count": 0}, "worker_count: 0 is not valid"),
         ({"worker_count": "many"}, "worker_count.*int"),
         ({"file_system_id": "fs-0123456789abcdef0"}, "file_system_id: fs-0123456789abcdef0 does not exist in us-east-1"),
         ({"image_parameter": "/no/such/image"}, "image_parameter: there is no SSM parameter /no/such/image"),
         ({"image_parameter": None, "image_id": "ami-0123456789abcdef0"}, "image_id: there is no image ami-0123456789abcdef0"),
-        ({"root_volume_size": 9}, r"root_volume_size: 9 GiB cannot hold ami-\w+, which needs \d+"),
+        ({"root_volume_size": 9}, r"root_volume_size: 9 GiB is too small for ami-\w+, which needs \d+"),
         ({"instance_type": "c5.huge"}, "instance_type: c5.huge is not offered"),
         ({"zones": ["us-east-1z"]}, "zones: there is no us-east-1z in us-east-1. Choose from us-east-1a"),
         ({"cluster": "No_Good"}, "cluster: 'No_Good' is not"),
@@ -285,9 +285,9 @@ def test_an_endpoint_that_is_no_url(run, definition):
 def test_a_forbidden_change_is_refused_before_anything_happens(cloud, run, definition):
     run("cluster", **definition)
     cloud.control.forget_calls()
-    with pytest.raises(ModuleFailed, match=r"vpc main: cidr is '10.0.0.0/16' and cannot become '10.1.0.0/16'"):
+    with pytest.raises(ModuleFailed, match=r"vpc main: cidr is '10.0.0.0/16' and cannot be changed to '10.1.0.0/16'"):
         run("cluster", **{**definition, "network_cidr": "10.1.0.0/16", "worker_count": 5})
-    with pytest.raises(ModuleFailed, match=r"file_system main: encrypted is True and cannot become False.*adopt that"):
+    with pytest.raises(ModuleFailed, match=r"file_system main: encrypted is True and cannot be changed to False.*adopt that"):
         run("cluster", **{**definition, "encrypted": False})
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
 

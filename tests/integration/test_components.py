@@ -52,9 +52,9 @@ def test_components_one_by_one_make_the_same_cluster(run, definition, name):
 
 def test_components_are_deleted_in_order(run, definition, name):
     run("cluster", **definition)
-    with pytest.raises(ModuleFailed, match=r"Still in use by .*auto_scaling_group master"):
+    with pytest.raises(ModuleFailed, match=r"still in use. First delete .*auto_scaling_group master"):
         run("network", cluster=name, state="absent")
-    with pytest.raises(ModuleFailed, match=r"Still in use by auto_scaling_group"):
+    with pytest.raises(ModuleFailed, match=r"still in use. First delete auto_scaling_group"):
         run("instance_role", cluster=name, state="absent")
     gone = set()
     for component, more in (
@@ -340,7 +340,7 @@ def test_inventory_of_live_nodes(cloud, run, definition, name, tmp_path):
     cloud.client("autoscaling").suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
     cloud.client("ec2").terminate_instances(InstanceIds=[lost])
     _listed, errors = inventory(cloud, tmp_path, name, private_key="/keys/my key")
-    assert "private_key: is not an option of deeplearning.cluster.nodes. Did you mean 'private_key_file'?" in " ".join(errors.split())
+    assert "'private_key' is not an option of deeplearning.cluster.nodes. Did you mean 'private_key_file'?" in " ".join(errors.split())
     listed, _errors = inventory(cloud, tmp_path, name, connection_path="direct")
     assert listed["workers"]["hosts"] == [f"{name}-worker2"]
     assert "ProxyCommand" not in str(listed)

@@ -101,7 +101,7 @@ def test_elsewhere_and_badly_named(run, cloud, options):
     run("dataset_bucket", **{**options, "region": "eu-west-1"})
     head = cloud.client("s3", "eu-west-1").get_bucket_location(Bucket=options["bucket"])
     assert head["LocationConstraint"] == "eu-west-1"
-    with pytest.raises(ModuleFailed, match="cannot become 'us-east-1'"):
+    with pytest.raises(ModuleFailed, match="cannot be changed to 'us-east-1'"):
         run("dataset_bucket", **options)
     with pytest.raises(ModuleFailed, match="bucket: 's3://data' is not the name of a bucket"):
         run("dataset_bucket", **{**options, "bucket": "s3://data"})

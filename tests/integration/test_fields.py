@@ -170,24 +170,24 @@ FIELDS = {
     "security_group_ids": Field(
         "adopted network",
         second=lambda account: {"nodes": account.once("group", lambda: account.owner.group("theirs", ("tcp", 0, 65535, "")))},
-        refusal=rf"security_group_ids: nodes is the cluster's own group and cannot become sg-\w+\..*{ELSEWHERE}",
+        refusal=rf"security_group_ids: nodes is the cluster's own group and cannot be replaced with sg-\w+\..*{ELSEWHERE}",
     ),
     "master_public_address": Field(
         second=False, shows="update launch_template master public_address: false", waits="auto_scaling_group master subnets"
     ),
-    "network_cidr": Field(second="10.1.0.0/16", refusal=f"cidr is .* cannot become '10.1.0.0/16'.*{ELSEWHERE}"),
+    "network_cidr": Field(second="10.1.0.0/16", refusal=f"cidr is .* cannot be changed to '10.1.0.0/16'.*{ELSEWHERE}"),
     "zones": Field(first=["us-east-1a"], second=["us-east-1a", "us-east-1b"], shows="update auto_scaling_group workers subnets"),
     "ssh_cidrs": Field(first=["203.0.113.0/24"], second=["198.51.100.0/24"], shows="security_group ssh ingress: .*198.51"),
     "allow_ssh_from_anywhere": Field(second=True),
     "nat": Field(second="per_zone", shows="create nat_gateway us-east-1a subnet"),
     "interface_endpoints": Field(second=["logs"], shows="create vpc_endpoint logs service"),
     # Storage
-    "kms_key_id": Field(second=lambda account: account.kms_key, refusal=f"kms_key is .* cannot become.*{COPY}"),
+    "kms_key_id": Field(second=lambda account: account.kms_key, refusal=f"kms_key is .* cannot be changed to.*{COPY}"),
     "delete_data": Field(second=True),
     "efs": Field(second=False, refusal=rf"file_system_id: running nodes mount .*to none.*{ELSEWHERE}"),
     "file_system_id": Field(second=lambda account: account.file_system, refusal=rf"file_system_id: running nodes mount .*{ELSEWHERE}"),
-    "encrypted": Field(second=False, refusal=f"encrypted is True and cannot become False.*{COPY}"),
-    "performance_mode": Field(second="maxIO", refusal=f"performance_mode is .* cannot become 'maxIO'.*{COPY}"),
+    "encrypted": Field(second=False, refusal=f"encrypted is True and cannot be changed to False.*{COPY}"),
+    "performance_mode": Field(second="maxIO", refusal=f"performance_mode is .* cannot be changed to 'maxIO'.*{COPY}"),
     "throughput_mode": Field(second="elastic", shows="update file_system main throughput_mode"),
     "provisioned_throughput": Field(
         "adopted network", first=64, second=128.5, shows="update file_system main provisioned_throughput: 128.5"
@@ -202,7 +202,7 @@ FIELDS = {
         second=lambda account: account.lustre, refusal=rf"lustre_file_system_id: running nodes mount .*{ELSEWHERE}"
     ),
     "lustre_capacity": Field(second=2400, shows="update lustre_file_system main capacity: 2400"),
-    "lustre_deployment": Field(second="SCRATCH_2", refusal=f"deployment is .* cannot become 'SCRATCH_2'.*{COPY}"),
+    "lustre_deployment": Field(second="SCRATCH_2", refusal=f"deployment is .* cannot be changed to 'SCRATCH_2'.*{COPY}"),
     "lustre_throughput": Field(second=500, shows="update lustre_file_system main throughput: 500"),
     "lustre_compression": Field(second="NONE", shows="update lustre_file_system main compression"),
     "lustre_data_repositories": Field(first=links("/train"), second=links("/test"), shows="create data_repository_association /test s3"),
@@ -290,7 +290,7 @@ FIELDS = {
 FURTHER = [
     # What an option that can be changed cannot be changed to
     ("own network", {"lustre": False}, rf"lustre_file_system_id: running nodes mount .* to none.*{ELSEWHERE}"),
-    ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot become.*Remove this path from"),
+    ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot be changed to.*Remove this path from"),
     (
         "adopted network",
         {"private_subnet_ids": lambda account: account.owner.private[2:]},

@@ -176,9 +176,9 @@ def test_an_interrupted_run_tells_what_goes_on_and_costs_money(cloud, run, expec
     status, shown = interrupt(options, "0 of 2 nodes in service", number)
     assert status == (99 if number == signal.SIGINT else -signal.SIGTERM), shown
     assert f"Cluster {name}: Interrupted. Applied so far: create " in shown
-    assert f"AWS continues to launch the nodes of {name}-master and {name}-workers, which cost money." in shown
-    assert "These resources still exist and cost money: elastic IP address nat, EFS file system main, NAT gateway main." in shown
-    assert "To stop the cost, delete the cluster with ansible-playbook deeplearning.cluster.destroy" in shown
+    assert f"AWS continues to launch nodes in {name}-master and {name}-workers, and these nodes cost money." in shown
+    assert "These resources still exist and cost money: Elastic IP address nat, EFS file system main, NAT gateway main." in shown
+    assert "To stop these costs, delete the cluster with ansible-playbook deeplearning.cluster.destroy" in shown
     cloud.control.reset()
     cloud.control.set_delays(**FAST)
     options["capacity_timeout"] = 30

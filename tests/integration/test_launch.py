@@ -142,7 +142,7 @@ def test_an_image_is_looked_up_once(cloud, run, definition, name):
     assert (unchanged["changed"], unchanged["deferred"]) == (False, [])
     (change, *_others) = run("cluster", **options, image_update=True, check=True)["deferred"]
     assert (change["before"], change["after"]) == ({"image_id": old}, {"image_id": new})
-    with pytest.raises(ModuleFailed, match=r"root_volume_size: 9 GiB cannot hold"):
+    with pytest.raises(ModuleFailed, match=r"root_volume_size: 9 GiB is too small for"):
         run("cluster", **options, root_volume_size=9)
 
 
@@ -162,7 +162,7 @@ def test_images_by_framework(cloud, run, definition, tmp_path, instance_type, fr
     result = run("cluster", **options, progress_file=str(told), check=True)
     template = next(item for item in result["changes"] if item["kind"] == "launch_template")
     assert template["after"]["image_id"] == expected
-    (line,) = [line for line in told.read_text().splitlines() if line.startswith(f"Newest deep learning AMI for {framework}: ")]
+    (line,) = [line for line in told.read_text().splitlines() if line.startswith(f"Newest Deep Learning AMI for {framework}: ")]
     assert line.endswith(f"for {'-'.join(parameter.rsplit('-', 2)[1:])}, {expected}")
 
 
@@ -268,23 +268,23 @@ def test_the_metadata_service_answers_containers_on_request(cloud, run, definiti
 def test_a_fast_network_that_is_not_used_is_told(run, definition):
     assert "efa: c5.large" not in str(run("cluster", **definition, check=True).get("warnings"))
     warned = run("cluster", **{**definition, "instance_type": ONE_CARD}, check=True)
-    assert f"efa: {ONE_CARD} has an Elastic Fabric Adapter" in str(warned["warnings"])
+    assert f"efa: {ONE_CARD} supports EFA at no extra cost" in str(warned["warnings"])
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"efa": True}, r"efa: c5.large has no Elastic Fabric Adapter\. No type in its family has one"),
+        ({"efa": True}, r"efa: c5.large does not support EFA\. No type in its family supports EFA"),
         (
             {"efa": True, "instance_type": "c5n.large"},
-            r"efa: c5n.large has no .* In its family, c5n.9xlarge, c5n.18xlarge, c5n.metal have one",
+            r"efa: c5n.large does not .* In its family, EFA is supported by c5n.9xlarge, c5n.18xlarge, c5n.metal",
         ),
         (
             {"placement": "cluster", "instance_type": "t3.large"},
-            "placement: t3.large cannot be in a placement group with the strategy cluster",
+            "placement: t3.large does not support placement groups with the strategy cluster",
         ),
         ({"placement_group": "nobody"}, "placement_group: there is no placement group 'nobody' in us-east-1"),
-        ({"placement_group": "nobody", "placement": "none"}, "placement_group: nobody is not possible with placement: none"),
+        ({"placement_group": "nobody", "placement": "none"}, "placement_group: nobody cannot be combined with placement: none"),
         ({"instance_type": "c6g.large"}, r"image_parameter: ami-\w+ is for x86_64, but c6g.large is arm64"),
         (
             {"image_parameter": None, "image_framework": "mxnet"},
@@ -292,11 +292,11 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
         ),
         (
             {"image_parameter": None, "image_framework": "pytorch", "image_os": "plan-9"},
-            "no deep learning AMI 'pytorch' for image_os 'plan-9'",
+            "no Deep Learning AMI 'pytorch' for image_os 'plan-9'",
         ),
         ({"image_framework": "pytorch"}, "mutually exclusive: image_id|image_parameter|image_framework"),
         ({"root_volume_type": "io2"}, "root_volume_iops: missing"),
-        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible. Specify a number from 1 to 64"),
+        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not valid. Specify a number from 1 to 64"),
         ({"root_volume_kms_key": "alias/none"}, "root_volume_kms_key: there is no key 'alias/none' in us-east-1"),
     ],
 )

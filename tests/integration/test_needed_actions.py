@@ -227,7 +227,7 @@ def shortage(witness):
     cloud.control.set_capacity({EFA_TYPE: dict.fromkeys(zones, 0)})
     efa = {**DEFINITION, "instance_type": EFA_TYPE, "efa": True, "cluster": f"{CLUSTER}-efa"}
     for some in (zones, zones[:1]):
-        with pytest.raises(ModuleFailed, match="AWS has no capacity for the nodes"):
+        with pytest.raises(ModuleFailed, match="AWS has insufficient capacity for the nodes"):
             run_module("cluster", **{**efa, "capacity_timeout": 1}, zones=some)
     cloud.control.set_capacity({EFA_TYPE: dict.fromkeys(zones)})
     run_module("cluster", **efa, zones=zones[:1], nat="none", master_public_address=False)

@@ -34,9 +34,9 @@ def play(cloud: LocalCloud, repository: Path) -> Run:
     [
         ({"training_job_launcher": "torchrum"}, "launcher 'torchrum': is unknown. Use one of"),
         ({"training_job_launcher_options": {"restart": 3}}, "launcher_options of torchrun: restart"),
-        ({"training_job_name": "My_Job"}, "name 'My_Job' is not a job name"),
-        ({"training_job_script": "nope.py"}, "script 'nope.py' is not a file in source"),
-        ({"training_job_source": "nowhere"}, "source 'nowhere': is not a directory on the controller"),
+        ({"training_job_name": "My_Job"}, "name: 'My_Job' is not a valid job name"),
+        ({"training_job_script": "nope.py"}, "script: 'nope.py' is not a file in source"),
+        ({"training_job_source": "nowhere"}, "source: 'nowhere' is not a directory on the controller"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused_before_anything_is_launched(
@@ -65,7 +65,7 @@ def test_all_that_the_controller_can_know_is_one_failure(cloud: LocalCloud, play
     assert told.returncode != 0
     output = " ".join(told.stdout.split())
     assert "Unknown variable 'trainning_job_name'. Did you mean 'training_job_name'?" in output.replace("''", "'")
-    for message in ("script 'nope.py'", "launcher 'torchrum'", "requirements 'nowhere.txt'", "report_directory: ", "time_limit: 'hour'"):
+    for message in ("script: 'nope.py'", "launcher 'torchrum'", "requirements: 'nowhere.txt'", "report_directory: ", "time_limit: 'hour'"):
         assert message in output.replace("''", "'"), message
     assert told.stdout.count("fatal:") == 1
     assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
@@ -105,7 +105,7 @@ def test_a_data_set_that_cannot_be_is_refused_before_aws_is_asked(cloud: LocalCl
     assert told.returncode != 0
     output = " ".join(told.stdout.split()).replace("''", "'")
     assert "dataset_source: '/nowhere/at/all' does not exist on the controller." in output
-    assert "dataset_name is 'a b'" in output
+    assert "dataset_name: 'a b' is not a valid name" in output
     assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances"}
 
 
@@ -113,7 +113,7 @@ def test_a_data_set_that_cannot_be_is_refused_before_aws_is_asked(cloud: LocalCl
 def test_a_cluster_without_nodes_is_told(play: Run, name: str) -> None:
     told = play(name, training_job_name="digits")
     assert told.returncode != 0
-    assert "trainers matches no host. Cluster demo in us-east-1 has none. Check the cluster and the region" in " ".join(told.stdout.split())
+    assert "trainers matches no host. Cluster demo in us-east-1 has no nodes. Check the cluster and the" in " ".join(told.stdout.split())
 
 
 @pytest.mark.parametrize(("meant", "status"), [("demo-worker2", 0), ("trainers:!demo-master", 0), ("bert-worker2", 2)])
@@ -150,7 +150,7 @@ def test_a_playbook_of_the_user_imports_one_of_the_collection_with_its_defaults(
     (tmp_path / "site.yml").write_text("- import_playbook: deeplearning.cluster.status\n")
     command = ["ansible-playbook", "-i", "hosts.json", "site.yml", "-e", json.dumps(variables)]
     done = subprocess.run(command, env=cloud.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert f"there are no jobs in {jobs}\n" in done.stdout, done.stdout + done.stderr
+    assert f"There are no jobs in {jobs}.\n" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("before", [None, "Host *\n    Compression yes\n"])
@@ -175,7 +175,7 @@ def test_ssh_knows_the_hosts_on_request(cloud: LocalCloud, repository: Path, tmp
     assert "this controller has not configured cluster demo yet" in play()
     directory.mkdir()
     (directory / "config").write_text("Host demo-master\n    HostName 192.0.2.9\n")
-    assert "Log in with ssh demo-master, or with demo-worker2 in its place." in play()
+    assert "Log in with ssh demo-master, or use the name of another node: demo-worker2." in play()
     assert "changed=0" in play()
     assert config.stat().st_mode & 0o777 == (0o600 if before is None else 0o640)
     seen = subprocess.run(["ssh", "-G", "-F", str(config), "demo-master"], capture_output=True, text=True, check=True).stdout.splitlines()

@@ -107,7 +107,7 @@ def test_a_cluster_that_another_controller_has_configured(cloud, run, definition
     run("ssh_authority", cluster=name)
     status, words = play(playbook, deeplearning_worker_count=1)
     assert (status, REFUSED in words) == (2, True), words
-    assert f"{name}-worker3: this run terminates these nodes" in words
+    assert f"{name}-worker3: this run would terminate these nodes" in words
     assert f"{REFUSED}: Data could not be sent to remote host" in words
     assert "Connection refused. If the cluster has not been configured" in words, words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
@@ -122,7 +122,7 @@ def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here,
     run("cluster", **definition)
     status, words = play(playbook, **asked_here, **variables)
     assert status == 2, words
-    assert f"Cluster {name} cannot be destroyed while long runs on {name}-worker3. Wait until the job ends, or stop it with" in words
+    assert f"Cluster {name} cannot be destroyed while long runs on {name}-worker3. Wait until the job ends, or run" in words
     assert "ansible-playbook deeplearning.cluster.stop -e training_job_name=long" in words
     assert "add -e deeplearning_end_unasked_nodes=true" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
@@ -153,7 +153,7 @@ def on_terminal(command, cloud, repository, answer):
             except OSError:  # all its processes have ended
                 break
             shown += part
-            if b"yes and Enter" in shown and answer:
+            if b"yes and press Enter" in shown and answer:
                 time.sleep(0.2)  # what is typed before Ansible reads is discarded
                 os.write(main, answer.encode() + b"\r")
                 answer = ""
@@ -170,7 +170,7 @@ def test_destroy_asks_on_a_terminal(cloud, run, definition, name, command, repos
     assert "auto_scaling_group workers" in words
     assert f"to keep {file_system}, with all data" in words
     assert f"Delete cluster {name}? Type yes" in words
-    assert "Nothing was changed, because the answer was 'no'" in words
+    assert "Nothing was changed because the answer was 'no'" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
     status, words = on_terminal(command("destroy", deeplearning_delete_data=True), cloud, repository, "yes")
     assert status == 0, words

@@ -72,7 +72,7 @@ def test_life_of_a_lustre_file_system(cloud, run, definition, name, bucket):
     same(run, options := {**options, "lustre_data_repositories": other}, both)
     with pytest.raises(ModuleFailed, match=rf"lustre_capacity: {lustre} has 2400 GiB and cannot shrink to 1200"):
         run("cluster", **{**options, "lustre_capacity": 1200})
-    with pytest.raises(ModuleFailed, match=r"deployment is 'PERSISTENT_2' and cannot become 'SCRATCH_2'"):
+    with pytest.raises(ModuleFailed, match=r"deployment is 'PERSISTENT_2' and cannot be changed to 'SCRATCH_2'"):
         run("cluster", **{**options, "lustre_deployment": "SCRATCH_2"})
 
     # Data stays, and with it what it lies in
@@ -122,7 +122,7 @@ def test_a_link_changes_its_policy_and_not_its_prefix(run, definition, bucket):
     run("cluster", **options)
     changed = {**options, "lustre_data_repositories": [{**link, "export_changes": True}]}
     same(run, changed, {("update", "data_repository_association /train")})
-    with pytest.raises(ModuleFailed, match=r"s3 is .* cannot become .*Remove this path from lustre_data_repositories"):
+    with pytest.raises(ModuleFailed, match=r"s3 is .* cannot be changed to .*Remove this path from lustre_data_repositories"):
         run("cluster", **{**changed, "lustre_data_repositories": [{**link, "s3": f"s3://{bucket}/other"}]})
 
 
@@ -172,7 +172,7 @@ def test_a_file_system_whose_answer_was_lost_is_the_clusters(cloud, run, definit
     again = run("cluster", **definition)
     assert (again["changed"], again["resources"]["file_system"]["main"]) == (False, file_system)
     cloud.client("efs").untag_resource(ResourceId=file_system, TagKeys=["deeplearning:cluster"])
-    with pytest.raises(ModuleFailed, match=f"{file_system} was created earlier for a cluster named .* but its tags are gone"):
+    with pytest.raises(ModuleFailed, match=f"{file_system} was created earlier for a cluster named .* but it no longer has .* tags"):
         run("file_system", cluster=definition["cluster"])
 
 
@@ -196,7 +196,7 @@ def test_the_key_is_chosen_once(cloud, run, definition):
     assert described["KmsKeyId"].endswith(keys[0]["KeyId"])
     for same_key in (keys[0]["KeyId"], keys[0]["Arn"], None):
         assert not run("cluster", **definition, kms_key_id=same_key)["changed"]
-    with pytest.raises(ModuleFailed, match=r"file_system main: kms_key is .* and cannot become"):
+    with pytest.raises(ModuleFailed, match=r"file_system main: kms_key is .* and cannot be changed to"):
         run("cluster", **definition, kms_key_id=keys[1]["Arn"])
 
 
@@ -330,7 +330,7 @@ def test_a_policy_of_somebody_else_stays(cloud, run, definition, name):
     wait_until(lambda: "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"], 30)
     result = run("cluster", **{**definition, "encrypt_in_transit": True})
     assert POLICY not in steps(result)
-    assert "keeps its policy, which is not the cluster's own (Id 'efs-policy-wizard-1')" in str(result["warnings"])
+    assert "keeps its policy (Id 'efs-policy-wizard-1'), which the collection did not write" in str(result["warnings"])
     assert "wizard" in efs.describe_file_system_policy(FileSystemId=file_system)["Policy"]
 
 
@@ -382,7 +382,7 @@ def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
     assert {tags["deeplearning:file-system-access-point"] for tags in instances(cloud, name).values()} == {new}
 
     # It goes also where nobody says of which file system it is
-    with pytest.raises(ModuleFailed, match=r"Still in use by auto_scaling_group"):
+    with pytest.raises(ModuleFailed, match=r"still in use. First delete auto_scaling_group"):
         run("file_system", cluster=name, state="absent")
     gone = run("cluster", cluster=name, state="absent")
     assert ("delete", "access_point /teams/gpt") in {(action, resource.replace(f"-{theirs}", "")) for action, resource in steps(gone)}
@@ -419,7 +419,7 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
         ({"bucket_mount": "s3://there-is-no-such"}, "bucket_mount: there is no bucket there-is-no-such in the partition aws"),
         ({"bucket_mount": "my-bucket"}, "bucket_mount: 'my-bucket' is not a bucket or prefix"),
         ({"bucket_mount": "s3://there-is-no-such", "bucket_mount_point": "/efs/data"}, "must not contain each other"),
-        ({"file_system_directory": "/a"}, "file_system_directory: only possible with an adopted file system"),
+        ({"file_system_directory": "/a"}, "file_system_directory: requires an adopted file system"),
         *(
             (
                 {"file_system_id": "fs-01234567", "file_system_directory": directory},
@@ -429,38 +429,38 @@ def test_an_adopted_file_system_gets_no_policy(cloud, run, definition, name):
         ),
         (
             {"file_system_id": "fs-01234567", "file_system_directory": "/a", "encrypt_in_transit": False},
-            "encrypt_in_transit: false is not possible with file_system_directory, because access points need TLS",
+            "encrypt_in_transit: false cannot be combined with file_system_directory, which requires TLS",
         ),
         ({"throughput_mode": "provisioned"}, "provisioned_throughput: missing or too small. Specify at least 1 MiB/s"),
-        ({"provisioned_throughput": 64}, "provisioned_throughput: not possible with throughput_mode: bursting"),
-        ({"throughput_mode": "elastic", "performance_mode": "maxIO"}, "throughput_mode: elastic is not possible with performance_mode"),
-        ({"encrypted": False, "kms_key_id": "0" * 36}, "kms_key_id: not possible with encrypted: false"),
+        ({"provisioned_throughput": 64}, "provisioned_throughput: cannot be combined with throughput_mode: bursting"),
+        ({"throughput_mode": "elastic", "performance_mode": "maxIO"}, "throughput_mode: elastic cannot be combined with performance_mode"),
+        ({"encrypted": False, "kms_key_id": "0" * 36}, "kms_key_id: cannot be combined with encrypted: false"),
         ({"kms_key_id": "alias/mine"}, "kms_key_id: 'alias/mine' is not the id or ARN of a KMS key"),
         ({"efs": False, "file_system_id": "fs-01234567"}, "file_system_id: fs-01234567 is not used with efs: false"),
         ({"file_system_id": "fs-01234567"}, "file_system_id: fs-01234567 does not exist in us-east-1"),
-        ({"lustre": True, "lustre_capacity": 3600}, "lustre_capacity: 3600 GiB is not possible. Specify 1200 or a multiple of 2400"),
+        ({"lustre": True, "lustre_capacity": 3600}, "lustre_capacity: 3600 GiB is not a valid size. Specify 1200 or a multiple of 2400"),
         (
             {"lustre_file_system_id": "fs-01234567"},
-            "lustre_file_system_id: fs-01234567 is not a file system of FSx for Lustre in us-east-1",
+            "lustre_file_system_id: fs-01234567 is not an FSx for Lustre file system in us-east-1",
         ),
         (
             {"lustre": True, "lustre_mount_point": "/efs/fast"},
             "lustre_mount_point: /efs/fast and mount_point /efs must not contain each other",
         ),
-        ({"lustre": True, "lustre_mount_point": "fsx"}, "lustre_mount_point: mount point 'fsx': must be an absolute path"),
+        ({"lustre": True, "lustre_mount_point": "fsx"}, "lustre_mount_point: 'fsx' is not a valid mount point. Use an absolute path"),
         ({"lustre": True, "lustre_data_repositories": [{"s3": "bucket"}]}, "lustre_data_repositories: 'bucket' is not a bucket or prefix"),
-        ({"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": "a"}]}, "'a' is not a directory of the file system"),
+        ({"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": "a"}]}, "'a' is not a valid directory"),
         (
             {"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": path} for path in ("/a", "/a/b")]},
             "lustre_data_repositories: /a/b/ is in /a/",
         ),
         (
             {"lustre": True, "lustre_data_repositories": [{"s3": "s3://data", "path": f"/{number}"} for number in range(9)]},
-            "lustre_data_repositories: 9 are too many. Specify at most 8.",
+            "lustre_data_repositories: 9 links are too many. Specify at most 8.",
         ),
         (
             {"lustre_file_system_id": "fs-01234567", "lustre_data_repositories": [{"s3": "s3://data"}]},
-            "lustre_data_repositories: an adopted file system is not changed",
+            "lustre_data_repositories: an adopted file system is never changed",
         ),
     ],
 )
@@ -504,7 +504,7 @@ def test_mount_targets_of_the_owner_are_used_as_they_are(cloud, run, definition,
     options = {**definition, "file_system_id": theirs}
     with pytest.raises(
         ModuleFailed,
-        match=rf"file_system_id: {target} does not allow traffic from the nodes to TCP port 2049. Allow this traffic in {group} from sg-",
+        match=rf"file_system_id: {target} does not allow inbound traffic from the nodes on TCP port 2049. Allow this .* {group} from sg-",
     ):
         run("cluster", **options)
     nodes = {"IpProtocol": "tcp", "FromPort": 2000, "ToPort": 2100, "UserIdGroupPairs": [{"GroupId": network["security_group"]["nodes"]}]}
@@ -592,13 +592,13 @@ def test_two_clusters_in_one_vpc(run, definition, name, owner):
         "private_subnet_ids": [parts["subnet"]["private-us-east-1a"]],
     }
     nodes = {"nodes": parts["security_group"]["nodes"]}
-    with pytest.raises(ModuleFailed, match=r"file_system_id: fsmt-\w+ does not allow traffic from the nodes to TCP port 2049"):
+    with pytest.raises(ModuleFailed, match=r"file_system_id: fsmt-\w+ does not allow inbound traffic from the nodes on TCP port 2049"):
         run("cluster", **definition, **inside, file_system_id=efs)
     options = {**definition, **inside, "file_system_id": efs, "security_group_ids": nodes}
     assert "mount_target us-east-1a" not in {resource for _action, resource in steps(run("cluster", **options))}
     assert not run("cluster", **options)["changed"]
     for unit, more in (("cluster", {}), ("file_system", {}), ("file_system", {"delete_data": True})):
-        with pytest.raises(ModuleFailed, match=rf"{efs} is used by nodes of cluster {name}|Still in use by auto_scaling_group"):
+        with pytest.raises(ModuleFailed, match=rf"{efs} is used by nodes of cluster {name}|still in use. First delete auto_scaling_group"):
             run(unit, cluster=f"{name}-owner", state="absent", **more)
     gone = run("cluster", cluster=name, state="absent", delete_data=True)
     assert gone["kept"] == []
@@ -632,7 +632,7 @@ def test_another_file_system_is_not_put_under_running_nodes(cloud, run, definiti
     theirs = foreign_file_system(cloud, name)
     cloud.control.forget_calls()
     for change, now in (({"file_system_id": theirs}, theirs), ({"efs": False, "lustre": True, "mount_point": "/fsx"}, "none")):
-        with pytest.raises(ModuleFailed, match=rf"file_system_id: running nodes mount {own}, so this option cannot change to {now}"):
+        with pytest.raises(ModuleFailed, match=rf"file_system_id: running nodes mount {own}, so this option cannot be changed to {now}"):
             run("cluster", **{**definition, **change})
     assert writes(cloud) == []
 
@@ -672,7 +672,7 @@ def test_a_one_zone_file_system(cloud, run, definition, name):
     network = made_network(run, definition, zones=["us-east-1a", "us-east-1b"])
     theirs = foreign_file_system(cloud, name, AvailabilityZoneName="us-east-1b")
     options = {**definition, "file_system_id": theirs, "zones": ["us-east-1a", "us-east-1b"]}
-    with pytest.raises(ModuleFailed, match=rf"file_system_id: {theirs} is only in us-east-1b, and has no mount target"):
+    with pytest.raises(ModuleFailed, match=rf"file_system_id: {theirs} is a One Zone file system in us-east-1b without a mount target"):
         run("cluster", **options)
     address = foreign_target(cloud, theirs, network["vpc"]["main"], network["subnet"]["private-us-east-1b"], "10.0.0.0/16")[1]
     assert not {resource for _action, resource in steps(run("cluster", **options)) if "mount_target" in resource}
@@ -681,5 +681,5 @@ def test_a_one_zone_file_system(cloud, run, definition, name):
 
 def test_a_zone_without_efs_is_named(cloud, run, definition, name):
     cloud.control.set_faults([{"service": "efs", "action": "CreateMountTarget", "code": "UnsupportedAvailabilityZone", "status": 400}])
-    with pytest.raises(ModuleFailed, match=r"EFS is not available in us-east-1b, the zone of subnet-\w+\. Choose other zones .*efs: false"):
+    with pytest.raises(ModuleFailed, match=r"EFS is not available in us-east-1b, the zone of subnet-\w+\. Specify other .*efs: false"):
         run("cluster", **definition, zones=["us-east-1b"])

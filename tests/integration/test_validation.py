@@ -78,7 +78,7 @@ def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
             {"alternatives": [{"instance_type": "c5.xlarge", "market": "spot"}]},
             r"c5\.large \(on-demand\) need 6 vCPUs.*\n.*c5\.xlarge \(spot\) need 12 vCPUs",
         ),
-        ({ADDRESSES: 0}, {}, r"nat: the cluster needs 1 more elastic IP address, but \d+ of the 0 that the quota 'EC2-VPC Elastic IPs'"),
+        ({ADDRESSES: 0}, {}, r"nat: the cluster needs 1 more Elastic IP address, but \d+ of the 0 that the quota 'EC2-VPC Elastic IPs'"),
         ({VPCS: 1}, {}, r"vpc_id: the cluster needs a VPC of its own, but \d+ of the 1 that the quota 'VPCs per Region'"),
     ],
 )
@@ -140,7 +140,7 @@ def test_quotas_that_may_not_be_read_are_a_warning(cloud, run, definition):
     cloud.control.set_faults([DENIED])
     result = run("cluster_validation", **definition)
     assert [item["validator"] for item in result["findings"]] == ["quotas_readable"]
-    assert "Allow servicequotas:ListServiceQuotas. (validator quotas_readable)" in str(result["warnings"])
+    assert "Allow servicequotas:ListServiceQuotas, or check the network. (validator quotas_readable)" in str(result["warnings"])
 
 
 def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, repository, tmp_path):
@@ -212,7 +212,7 @@ def test_an_image_of_an_old_system_is_refused_before_anything_is_made(cloud, run
     ec2 = cloud.client("ec2")
     source = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     image = ec2.copy_image(SourceImageId=source, SourceRegion=REGION, Name="amzn2-ami-hvm-2.0.20250101.0-x86_64-gp2")["ImageId"]
-    message = rf"image_id: {image} \(amzn2-ami-hvm-.*\) is Amazon Linux 2 or older.*Choose an image of Ubuntu, Debian or Amazon Linux 2023"
+    message = rf"image_id: {image} \(amzn2-ami-hvm-.*\) runs Amazon Linux 2 or older.*Choose an Ubuntu, Debian or Amazon Linux 2023 image"
     with pytest.raises(ModuleFailed, match=message):
         run("cluster", **{**definition, "image_parameter": None, "image_id": image})
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == ["CopyImage"]

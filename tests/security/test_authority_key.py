@@ -95,7 +95,7 @@ def warned(run, definition, profile):
 def test_an_adopted_role_that_reads_the_authority_is_told_of(cloud, run, definition, name):
     profile = adopted_profile(cloud, name, CORE)
     (message,) = warned(run, definition, profile)
-    assert f"the role of {profile} may read /deeplearning/{name}/ssh-authority" in message
+    assert f"the role of {profile} is allowed to read /deeplearning/{name}/ssh-authority" in message
     # With a key of its own, which the role may not use
     run("ssh_authority", cluster=name, create_kms_key=True)
     assert warned(run, definition, profile) == []
@@ -211,7 +211,7 @@ def test_a_key_that_gets_no_alias_is_named_and_deleted(cloud, run, name, monkeyp
 def test_a_key_that_may_have_been_made_is_told_of(cloud, run, name):
     """It has no alias yet, so that no later run finds it."""
     cloud.control.set_faults([{"service": "kms", "action": "CreateKey", "code": "KMSInternalException", "status": 500, "after": True}])
-    with pytest.raises(ModuleFailed, match=rf"the outcome is unknown.*{name}.*delete it, because it costs money"):
+    with pytest.raises(ModuleFailed, match=rf"the key may have been created.*{name}.*delete it, because it costs money"):
         run("ssh_authority", cluster=name, create_kms_key=True)
 
 

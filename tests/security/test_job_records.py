@@ -36,18 +36,18 @@ DEEP = "[" * 100_000
 @pytest.mark.parametrize(
     ("description", "reason"),
     [
-        ("{}", "it has no launcher"),
+        ("{}", "it has no 'launcher'"),
         ("[]", "it is not a JSON object"),
         ("{", "Expecting property name"),
         ('{"code": ' + DEEP, "nested too deeply"),
-        ({**DESCRIPTION, "created": "now"}, "its created is 'now', not a number of seconds"),
-        ('{"launcher": "mpi", "created": 1e999}', "its created is inf, not a number of seconds"),
-        ('{"launcher": "mpi", "created": ' + "9" * 900_000 + "}", "its created is inf"),
+        ({**DESCRIPTION, "created": "now"}, "its 'created' is 'now', not a number of seconds"),
+        ('{"launcher": "mpi", "created": 1e999}', "its 'created' is inf, not a number of seconds"),
+        ('{"launcher": "mpi", "created": ' + "9" * 900_000 + "}", "its 'created' is inf"),
         ({**DESCRIPTION, "created": 1e300}, "not a number of seconds"),
-        ({**DESCRIPTION, "launcher": ["mpi"]}, "its launcher is a list, not the name of a launcher"),
+        ({**DESCRIPTION, "launcher": ["mpi"]}, "its 'launcher' is a list, not the name of a launcher"),
         ({**DESCRIPTION, "script": 7}, "its script is 7"),
-        ({**DESCRIPTION, "command": "rm -rf"}, "its command is 'rm -rf', not a list"),
-        ({**DESCRIPTION, "code": {"commit": "\x1b[2J"}}, "its code is an object, not an object with the right values"),
+        ({**DESCRIPTION, "command": "rm -rf"}, "its 'command' is 'rm -rf', not a list"),
+        ({**DESCRIPTION, "code": {"commit": "\x1b[2J"}}, "its 'code' is an object, not an object with valid values"),
         ('{"launcher": "' + "x" * (2 << 20) + '"}', "it has more than 1048576 bytes"),
     ],
 )
@@ -133,7 +133,7 @@ def test_no_link_leads_a_reader_to_files_that_are_not_the_jobs(jobs, tmp_path):
     found, problems = jobs.list()
     assert set(found) == {"honest", "links", "folder"}
     assert "key" not in json.dumps(found)
-    assert problems == [f"job 'whole' in {jobs.directory} is skipped: the job's directory is a link"]
+    assert problems == [f"job 'whole' in {jobs.directory} is skipped: the job's directory is a symbolic link"]
     assert files.code(str(folder / "code"))["count"] == 0
 
 
@@ -167,4 +167,4 @@ def test_one_job_tells_of_its_bad_files_too(jobs):
 
 
 def test_no_more_problems_are_told_than_people_read():
-    assert listing.some([f"{number}\x1b[2J\n" for number in range(100)])[-2:] == ["19 ", "80 more files of jobs are skipped"]
+    assert listing.some([f"{number}\x1b[2J\n" for number in range(100)])[-2:] == ["19 ", "80 more job files are skipped"]

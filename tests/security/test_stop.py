@@ -46,10 +46,11 @@ def test_stopping_asks_no_storage():
         (
             [{"changed": False, "running": ["other", "third"]}, {"changed": False, "running": []}],
             "mine",
-            'no process of job "mine" runs on any host. The job has ended, or has another name. Running jobs: bert-worker2: other, third.',
+            'no process of job "mine" is running on any host. The job has ended, or the name is wrong. '
+            "Running jobs: bert-worker2: other, third.",
         ),
         ([{"changed": False, "running": []}] * 2, "mine", "Running jobs: none."),
-        ([{"changed": False, "running": []}] * 2, "", "training_job_name is empty"),
+        ([{"changed": False, "running": []}] * 2, "", "training_job_name: no job is specified"),
     ],
 )
 def test_a_job_that_runs_nowhere_is_told_of_with_those_that_run(tmp_path, answers, name, told):

@@ -135,8 +135,8 @@ def test_a_policy_that_demands_tls_keeps_plain_nfs_out(hosts):
     try:
         hosts.runtime.export(FILE_SYSTEM, servers, OPEN | {"plain": []})
         refused = configure(hosts, "-e", "shared_storage_timeout=2", fails=True)
-        assert "refuses this host: see the file system's policy" in refused
-        assert "If that policy requires TLS, the host needs amazon-efs-utils" in refused
+        assert "denies this host access. Check the file system's policy" in refused
+        assert "If that policy requires TLS, install amazon-efs-utils on the host" in refused
         first.ssh("mountpoint -q /efs")
         assert second.ssh("mountpoint -q /efs", check=False).returncode != 0
     finally:
@@ -162,7 +162,7 @@ def test_through_an_access_point_a_host_sees_its_directory_alone(hosts):
     )
     second.ssh("echo secret >/efs/others")
     refused = configure(hosts, *demanded, fails=True)
-    assert "has no tag for an access point to /teams/bert, and would see the whole" in " ".join(refused.split())
+    assert "has no tag for an access point to /teams/bert, so it could access the whole" in " ".join(refused.split())
     first.ssh(f"sudo mv {CLIENT}.away {CLIENT}")
     try:
         hosts.runtime.export(FILE_SYSTEM, servers, OPEN | {"plain": [], "tls": [], "access_points": {POINT: point}})
@@ -212,7 +212,7 @@ def test_an_adopted_file_system_keeps_its_owner(hosts):
     first = hosts.hosts[0]
     first.ssh("sudo chown root:root /efs && sudo chmod 755 /efs")
     refused = configure(hosts, "-e", f"deeplearning_file_system_id={FILE_SYSTEM}", fails=True)
-    assert "ubuntu cannot write to /efs, which belongs to 0:0 with mode 0755, and adopted file systems are not changed" in refused
+    assert "ubuntu cannot write to /efs, which belongs to 0:0 with mode 0755. This collection does not change adopted" in refused
     for permitted in ("sudo chmod 777 /efs", "sudo chgrp ubuntu /efs && sudo chmod 775 /efs"):
         first.ssh(permitted)
         before = first.ssh("stat -c '%u:%g %a' /efs").stdout

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The connection to AWS that all controller modules share. No other file imports amazon.aws."""
+"""The connection to AWS that all controller modules share. Apart from the inventory plugin, no other file imports `amazon.aws`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, IMAGE_TAG, KEY_TAG
 
-# A new resource is not immediately visible everywhere in AWS. For a while, API calls that refer to it may fail with these errors.
+# AWS is eventually consistent. For a while, API calls that refer to a new resource may fail with these error codes.
 NOT_YET_VISIBLE = (
     "InvalidAllocationID.NotFound",
     "InvalidGatewayID.NotFound",
@@ -51,7 +51,7 @@ NOT_YET_VISIBLE = (
     "NoSuchEntity",
     "SubnetNotFound",
 )
-# Error codes for the deletion of a resource while another resource that uses it is still being deleted.
+# Error codes for the deletion of a resource that is still in use, for example by a resource that is itself being deleted.
 IN_USE = (
     "DeleteConflict",
     "DependencyViolation",
@@ -64,9 +64,9 @@ IN_USE = (
 # Error codes for invalid credentials, and for valid credentials in a region that the account has not enabled.
 ACCESS_REFUSED = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "UnrecognizedClientException")
 
-# Error codes for too many API calls. AWS did not carry out the calls that failed with one of them.
+# Error codes for throttled API calls. AWS does not execute a throttled call.
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
-# Error codes for an API call that was already made, possibly by this run if the response was lost.
+# Error codes for an API call that has already taken effect, possibly earlier in this run if its response was lost.
 DONE_BEFORE = (
     "AccessPointAlreadyExists",
     "AlreadyExists",
@@ -77,19 +77,19 @@ DONE_BEFORE = (
     "InvalidPermission.Duplicate",
     "InvalidPlacementGroup.Duplicate",
     "InvalidSubnet.Conflict",
-    "LimitExceeded",  # an instance profile has only one role
+    "LimitExceeded",  # an instance profile can have only one role
     "MountTargetConflict",
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
-# Error codes for API calls that no policy allows. For a while, AWS also returns them for new resources that IAM cannot see yet.
+# Error codes for denied API calls. For a while, AWS also returns them for new resources that are not visible to IAM yet.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 DENIED_TIMEOUT = 60  # seconds
 CREATE_ATTEMPTS = 10
 RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
 PROGRESS_INTERVAL = 30  # seconds
 
-# The first version that reports which interfaces each network card supports. Older versions also lack some parameters
+# The first version of boto3 and botocore that reports the interface types of each network card. Older versions also lack some parameters
 LEAST_SDK = "1.44.0"
 
 T = TypeVar("T")
@@ -108,17 +108,17 @@ class WaitTimeout(ClusterError):
 
 
 def sdk_problem() -> str | None:
-    """Return a message if this Python's boto3 or botocore is too old, and None otherwise. Both packages must be installed."""
+    """Return an error message if boto3 or botocore is too old, and None otherwise. Both packages must be installed."""
     if boto3_at_least(LEAST_SDK) and botocore_at_least(LEAST_SDK):
         return None
     return (
-        f"boto3 {boto3.__version__} and botocore {botocore.__version__} of {sys.executable} are too old. deeplearning.cluster needs "
+        f"boto3 {boto3.__version__} and botocore {botocore.__version__} used by {sys.executable} are too old. deeplearning.cluster needs "
         f"version {LEAST_SDK} or newer of both. Upgrade them: {sys.executable} -m pip install --upgrade 'boto3>={LEAST_SDK}'"
     )
 
 
 class AnsibleAWSModule(modules.AnsibleAWSModule):
-    """A module of amazon.aws that refuses to run with an SDK that is too old for the collection."""
+    """The module class of `amazon.aws`, which also fails if the SDK is too old for this collection."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -127,7 +127,7 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
             self.fail_json(msg=problem)
 
     def warn(self, *args: Any, **options: Any) -> None:
-        """Show a warning. Without this method, amazon.aws also passes it to exit_json and fail_json, which ansible-core deprecates."""
+        """Show a warning. Without this override, amazon.aws also passes it to exit_json and fail_json, which ansible-core deprecates."""
         self._module.warn(*args, **options)
 
 
@@ -139,7 +139,7 @@ class AwsClient:
     """The SDK clients, tags and timeouts for one cluster in one region.
 
     Clients are created on first use and shared by all threads. botocore retries throttled and failed calls. All clients use one
-    session, so that the role of a profile is assumed only once and not for each service.
+    session, so that a profile's role is assumed only once, not once per service.
     """
 
     def __init__(self, module: AnsibleAWSModule, cluster: str, *, wait_timeout: int = 900, tags: Mapping[str, str] | None = None) -> None:
@@ -152,7 +152,7 @@ class AwsClient:
         self._lock = threading.Lock()
         self._told_once: set[str] = set()
         self.interruption = threading.Event()
-        self.created: set[str] = set()  # ids of new resources, which IAM may not see yet
+        self.created: set[str] = set()  # ids of new resources, which may not be visible to IAM yet
         self._progress_file, self._told, self._told_at = module.params.get("progress_file"), "", 0.0
         region, self._endpoint, self._connection = get_aws_connection_info(module)
         try:
@@ -203,26 +203,26 @@ class AwsClient:
     def ssm(self) -> Any:
         return self.client("ssm")
 
-    # Tags, which hold the only stored state
+    # Tags, which are the only stored state
 
     def tags(self, component: str, key: str, name: str) -> dict[str, str]:
-        """Return the tags of a resource of this cluster, including the user's tags."""
+        """Return the tags for one of this cluster's resources, including the tags that the user specified."""
         own = {CLUSTER_TAG: self.cluster, COMPONENT_TAG: component, KEY_TAG: key, "Name": name}
         return {**self._extra_tags, **own}
 
     def comparable_tags(self, tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
-        """Return those tags of a resource that the definition describes. Tags that others have added are not compared."""
+        """Return the tags of a resource that the definition sets. Tags that others have added are ignored."""
         own = {CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, IMAGE_TAG, "Name", *self._extra_tags}
         return {name: value for name, value in tag_dict(tag_list).items() if name in own}
 
     def filters(self, *more: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """Return the EC2 filters for everything that has this cluster's tag."""
+        """Return EC2 filters that match all resources with this cluster's tag."""
         return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
 
     def progress(self, what: str, elapsed: float = 0.0, *, once: bool = False) -> None:
-        """Append the module's current activity to the progress file when the activity has changed, and every 30 seconds.
+        """Append the module's current activity to the progress file when it changes, and otherwise every 30 seconds.
 
-        With `once`, this run does not repeat the message.
+        With `once`, a message is written only once per run.
         """
         now = time.monotonic()
         if once and what in self._told_once:
@@ -239,14 +239,14 @@ class AwsClient:
     def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
         """Return all items from all pages of a describe or list call."""
         client = self.client(service)
-        with self._lock:  # Without the lock, concurrent threads would each search the SDK's folders.
+        with self._lock:  # Without the lock, concurrent threads would each search the SDK's data directories.
             can_paginate = client.can_paginate(operation)
         if can_paginate:
             return list(client.get_paginator(operation).paginate(**arguments).build_full_result().get(key, []))
         return list(getattr(client, operation)(**arguments).get(key, []))
 
     def retrieve_once(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
-        """Return the same as `retrieve`, but make the API call only once per run.
+        """Return the same items as `retrieve`, but make the API call only once per run.
 
         Use it only for data that this run does not change, such as quotas and images. Concurrent threads share the response.
         """
@@ -259,9 +259,9 @@ class AwsClient:
             return self._facts[name]
 
     def once_visible(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T:
-        """Make a call that refers to a new resource, and repeat the call while AWS reports that the resource does not exist.
+        """Make an API call that refers to a new resource, and retry while AWS reports that the resource does not exist.
 
-        If permissions depend on tags, AWS may deny the call instead. If this run has created the resource, a denied call is also repeated
+        If permissions depend on tags, AWS may deny the call instead. A denied call is also retried if this run created the resource
         (see `once_allowed`).
         """
         retry = AWSRetry.jittered_backoff(retries=12, delay=1, max_delay=10, catch_extra_error_codes=[*NOT_YET_VISIBLE, *more_codes])
@@ -269,7 +269,7 @@ class AwsClient:
         return self.once_allowed(complete) if self.created & ids(arguments) else complete()
 
     def once_allowed(self, call: Callable[[], T]) -> T:
-        """Make a call that refers to a resource created by this run. Repeat the call for up to a minute while AWS denies it.
+        """Make an API call that refers to a resource created by this run. Retry for up to a minute while AWS denies the call.
 
         IAM can take that long to apply new roles, policies and tags. Do not use this method for other calls, because their denial is final.
         """
@@ -290,9 +290,9 @@ class AwsClient:
             raise denials[-1] from error
 
     def create(self, service: str, operation: str, *more_codes: str, **arguments: Any) -> dict[str, Any]:
-        """Make a create call for which AWS offers no client token. Repeat the call only if the error shows that AWS created nothing.
+        """Make a create call that accepts no client token. Retry only if the error shows that AWS created nothing.
 
-        After any other error, a second call could create a second resource. Such an error is raised, so that the caller reads the state
+        After any other error, a retry could create a duplicate resource. Such an error is raised, so that the caller reads the actual state
         first (see `outcome_is_unknown`). `more_codes` has the same meaning as in `once_visible`.
         """
         once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
@@ -308,14 +308,14 @@ class AwsClient:
         return self._remember(call(**arguments), arguments)
 
     def _remember(self, answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Remember the ids of the created resources, but not the ids that the request contained."""
+        """Record the ids of the created resources, but not the ids that the request contained."""
         self.created |= ids(answer) - ids(arguments)
         return dict(answer)
 
     def once_unused(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
-        """Make a delete call, and repeat the call while the resource is in use. It is not an error if the resource is already deleted.
+        """Make a delete call, and retry while the resource is in use. It is not an error if the resource is already deleted.
 
-        `more_codes` are additional error codes that mean that the resource is in use.
+        `more_codes` are additional error codes for a resource that is in use.
         """
         retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=[*IN_USE, *more_codes])
         try:
@@ -326,10 +326,10 @@ class AwsClient:
             raise
 
     def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None, *, pause: float = 0.1) -> T:
-        """Call `probe` at growing intervals until it returns a true value. Raise WaitTimeout after `timeout` seconds.
+        """Call `probe` at increasing intervals until it returns a truthy value. Raise WaitTimeout after `timeout` seconds.
 
-        `what` completes the sentence "Timed out waiting for". `pause` is the first interval in seconds. Use a longer interval for slow
-        resources and for probes that make many requests.
+        `what` completes the message "Timed out after N s waiting for ...". `pause` is the first interval in seconds. Use a longer one
+        for slow resources and for probes that make many requests.
         """
         deadline = time.monotonic() + (self.wait_timeout if timeout is None else timeout)
         while True:
@@ -342,13 +342,13 @@ class AwsClient:
             pause = min(pause * 1.5, 10)
 
     def pause(self, seconds: float) -> None:
-        """Sleep. Raise Interrupted if Ansible is interrupted."""
+        """Sleep for `seconds`. Raise Interrupted if Ansible is interrupted."""
         if self.interruption.wait(seconds):
             raise Interrupted("Interrupted.")
 
 
 def ids(value: Any) -> set[str]:
-    """Return the ids of resources, such as `subnet-0123456789abcdef0`, in a request to AWS or in a response."""
+    """Return the resource ids, such as `subnet-0123456789abcdef0`, in an AWS request or response."""
     if isinstance(value, str):
         return {value} if RESOURCE_ID.fullmatch(value) else set()
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
@@ -356,12 +356,12 @@ def ids(value: Any) -> set[str]:
 
 
 def error_code(error: BaseException) -> str:
-    """Return the error code from AWS, or an empty string."""
+    """Return the error code from AWS, or an empty string if there is none."""
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
 def outcome_is_unknown(error: BaseException) -> bool:
-    """Return whether the call may have changed AWS: the server failed, the response was lost, or the call had already been made."""
+    """Return whether a failed call may have taken effect: the server failed, the response was lost, or an earlier call had succeeded."""
     if isinstance(error, botocore.exceptions.HTTPClientError):
         return True
     status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -380,17 +380,17 @@ def is_missing(error: BaseException) -> bool:
 
 
 def tag_dict(tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Convert tags from the form that AWS uses to a dictionary."""
+    """Convert tags from the list format of AWS to a dictionary."""
     return dict(boto3_tag_list_to_ansible_dict(list(tag_list)))
 
 
 def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """Convert tags from a dictionary to the form that AWS uses."""
+    """Convert tags from a dictionary to the list format of AWS."""
     return list(ansible_dict_to_boto3_tag_list(dict(tags)))
 
 
 def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
-    """Call all functions concurrently and return all resources. Raise ClusterError if two resources have the same address."""
+    """Call all functions concurrently and return the resources they find. Raise ClusterError if two resources have the same address."""
     calls = list(functions)
     with ThreadPoolExecutor(max_workers=max(len(calls), 1)) as pool:
         found = [item for result in pool.map(lambda call: list(call()), calls) for item in result]
@@ -406,7 +406,7 @@ def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> lis
 
 
 def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
-    """Exit the module with one message for the user."""
+    """Fail the module with a single message for the user."""
     if isinstance(error, botocore.exceptions.NoCredentialsError):
         module.fail_json(
             msg="No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first.", **result
@@ -425,11 +425,14 @@ def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
 
 
 def connection_advice(error: Exception) -> str:
-    """Return what to do if nothing answers at the address of AWS, or if AWS refuses the credentials, otherwise an empty text."""
+    """Return advice for an unreachable AWS endpoint or for rejected credentials, or an empty string for any other error."""
     if error_code(error) in (*ACCESS_REFUSED, "ExpiredToken", "SignatureDoesNotMatch"):
-        return ". Sign in again, or correct the keys. aws sts get-caller-identity tests them."
+        return ". Sign in again, or correct the keys. To test them, run aws sts get-caller-identity."
     if not isinstance(error, botocore.exceptions.EndpointConnectionError):
         return ""
     if os.environ.get("AWS_ENDPOINT_URL"):
-        return ". AWS_ENDPOINT_URL sets this address. If it is that of a local cloud, start it again: local-cloud start, or make train."
-    return ". Check the network, and the name of the region."
+        return (
+            ". AWS_ENDPOINT_URL sets this address. If it is the address of a local cloud, start that cloud again: "
+            "local-cloud start, or make train."
+        )
+    return ". Check the network connection and the region name."

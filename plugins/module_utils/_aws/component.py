@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The interface of components (network, file system, instance role, nodes) to the modules that provision."""
+"""The interface between components (network, file system, instance role, nodes) and the modules that provision them."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Request:
-    """The parameters of a module and the module's connection to AWS.
+    """The parameters of a module and its connection to AWS.
 
-    `options` are the parameters of the module. A module of one component lacks the options of the other components. `components` are the
-    names of the components that the module manages. The module only reads the other components.
+    `options` are the parameters. A module for one component lacks the options of the other components. `components` are the names of the
+    components that the module manages. The module only reads the other components.
     """
 
     cloud: AwsClient
     options: Mapping[str, Any]
     components: frozenset[str] = frozenset()
     chosen: Alternative | None = None
-    """The candidate of this attempt. It is None if the module does not manage nodes."""
+    """The candidate for this attempt, or None if the module does not manage nodes."""
     past_activities: frozenset[str] = frozenset()
-    """Ids of the scaling activities of earlier attempts."""
+    """Ids of scaling activities from earlier attempts."""
     storage: tuple[Component, ...] = ()
     """All storage components, whether this module manages them or not. The network allows traffic between their servers and the nodes."""
 
@@ -54,7 +54,7 @@ class Request:
 
     @property
     def alternative(self) -> Alternative:
-        """Return the candidate of this attempt. Raises ValueError if the module does not manage nodes."""
+        """Return the candidate for this attempt. Raises ValueError if the module does not manage nodes."""
         if self.chosen is None:
             raise ValueError("no alternative was chosen")
         return self.chosen
@@ -63,7 +63,7 @@ class Request:
         return component in self.components
 
     def tags(self, component: str) -> Callable[[Address], dict[str, str]]:
-        """Return a function that returns the tags of a component's resource by its address."""
+        """Return a function that takes the address of one of the component's resources and returns the resource's tags."""
         cluster = self.cloud.cluster
 
         def tags(address: Address) -> dict[str, str]:
@@ -74,17 +74,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Server:
-    """A server of a mount: a resource with the property `security_groups`, and the option with which the user adopts the resource."""
+    """A storage server: a resource with the property `security_groups`, and the option through which the user adopts that resource."""
 
     found: Found
     option: str
     ports: tuple[str, int, int]
-    """Protocol, first and last port."""
+    """Protocol, first port and last port."""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """Storage that all nodes mount, as the storage component describes it. The nodes' component has no other data about storage."""
+    """Storage that all nodes mount, as described by the storage component. The component `nodes` has no other information about storage."""
 
     kind: str
     """A kind from `_hosts/shared_storage/mounts.py`, which defines the client and the ports."""
@@ -92,13 +92,13 @@ class Mount:
     option: str
     """The option that sets the mount point."""
     tags: Mapping[str, Any]
-    """The tags on nodes that describe this storage. Their values may be references."""
+    """The node tags that describe this storage. Their values may be references."""
     entry: Computed
-    """The `Mount` for the hosts, as defined in that file. It is computed as soon as the ids of the storage are known."""
+    """The `Mount` (from `mounts.py`) for the hosts. It is computed as soon as the storage ids are known."""
     holds_jobs: bool = True
-    """Whether this storage can hold the jobs. If so, all nodes can write to it."""
+    """Whether this storage can hold jobs. If so, all nodes can write to it."""
     statements: tuple[Mapping[str, Any], ...] = ()
-    """The policy statements that the nodes' role needs for this mount."""
+    """The IAM policy statements that the nodes' role needs for this mount."""
     servers: tuple[Server, ...] = ()
     """Adopted servers, which must allow traffic from the nodes."""
 
@@ -129,14 +129,14 @@ class Component:
 
     `read(request, found)` returns the existing resources of the component. `found` are the resources of the components in `reads_after`.
     `wanted(request, found)` returns the desired resources.
-    `keeps(request, found)` returns whether a resource is kept although it is not desired.
+    `keeps(request, found)` returns whether a resource is kept even though it is not desired.
     `refuse(request, plan, found)` raises ClusterError for a harmful plan.
-    `predict(request, plan, found)` returns `found` with the consequences of the plan, such as outdated nodes after a template change.
+    `predict(request, plan, found)` returns `found` with the effects of the plan, such as outdated nodes after a template change.
     `mounts(request, found)` returns the mounts that the component provides to nodes.
-    `server_rules(request, found, subnet_cidrs)` returns rules for the traffic from the component's servers to their clients: protocol,
-    first and last port, address range.
+    `server_rules(request, found, subnet_cidrs)` returns rules for traffic from the component's servers to their clients. A rule contains
+    the protocol, the first port, the last port and the address range.
     `iam_actions` are the permissions that these functions need. `data_kinds` are the members of `kinds` that hold data. By default, data
-    is kept. `billed` contains the kinds that AWS bills even if they are not used, with their names in messages.
+    is kept. `billed` contains the kinds that AWS bills even if they are not used. Its values are their names in messages.
     """
 
     name: str

@@ -16,7 +16,7 @@ GROUP_TAG = "aws:autoscaling:groupName"
 
 
 def group_name(cluster: str, group: str) -> str:
-    """Return the name of a group's auto scaling group."""
+    """Return the name of the Auto Scaling group for `master` or `workers`."""
     return f"{cluster}-{group}"
 
 
@@ -26,6 +26,6 @@ def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def group_of(cluster: str, instance: Mapping[str, Any]) -> str | None:
-    """Return `master` or `workers`, or None if the instance is not a node of the cluster. Only the tag `GROUP_TAG` matters."""
+    """Return `master` or `workers`, or None if the instance is not a node of the cluster. Only the tag `GROUP_TAG` is considered."""
     name = tags_of(instance).get(GROUP_TAG)
     return next((group for group in NODE_TYPES if name == group_name(cluster, group)), None)

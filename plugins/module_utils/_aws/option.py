@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-# Modules that manage one component. The storage packages declare theirs. `cluster` and `cluster_validation` have all of their options.
+# The modules for one component. The storage packages declare their own. `cluster` and `cluster_validation` have the options of all of them.
 NETWORK = "network"
 INSTANCE_ROLE = "instance_role"
 NODE_GROUP = "node_group"
 
-#: How long modules wait for one resource, in seconds.
+#: The default time that modules wait for one resource, in seconds.
 DEFAULT_WAIT_TIMEOUT = 900
 
 #: The name of an option's variable consists of this prefix and the option's name.
@@ -29,7 +29,7 @@ COPY_DATA = "Copy the data to another file system and adopt that one"
 
 
 class Policy(Enum):
-    """The effect of changing an option of an existing cluster. `docs/changes.md` shows the values."""
+    """The effect of changing an option of an existing cluster. `docs/changes.md` lists the values."""
 
     IN_PLACE = "in place"
     REPLACES_NODES = "replaces nodes"
@@ -40,7 +40,7 @@ class Policy(Enum):
 
 @dataclass(frozen=True)
 class Update:
-    """The update policy of an option. `details` describe when or how the option changes. `advice` describes what else the user can do."""
+    """The update policy of an option. `details` describes when or how the option changes. `advice` describes what else the user can do."""
 
     policy: Policy
     details: str = ""
@@ -57,7 +57,7 @@ class Update:
         """Return the policy as the last paragraph of a description. The paragraph is empty for the policy `SUBJECT`."""
         sentence = {
             Policy.IN_PLACE: f"This option can be changed {self.summary}.",
-            Policy.REPLACES_NODES: "Changing this option replaces the nodes, which happens only with O(replace_nodes).",
+            Policy.REPLACES_NODES: "Changing this option replaces the nodes, which requires O(replace_nodes).",
             Policy.FORBIDDEN: f"This option {self.summary}.",
             Policy.NOT_STORED: "This option applies to one run and is not stored.",
             Policy.SUBJECT: "",
@@ -90,10 +90,10 @@ class Suboption:
 
 @dataclass(frozen=True)
 class Option:
-    """An option of the modules that provision, and a variable of the role `provision`.
+    """An option of the provisioning modules, and a variable of the role `provision`.
 
     `spec` is the option's part of the argument spec, without `suboptions`. Each string of `description` is a paragraph, in which `O(x)`
-    refers to another option. The update policy is appended. If `whole` is false, only modules of one component have the option. The role
+    refers to another option. The update policy is appended. If `whole` is false, only modules for one component have the option. The role
     omits the option if one of `yields_to` is set. `former_variables` are former names of the option's variable. `provision_<name>` is
     another former name, unless one of `former_variables` has the prefix `provision_`.
     """
@@ -114,7 +114,7 @@ class Option:
 
     @property
     def former_names(self) -> tuple[str, ...]:
-        """Return the former names of the variable, in the order of precedence."""
+        """Return the former names of the variable, in order of precedence."""
         of_the_role = [name for name in self.former_variables if name.startswith(FORMER_PREFIX)] or [FORMER_PREFIX + self.name]
         return (*of_the_role, *(name for name in self.former_variables if name not in of_the_role))
 

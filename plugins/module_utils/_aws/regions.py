@@ -29,12 +29,12 @@ class Partition:
 @functools.lru_cache(maxsize=None)
 def _partitions() -> tuple[dict[str, Any], ...]:
     if Loader is None:
-        raise ValueError("The Python that runs Ansible lacks botocore, which contains the list of regions. Install boto3 for that Python.")
+        raise ValueError("The Python that runs Ansible lacks botocore, which contains the list of regions. Install boto3 for this Python.")
     return tuple(Loader().load_data("partitions")["partitions"])
 
 
 def _regions() -> dict[str, Partition]:
-    """Return the partitions by region. Pseudo-regions such as `aws-global`, which represent global services, are omitted."""
+    """Return the partitions, keyed by region. Pseudo-regions such as `aws-global`, which represent global services, are omitted."""
     return {
         region: Partition(partition["id"], partition["outputs"]["dnsSuffix"])
         for partition in _partitions()
@@ -44,15 +44,15 @@ def _regions() -> dict[str, Partition]:
 
 
 def partition_of(region: str) -> Partition:
-    """Return the partition of a region. Raises ValueError like `valid_region`."""
+    """Return the partition of a region. Raises ValueError if the region is not valid."""
     return _regions()[valid_region(region)]
 
 
 def valid_region(region: str | None) -> str:
-    """Return the region if it is valid. Raises ValueError with similar names if it is not."""
+    """Return the region if it is valid. Otherwise, raise ValueError with a message that suggests similar names."""
     known = _regions()
     if not region:
-        raise ValueError("No region is set. Set 'region', or AWS_REGION in the environment, for example to us-east-1.")
+        raise ValueError("No region is set. Set 'region' or the environment variable AWS_REGION, for example to us-east-1.")
     if region not in known:
         raise ValueError(f"region: '{region}' is not an AWS region. Did you mean one of {', '.join(_similar(region, set(known)))}?")
     return region

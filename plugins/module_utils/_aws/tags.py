@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The keys of the tags on the resources of a cluster. Pure."""
+"""The keys of the tags on a cluster's resources. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COMPONENT_TAG = "deeplearning:component"
 KEY_TAG = "deeplearning:key"
 IMAGE_TAG = "deeplearning:image"
 
-# Names of components, which are values of the tag `deeplearning:component`. The package of each kind of storage declares its own.
+# Component names, which are the values of the tag `deeplearning:component`. Each storage package declares its own.
 NETWORK_COMPONENT = "network"
 INSTANCE_ROLE_COMPONENT = "instance_role"
 NODES_COMPONENT = "nodes"

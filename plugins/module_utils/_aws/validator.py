@@ -24,7 +24,7 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem of a definition, and advice on how to correct it."""
+    """One problem in a definition, with advice on how to correct it."""
 
     validator: str
     level: Level
@@ -35,7 +35,7 @@ class Finding:
 
 
 class Validator:
-    """One check of a definition and its account.
+    """One check of a definition and of the AWS account.
 
     `check` yields one message for each problem, and changes nothing. It yields nothing for a problem that another validator reports, such
     as an option that cannot be parsed or an id that does not exist. It raises ClusterError if it cannot complete the check. This error

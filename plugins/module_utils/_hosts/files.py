@@ -25,12 +25,12 @@ class HostFile(NamedTuple):
     content: str | None
     mode: int = 0o644
     owner: str = "root"
-    #: If the file cannot be replaced because it is a bind mount, write into the existing one.
+    #: Write into the existing file if it cannot be replaced because it is a bind mount.
     in_place: bool = False
 
 
 class Found(NamedTuple):
-    """The actual state of a file or directory. The content of a folder is empty."""
+    """The actual state of a file or directory. The `content` of a directory is empty."""
 
     content: str
     mode: int
@@ -50,7 +50,7 @@ class Host:
     """Reads the state of this host. For other hosts, action plugins use the subclass in plugin_utils/snapshot.py."""
 
     def find(self, path: str) -> Found | None:
-        """Return the state of the file or folder, or None if it does not exist."""
+        """Return the state of the file or directory, or None if it does not exist."""
         try:
             status = os.stat(path)
             content = "" if stat.S_ISDIR(status.st_mode) else _read(path)
@@ -59,7 +59,7 @@ class Host:
         return Found(content, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
     def exists(self, path: str) -> bool:
-        """Return whether the file or folder exists."""
+        """Return whether the file or directory exists."""
         return os.path.exists(path)
 
     def read(self, path: str) -> str | None:
@@ -98,7 +98,7 @@ def agree(files: Iterable[HostFile], host: Host) -> bool:
 
 
 def difference(file: HostFile) -> dict[str, str] | None:
-    """Return an Ansible diff from the file on disk to `file`, or None if they are equal."""
+    """Return an Ansible diff from the file on disk to `file`, or None if they do not differ."""
     before, after = THIS.find(file.path), wanted(file, THIS)
     if before == after:
         return None

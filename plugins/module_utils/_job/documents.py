@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The types of a job's documents: its files on the shared storage, and the modules' return values that are derived from them.
+"""The types of a job's documents: its files on the shared storage, and the module return values that are derived from them.
 
-The schemas in records.py check the files. Times are in seconds since 1970. Base classes contain the required keys, because hosts with
-Python 3.8 have no NotRequired.
+The schemas in records.py check the files. Times are in seconds since 1970. Base classes contain the required keys, because hosts may
+use Python 3.8, which has no `NotRequired`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 
 class Outcome(TypedDict, total=False):
-    """How a process ended: its exit status or the signal that killed it, and a reason if neither explains the end of the process."""
+    """How a process ended: its exit status or the signal that killed it, and a reason if neither explains why it ended."""
 
     exit_code: int
     signal: str
@@ -49,7 +49,7 @@ class Verdict(TypedDict):
 
 
 class Code(TypedDict, total=False):
-    """The origin of a job's code; empty if the code does not come from git."""
+    """The origin of a job's code. The dictionary is empty if the code does not come from git."""
 
     commit: str
     changed: bool
@@ -63,7 +63,7 @@ class _Description(TypedDict):
 
 
 class Description(_Description, total=False):
-    """What a job runs: job.json. `resume` is the name of the job whose checkpoints it continues."""
+    """What a job runs: job.json. `resume` is the name of the job whose checkpoints it resumes from."""
 
     script: str
     command: list[str]
@@ -84,11 +84,11 @@ class Endpoint(TypedDict):
 
 
 class JobSpec(TypedDict):
-    """The part of the spec that the supervisors of all processes of a job have in common.
+    """The part of the spec that is the same for the supervisors of all processes of a job.
 
-    `directory` is the job's directory, and `programs` is the directory of its Python. `lead` is the name of the first process. If
-    `own_profile` is true, supervisors read the user's own profile. `stop_timeout` is the time between SIGTERM and SIGKILL. A `time_limit`
-    of 0 means no limit.
+    `directory` is the job's directory, and `programs` is the directory that contains its Python. `lead` is the name of the first
+    process. If `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM and
+    SIGKILL. A `time_limit` of 0 means no limit.
     """
 
     job: str
@@ -109,7 +109,7 @@ class JobSpec(TypedDict):
 class Spec(JobSpec):
     """The spec for the supervisor of one process: spec.json in the process's directory on its host.
 
-    A process without `argv` runs the commands that other hosts send. `instance` is the id of the host's instance, empty outside AWS.
+    A process without `argv` runs the commands that other hosts send. `instance` is the id of the host's instance. It is empty outside AWS.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Spec(JobSpec):
 
 
 class StartedProcess(TypedDict):
-    """Root's note about a process that it has started on this host."""
+    """What root stores about a process that it has started on this host."""
 
     job: str
     gpus: list[int]
@@ -133,7 +133,7 @@ class StartedProcess(TypedDict):
 
 
 class ProcessStatus(Record):
-    """The present status of a process: its record, the path of its log, and the tag with which a rank's lines begin in the log."""
+    """The current status of a process: its record, the path of its log, and the tag at the beginning of a rank's lines in the log."""
 
     log: str
     tag: str
@@ -148,13 +148,13 @@ class LastWords(TypedDict):
 
 
 class Failure(ProcessStatus, LastWords, total=False):
-    """The process that made the job fail. `gone` is a sentence about its host, if the host is gone. Only the controller knows that."""
+    """The process that made the job fail. If its host is gone, `gone` is a sentence about it. Only the controller knows that."""
 
     gone: str
 
 
 class Log(TypedDict):
-    """New lines of a process's log. `left_out` is the number of bytes before them that exceeded the limit of one answer."""
+    """New lines of a process's log. `left_out` is the number of preceding bytes that are skipped because an answer has a size limit."""
 
     name: str
     path: str
@@ -184,7 +184,7 @@ class _JobStatus(TypedDict):
 
 
 class JobStatus(_JobStatus, total=False):
-    """The present status of a job, as the module training_job_info returns it."""
+    """The current status of a job, as the module training_job_info returns it."""
 
     checkpoint_directory: str
     resume: str | None

@@ -35,30 +35,30 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 # A DNS label, which is valid in the names of units, directories and hosts. For slices, see slice_name().
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
-# No dashes. Otherwise process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.
+# No hyphens. Otherwise process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.
 PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 
 # The id of an EC2 instance. Hosts outside AWS have none.
 INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 LOCK = "/run/deeplearning.lock"
-"""The lock file that a run holds on each host while it starts units. Only root can open it."""
+"""The file that a run locks on each host while it starts units. Only root can open it."""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
-# Roles of processes: a job waits for its workers, does not wait for its services (parameter servers), and may lose spares (elastic jobs).
+# Roles of processes: a job waits for its workers, does not wait for its services (parameter servers), and can lose spares (elastic jobs).
 WORKER, SERVICE, SPARE = "worker", "service", "spare"
 
-#: The reason of a process that ended because its host was terminated or restarted in an orderly way.
+#: The reason in the record of a process that ended because its host was terminated or restarted in an orderly way.
 HOST_SHUT_DOWN = "was stopped because its host was shutting down"
 
-# The maximum number of records to read. No job has as many, and reading as many is still fast.
+# The maximum number of records to read. No job has that many, and reading that many is still fast.
 RECORDS_LIMIT = 1 << 14
 
-# Maximum bytes of all records of one job. The records of 8192 processes need half of it.
+# Maximum bytes of all records of one job. The records of 8192 processes need half of this.
 JOB_LIMIT = 1 << 23
 
-# Maximum ranks in one record. A record contains all ranks of the job if mpirun starts them, or if elastic agents may get any of them.
+# Maximum ranks in one record. A record contains all ranks of the job if mpirun starts them, or if elastic agents can get any of them.
 RANKS_LIMIT = 1 << 13
 
 # The arguments of one command are limited to 2 MiB, and each path to 4 KiB.
@@ -87,7 +87,7 @@ RECORD: schema.Schema = {
     "reason": optional(schema.text()),
 }
 
-#: The description of a job, F(job.json). The job's name is that of its directory.
+#: The description of a job, `job.json`. The job's name is the name of its directory.
 DESCRIPTION: schema.Schema = {
     "script": optional(schema.text()),
     "command": optional(schema.list_of(schema.text(1 << 17))),
@@ -111,28 +111,30 @@ DESCRIPTION: schema.Schema = {
     ),
 }
 
-#: The verdict, from which the processes learn that the job is over.
+#: The verdict, which tells the processes that the job is over.
 VERDICT: schema.Schema = {"state": schema.one_of(*FINAL), "failure": optional(schema.mapping())}
 
 
 def check_name(name: str) -> str:
     """Return the job's name. Raises ValueError if it is not valid."""
     if not JOB_NAME.fullmatch(name):
-        raise ValueError(f"name {name!r} is not a job name. Use 1 to 63 lower-case letters, digits and dashes, but no dash at either end.")
+        raise ValueError(
+            f"name: {name!r} is not a valid job name. Use 1 to 63 lowercase letters, digits and hyphens, with no hyphen at either end."
+        )
     return name
 
 
 def slice_name(job: str) -> str:
     """Return the name of the job's systemd slice.
 
-    A dash in its name would make a slice the child of another one, so that stopping job "digits" would also stop "digits-2". Dashes
-    are therefore replaced by underscores, which names of jobs cannot contain.
+    A hyphen in its name would make a slice the child of another slice, so that stopping job "digits" would also stop "digits-2". Hyphens
+    are therefore replaced by underscores, which job names cannot contain.
     """
     return "deeplearning-{}.slice".format(job.replace("-", "_"))
 
 
 def unit_name(job: str, process: str) -> str:
-    """Return the name of the systemd service of one process of the job."""
+    """Return the name of the systemd service for one process of the job."""
     return f"deeplearning-{job}-{process}.service"
 
 
@@ -142,7 +144,7 @@ def runtime_directory(job: str, process: str) -> str:
 
 
 def runtime_directories(job: str) -> list[str]:
-    """Return the directories of the job's processes on this host that are running or ending."""
+    """Return the directories of the job's processes that are running or ending on this host."""
     found = glob.glob(runtime_directory(glob.escape(job), "*"))
     return [path for path in found if os.path.basename(path).rpartition("-")[0] == job]
 
@@ -155,8 +157,8 @@ def shared_memory(job: str) -> str:
 def delete(paths: Sequence[str]) -> None:
     """Delete files, links and directories with their contents. Missing paths are ignored. Raises OSError.
 
-    Runs `rm`, because jobs can create directory trees of any depth, and shutil.rmtree is limited by Python's stack and by the number of
-    open files.
+    Runs `rm`, because jobs can create directory trees of any depth. shutil.rmtree is limited by Python's stack and by the number of open
+    files.
     """
     for first in range(0, len(paths), DELETED_AT_ONCE):
         command = ["rm", "-rf", "--one-file-system", "--", *paths[first : first + DELETED_AT_ONCE]]
@@ -168,7 +170,7 @@ def delete(paths: Sequence[str]) -> None:
 
 
 def title(process: str) -> str:
-    """Return a process's name as messages show it, such as `rank 3` for `rank3`."""
+    """Return a process's name as shown in messages, such as `rank 3` for `rank3`."""
     return re.sub(r"(?<=[a-z])(?=[0-9])", " ", process)
 
 
@@ -195,7 +197,7 @@ class Paths(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The file from which the processes learn that the job is over. Its name does not end in `.json`, because it is not a record."""
+        """The file that tells the processes that the job is over. Its name does not end in `.json`, because it is not a record."""
         return os.path.join(self.status, "over")
 
     @property
@@ -212,7 +214,7 @@ class Paths(NamedTuple):
 
     @property
     def progress_times(self) -> str:
-        """The file with the size of `progress` over time: lines with seconds since 1970 and bytes. This file is not a record, either."""
+        """The size of the `progress` file over time. Each line contains seconds since 1970 and bytes. This file is not a record either."""
         return os.path.join(self.status, "progress")
 
     def log(self, process: str) -> str:
@@ -241,9 +243,9 @@ def read_json(path: str) -> Document | None:
 
 
 def read_description(paths: Paths) -> Description:
-    """Return the description of a job. Raises OSError (FileNotFoundError if it is missing), and ValueError if it is not valid."""
+    """Return the description of a job. Raises OSError (FileNotFoundError if it is missing), or ValueError if it is not valid."""
     if os.path.islink(paths.directory):
-        raise SchemaError("the job's directory is a link")
+        raise SchemaError("the job's directory is a symbolic link")
     return cast(Description, schema.conform(schema.read_document(paths.description), DESCRIPTION))
 
 
@@ -262,7 +264,7 @@ class Budget:
 def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget | None = None) -> list[Record]:
     """Return the records of the job's processes in the order of their ranks.
 
-    Invalid records and those beyond the budget are left out and listed in `problems`.
+    Invalid records and those beyond the budget are skipped and reported in `problems`.
     """
     budget = budget or Budget()
     found, names = [], sorted(name for name in _listing(paths.status) if name.endswith(".json"))
@@ -300,8 +302,8 @@ def _parse_record(path: str, content: bytes) -> Record:
     """Return the record in a file. Raises OSError, ValueError."""
     record = check_record(schema.parse_document(content))
     if os.path.basename(path) != record["name"] + ".json":
-        raise SchemaError("its name is {!r}, not that of the file".format(record["name"]))
-    # If the storage is full, a supervisor can still update the time of its record.
+        raise SchemaError("its name {!r} does not match the name of the file".format(record["name"]))
+    # If the storage is full, a supervisor can still update the modification time of its record.
     record["heartbeat"] = max(record["heartbeat"], min(os.stat(path, follow_symlinks=False).st_mtime, schema.TIME_LIMIT))
     return record
 
@@ -310,12 +312,12 @@ def check_record(document: Mapping[str, Any]) -> Record:
     """Return a process's record without unknown keys. Raises ValueError if it is invalid."""
     record = cast(Record, schema.conform(document, RECORD))
     if record["state"] in (SUCCEEDED, FAILED, STOPPED) and "finished" not in record:
-        raise SchemaError("it has no finished")
+        raise SchemaError("it has no 'finished'")
     return record
 
 
 def read_verdict(paths: Paths, problems: list[str] | None = None) -> Verdict | None:
-    """Return how the job ended, or None while it runs. An invalid verdict is added to `problems`."""
+    """Return how the job ended, or None while it runs. An invalid verdict is reported in `problems`."""
     try:
         verdict = schema.conform(schema.read_document(paths.verdict), VERDICT)
         if verdict["state"] == SUCCEEDED:
@@ -339,14 +341,14 @@ def _listing(directory: str) -> list[str]:
 def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
     """Return the recorded state of a process, or `lost` if it is running but has sent no heartbeat for `heartbeat_timeout` seconds.
 
-    A heartbeat in the future counts as none.
+    A heartbeat that is more than CLOCK_LIMIT seconds in the future does not count.
     """
     state = record["state"]
     return LOST if state == RUNNING and not -CLOCK_LIMIT <= now - record["heartbeat"] <= heartbeat_timeout else state
 
 
 def with_state(record: Record, now: float, heartbeat_timeout: float) -> Record:
-    """Return a record with the present state of its process (see process_state())."""
+    """Return a record with the current state of its process (see process_state())."""
     return {**record, "state": process_state(record, now, heartbeat_timeout)}
 
 
@@ -368,8 +370,8 @@ def job_state(processes: Sequence[Record]) -> str:
 def first_failure(processes: Sequence[Record]) -> Record | None:
     """Return the process that caused a job to end without success.
 
-    That is the first process that failed or was lost, because others fail as a result: they lose the connection to it. If there is none,
-    it is the first that was stopped.
+    It is the first process that failed or was lost, because the others then lose their connection to it and fail as a result. If no
+    process failed or was lost, it is the first that was stopped.
     """
     counted = [process for process in processes if process["part"] != SPARE or process["state"] == STOPPED]
     ended = [process for process in counted if process["state"] in (FAILED, LOST)]
@@ -380,8 +382,8 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
 def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
     """Return the process that caused a job to end without success. `judged` is the one in the verdict.
 
-    When the verdict is written, a host that has just gone is not known to be lost yet, but the processes that lost the connection to it
-    have already failed. So a lost process whose last heartbeat is older than the end of the judged process comes first.
+    When the verdict is written, a host that has just disappeared is not known to be lost yet. The processes that lost the connection to
+    it have already failed. So a lost process takes precedence if its last heartbeat is older than the end of the judged process.
     """
     if judged is None or judged["state"] != FAILED:
         return judged
@@ -394,7 +396,7 @@ def last_moment(process: Record) -> float:
 
 
 def outcome(code: int) -> Outcome:
-    """Return the outcome for a return code of subprocess. A negative code is the signal that killed the process."""
+    """Return the outcome for a return code of subprocess. A negative code stands for the signal that killed the process."""
     if code >= 0:
         return {"exit_code": code}
     try:

@@ -17,16 +17,16 @@ from typing import Any, BinaryIO, Callable, Dict, Mapping, NamedTuple
 
 Document = Dict[str, Any]
 
-# Maximum bytes of a file, characters of a text, and elements of a list.
+# Maximum bytes of a file, characters of a string, and elements of a list.
 FILE_LIMIT, TEXT_LIMIT, LIST_LIMIT = 1 << 20, 1 << 14, 1 << 17
-# Maximum digits of an integer. Python needs quadratic time for long integers, or rejects them.
+# Maximum digits of an integer. Python parses longer integers in quadratic time, or rejects them.
 DIGITS = 18
 # Seconds since 1970 until the year 2106.
 TIME_LIMIT = 1 << 32
 
 
 class SchemaError(ValueError):
-    """A file does not conform to its schema; the text says which part does not."""
+    """A file does not conform to its schema; the message names the invalid part."""
 
 
 class Field(NamedTuple):
@@ -41,9 +41,9 @@ Schema = Mapping[str, Field]
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a regular file for reading. Raises OSError if it is anything else, or if the file or its directory is a link.
+    """Open a regular file for reading. Raises OSError if it is anything else, or if the file or its directory is a symbolic link.
 
-    A link could lead to a file that this user may read but the author of the link may not. Opening a FIFO would block.
+    A link could point to a file that this user can read but the link's author cannot. Opening a FIFO would block.
     """
     folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -57,7 +57,7 @@ def open_regular(path: str) -> BinaryIO:
 
 
 def parse_json(content: bytes) -> Any:
-    """Return the value of a JSON text. Raises ValueError if it is not valid, or nested too deeply for Python."""
+    """Return the value of a JSON text. Raises ValueError if the text is invalid or nested too deeply for Python."""
     try:
         return json.loads(content.decode("utf-8"), parse_int=_number)
     except RecursionError:
@@ -74,13 +74,13 @@ def read_document(path: str) -> Document:
 
 
 def read_content(path: str) -> bytes:
-    """Return the contents of a file. If it is too long, return just enough for parse_document() to refuse it. Raises OSError."""
+    """Return the contents of a file. If it is too long, return just enough for parse_document() to reject it. Raises OSError."""
     with open_regular(path) as file:
         return file.read(FILE_LIMIT + 1)
 
 
 def parse_document(content: bytes) -> Document:
-    """Return the JSON object in a file's contents. Raises ValueError if they are anything else."""
+    """Return the JSON object in a file's contents. Raises ValueError if the contents are anything else."""
     if len(content) > FILE_LIMIT:
         raise SchemaError(f"it has more than {FILE_LIMIT} bytes")
     document = parse_json(content)
@@ -97,9 +97,9 @@ def conform(document: Mapping[str, Any], schema: Schema) -> Document:
         if value is None and field.is_optional:
             continue
         if name not in document:
-            raise SchemaError(f"it has no {name}")
+            raise SchemaError(f"it has no {name!r}")
         if not field.accepts(value):
-            raise SchemaError(f"its {name} is {_excerpt(value)}, not {field.words}")
+            raise SchemaError(f"its {name!r} is {_excerpt(value)}, not {field.words}")
         found[name] = value
     return found
 
@@ -174,4 +174,4 @@ def mapping(schema: Schema | None = None) -> Field:
             return False
         return True
 
-    return Field(accepts, "an object" if schema is None else "an object with the right values")
+    return Field(accepts, "an object" if schema is None else "an object with valid values")

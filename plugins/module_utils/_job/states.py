@@ -12,7 +12,7 @@ SUCCEEDED = "succeeded"
 FAILED = "failed"
 # Stopped by an operator, or because another process failed.
 STOPPED = "stopped"
-# No heartbeat has arrived for too long.
+# No heartbeat has arrived within the timeout.
 LOST = "lost"
 
 # The final states of a job or of one of its processes.

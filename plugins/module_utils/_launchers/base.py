@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The interface of launchers. A launcher is a pure function that returns the processes of a job from its program and hosts."""
+"""The interface of launchers. A launcher is a pure function that derives the processes of a job from its program and hosts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Program(NamedTuple):
     def abrupt_argv(self) -> list[str]:
         """The command line for frameworks whose processes wait for each other at exit: the process ends immediately if its script fails.
 
-        A command is not changed, so it has to end immediately by itself.
+        A command is not changed, so it has to end immediately on its own.
         """
         return self.argv if self.command else [self.python, "-c", RUN_SCRIPT, self.script, *self.arguments]
 
@@ -80,7 +80,7 @@ class Program(NamedTuple):
 class Process(NamedTuple):
     """One process to start on one host.
 
-    `rank` is its index in the job. `name` is the name of its log, record and unit (lower-case letters, then digits), by default
+    `rank` is its index in the job. `name` is the name of its log, record and unit (lowercase letters, then digits), by default
     `rank<rank>`. `part` is its role: a job ends, and stops its services, when its last worker ends; it continues if spares are lost.
     A process without `argv` runs the commands that other hosts of the job send (see `remote_shell`).
 
@@ -99,7 +99,7 @@ class Process(NamedTuple):
 
 
 class Culprit(NamedTuple):
-    """The `rank` that failed first, its exit `status` (negative: the signal that killed it), and the index of the reporting `line`."""
+    """The first `rank` that failed, its exit `status` (negative: the signal that killed it), and the index of the `line` that says so."""
 
     rank: str
     status: int
@@ -107,15 +107,15 @@ class Culprit(NamedTuple):
 
 
 class LaunchError(ValueError):
-    """The hosts cannot run the job; the text says why and what to do."""
+    """The hosts cannot run the job; the message says why and what to do."""
 
 
 class Launcher(NamedTuple):
     """A launcher. `plan` returns the processes, the first of which is rank 0. `options` is the argument spec of its own options.
 
-    `tag` is the text with which lines begin in a log that ranks share; `{}` stands for the rank. `culprit` finds the rank that failed
-    first in the lines of such a log, or of a log to which the launcher itself writes. In a log without tags, the launcher has written the
-    line that reports the failure, and all lines after that line.
+    `tag` is the prefix of the lines in a log that ranks share; `{}` stands for the rank. `culprit` finds the rank that failed first, in
+    the lines of such a log or of a log to which the launcher itself writes. In a log without tags, the line that reports the failure and
+    all later lines come from the launcher.
     """
 
     plan: Callable[[Program, Sequence[Host]], list[Process]]
@@ -125,7 +125,7 @@ class Launcher(NamedTuple):
 
 
 def slots(program: Program, host: Host) -> list[Sequence[int]]:
-    """Return the GPUs of each training process of the host, empty on a host without GPUs.
+    """Return one sequence of GPUs for each training process of the host. The sequences are empty on a host without GPUs.
 
     Raises LaunchError if the GPUs cannot be divided equally among the processes.
     """
@@ -135,7 +135,8 @@ def slots(program: Program, host: Host) -> list[Sequence[int]]:
     share, rest = divmod(len(host.gpus), count)
     if rest or not share:
         raise LaunchError(
-            f"{count} processes cannot share the {len(host.gpus)} GPUs of {host.name} equally. Change the number of processes per host."
+            f"{count} processes cannot share the {len(host.gpus)} GPUs of {host.name} equally. Set processes_per_host to a divisor of"
+            f" {len(host.gpus)}, or to 0 for one process per GPU."
         )
     return [host.gpus[index * share : (index + 1) * share] for index in range(count)]
 
@@ -146,13 +147,13 @@ def equal_slots(program: Program, hosts: Sequence[Host]) -> int:
     if len(set(counts.values())) > 1:
         listing = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise LaunchError(
-            f"the hosts have different numbers of GPUs ({listing}). Run the job on equal hosts, or set the number of processes per host."
+            f"the hosts have different numbers of GPUs ({listing}). Use hosts with the same number of GPUs, or set processes_per_host."
         )
     return counts[hosts[0].name]
 
 
 def gpu_environment(gpus: Sequence[int]) -> dict[str, str]:
-    """Return the variables that make only these GPUs visible to a process, numbered as in nvidia-smi; empty without GPUs."""
+    """Return the variables that make only these GPUs, numbered as in nvidia-smi, visible to a process. Without GPUs, return {}."""
     if not gpus:
         return {}
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in gpus)}
@@ -169,7 +170,7 @@ def hostfile_path(job: str, process: str) -> str:
 
 
 def remote_shell(job: str, process: str) -> str:
-    """Return the command that a process uses instead of ssh, to run commands on a host whose process has no argv."""
+    """Return the command that a process uses instead of ssh to run commands on a host whose process has no argv."""
     return f"sh {runtime_directory(job, process)}/supervisor rsh"
 
 

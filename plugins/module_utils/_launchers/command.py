@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return one process on each host with all its GPUs, or `processes_per_host` processes that share them. Raises LaunchError."""
+    """Return one process per host with all its GPUs, or `processes_per_host` processes that share them. Raises LaunchError."""
     chosen = hosts[:1] if program.options["hosts"] == "first" else hosts
     places = [
         (host, index, gpus)

@@ -26,8 +26,8 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     for host in hosts:
         if any(len(gpus) > 1 for gpus in slots(program, host)):
             raise LaunchError(
-                f"{count} processes would leave GPUs of {host.name} idle, because each of them uses one GPU with deepspeed. "
-                "Specify the GPUs (gpus), or set the number of processes per host to 0."
+                f"{count} processes would leave GPUs of {host.name} idle, because a deepspeed process uses one GPU. "
+                f"Select {count} GPUs with gpus, or set processes_per_host to 0 to use all GPUs."
             )
     return [
         Process(
@@ -51,7 +51,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 "GLOO_SOCKET_IFNAME": host.interface,
                 "NCCL_SOCKET_IFNAME": "=" + host.interface,
                 "DS_ACCELERATOR": "cuda" if host.gpus else "cpu",
-                # Each process sees all GPUs of its host, and uses the one with its local rank.
+                # Each process sees all GPUs of its host, and uses the one whose index is its local rank.
                 **gpu_environment(host.gpus),
             },
         )

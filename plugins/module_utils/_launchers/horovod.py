@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Horovod: ranks of Open MPI, with settings that make Horovod fast."""
+"""Horovod: an Open MPI job with settings that make Horovod fast."""
 
 from __future__ import annotations
 

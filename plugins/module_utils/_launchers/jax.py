@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""JAX: equal processes, one per GPU, that connect to a coordinator in the first process."""
+"""JAX: identical processes, one per GPU by default, that connect to a coordinator in the first process."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 "JAX_COORDINATOR_ADDRESS": coordinator,
                 "JAX_NUM_PROCESSES": str(len(places)),
                 "JAX_PROCESS_ID": str(rank),
-                # Of the three variables above, JAX itself reads only the first. It reads the others from Open MPI's variables, so
-                # set those: jax.distributed.initialize() then needs no arguments. JAX does not use the address in the URI.
+                # JAX itself reads only the first of the three variables above. It takes the other values from Open MPI's variables.
+                # With these, jax.distributed.initialize() needs no arguments. JAX does not use the address in the URI.
                 "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{coordinator}",
                 "OMPI_COMM_WORLD_SIZE": str(len(places)),
                 "OMPI_COMM_WORLD_RANK": str(rank),
@@ -45,13 +45,13 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _devices(host: Host, gpus: Sequence[int]) -> dict[str, str]:
-    """Return the variables that select the GPUs of a process and its network interface, or the collectives for CPUs without GPUs."""
+    """Return the variables that select a process's GPUs and network interface or, without GPUs, its CPU collectives."""
     if not gpus:
-        # This is the default of newer versions. Older versions have no default.
+        # This is the default in newer versions of JAX. Older versions have no default.
         return {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
     return {
         "NCCL_SOCKET_IFNAME": "=" + host.interface,
-        # Use all visible GPUs. The default under Open MPI would be only the one with the local rank of the process.
+        # Use all visible GPUs. The default under Open MPI is only the GPU whose index is the local rank.
         "JAX_LOCAL_DEVICE_IDS": ",".join(str(index) for index in range(len(gpus))),
         **gpu_environment(gpus),
     }

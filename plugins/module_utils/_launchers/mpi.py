@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Open MPI: mpirun on the first host, which starts a daemon on each other host. The daemons start the ranks there."""
+"""Open MPI: mpirun on the first host starts a daemon on each other host. The daemons start the ranks there."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the process of mpirun and, for each other host, the process in whose unit the daemon and ranks run. Raises LaunchError."""
+    """Return the process of mpirun and, for each other host, the process whose unit runs the daemon and its ranks. Raises LaunchError."""
     counts = [len(slots(program, host)) for host in hosts]
     command = [
         program.options["mpirun"],
@@ -57,7 +57,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     ]
     shared = {
         **_parameters(remote_shell(program.job, LEAD), _network(hosts)),
-        # For torch.distributed. Scripts pass it the rank and world size from Open MPI's variables.
+        # For torch.distributed. Scripts pass the rank and world size to it from Open MPI's variables.
         "MASTER_ADDR": hosts[0].name,
         "MASTER_PORT": str(port(program.job)),
     }
@@ -77,16 +77,16 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _parameters(agent: str, network: str) -> dict[str, str]:
-    """Return Open MPI's parameters as variables that the job's environment can override.
+    """Return MCA parameters as environment variables that the job's environment can override.
 
-    Open MPI 5 has other names for the parameters of the daemons, and ignores variables with the old names.
+    Open MPI 5 uses other names for the parameters of the daemons, and ignores variables with the old names.
     """
     daemons = {
         ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"): agent,
         # Only the first host can reach the others.
         ("OMPI_MCA_plm_rsh_no_tree_spawn", "PRTE_MCA_plm_ssh_no_tree_spawn"): "1",
         ("OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_oob_tcp_if_include"): network,
-        # Use the job's shared memory, which is deleted after the job. Files that a killed daemon leaves in /tmp would stay.
+        # Use the job's shared memory, which is deleted after the job. Files that a killed daemon leaves in /tmp would remain.
         ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"): "/dev/shm",
     }
     return {
@@ -98,7 +98,7 @@ def _parameters(agent: str, network: str) -> dict[str, str]:
 
 
 def _network(hosts: Sequence[Host]) -> str:
-    """Return the network for Open MPI: the interface, or the smallest network with all addresses if interface names differ.
+    """Return the network for Open MPI: the interface, or the smallest network that contains all addresses if interface names differ.
 
     Without this setting, Open MPI would also try bridges with the same address on every host (docker0), and wait forever.
     """
@@ -112,7 +112,7 @@ def _network(hosts: Sequence[Host]) -> str:
 
 
 def _host_environment(host: Host, count: int) -> dict[str, str]:
-    """Return the variables that differ by host, for its `count` ranks. mpirun passes on only its own variables."""
+    """Return the host-specific variables for the `count` ranks of a host. mpirun forwards only its own variables."""
     return {
         "DEEPLEARNING_HOST": host.name,
         # As with torchrun, several ranks share the cores, and a single rank uses all of them.

@@ -30,7 +30,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     workers = program.options["workers"] or sum(len(places) for places in free)
     servers = program.options["servers"] or workers
     if min(workers, servers) < 0:
-        raise LaunchError(f"workers is {workers} and servers is {servers}. Use positive numbers, or 0 for the default.")
+        raise LaunchError(f"workers is {workers} and servers is {servers}. Neither can be negative. Use 0 for the default.")
     places: dict[str, list[Place]] = {
         "worker": _in_turns(free, servers)[:workers],
         "server": [(hosts[index % len(hosts)], ()) for index in range(servers)],
@@ -38,7 +38,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     }
     if len(places["worker"]) < workers:
         raise LaunchError(
-            f"workers is {workers}, and the hosts have room for {len(places['worker'])}. Change the number of processes per host."
+            f"workers is {workers}, but the hosts have room for {len(places['worker'])}. Reduce workers, or increase processes_per_host."
         )
     shared = {
         "DMLC_PS_ROOT_URI": hosts[0].address,
@@ -67,7 +67,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
-    """Return the places of the hosts in turns. Begin with the host after that of the last server, as MXNet's own launcher does."""
+    """Return the places in round-robin order. Start with the host after that of the last server, as MXNet's own launcher does."""
     start = first % len(free)
     turns = itertools.zip_longest(*free[start:], *free[:start])
     return [place for turn in turns for place in turn if place]

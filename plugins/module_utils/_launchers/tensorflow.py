@@ -56,7 +56,7 @@ def _places(program: Program, hosts: Sequence[Host]) -> Places:
     if strategy == MULTI_WORKER:
         return {"worker": workers}
     if servers < 0:
-        raise LaunchError(f"servers is {servers}. Set the number of parameter servers, or 0 for one on each host.")
+        raise LaunchError(f"servers is {servers}, but it cannot be negative. Set the number of parameter servers, or 0 for one per host.")
     places: Places = {"worker": workers, "ps": [(hosts[index % len(hosts)], ()) for index in range(servers or len(hosts))]}
     return places if strategy == FLAGS else {"chief": [(hosts[0], ())], **places}
 
@@ -67,12 +67,13 @@ def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
     if len(set(counts.values())) > 1:
         listing = ", ".join(f"on {name}: {count}" for name, count in counts.items())
         raise LaunchError(
-            f"the workers would have different numbers of GPUs ({listing}). Run the job on equal hosts, or set processes_per_host or gpus."
+            f"the workers would have different numbers of GPUs ({listing})."
+            " Use hosts with the same number of GPUs, or set processes_per_host or gpus."
         )
 
 
 def _addresses(program: Program, places: Places) -> Addresses:
-    """Return the addresses of the tasks. The ports of each host are consecutive, beginning with the first port of the kind or the job."""
+    """Return the addresses of the tasks. The ports of each host are consecutive and start at the first port of the kind or the job."""
     flags = program.options["strategy"] == FLAGS
     taken: Counter[tuple[str, int]] = Counter()
     addresses: Addresses = {}
@@ -85,7 +86,7 @@ def _addresses(program: Program, places: Places) -> Addresses:
     if len(set(every)) < len(every):
         raise LaunchError(
             "first_ps_port {first_ps_port} and first_worker_port {first_worker_port} are too close to each other."
-            " Leave room for the parameter servers and workers of a host.".format(**program.options)
+            " Leave enough ports between them for the parameter servers and workers of a host.".format(**program.options)
         )
     return addresses
 

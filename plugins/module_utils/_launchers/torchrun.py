@@ -35,11 +35,11 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     workers = equal_slots(program, hosts)
     least, restarts = _limits(program, hosts)
     elastic = least < len(hosts)
-    # Agents that restart workers must coordinate. Otherwise they need no contact, and the ranks follow the hosts' numbers.
+    # Agents that restart workers must coordinate. Otherwise they need no coordination, and the ranks follow the numbers of the hosts.
     dynamic = elastic or restarts > 0
-    # Workers fail when a peer is lost, so each host that may be lost needs one more restart.
+    # Workers fail when a peer is lost, so one more restart is needed for each host that may be lost.
     restarts += len(hosts) - least
-    # If the name of the log does not contain the rank, its lines do. Agents that coordinate may get any of the ranks.
+    # If the name of the log does not contain the rank, its lines do. Agents that coordinate can be assigned any rank.
     tagged = dynamic or workers > 1
     world = range(workers * len(hosts))
     return [
@@ -69,9 +69,9 @@ def _limits(program: Program, hosts: Sequence[Host]) -> tuple[int, int]:
     """Return the minimum number of hosts and the number of restarts. Raises LaunchError."""
     least, restarts = program.options["min_hosts"] or len(hosts), program.options["max_restarts"]
     if not 1 <= least <= len(hosts):
-        raise LaunchError(f"min_hosts is {least} and the job has {len(hosts)} hosts. Use 1 to {len(hosts)}, or 0 for all of them.")
+        raise LaunchError(f"min_hosts is {least}, but the job has {len(hosts)} hosts. Use 1 to {len(hosts)}, or 0 for all of them.")
     if restarts < 0:
-        raise LaunchError(f"max_restarts is {restarts}. Use 0 or more.")
+        raise LaunchError(f"max_restarts is {restarts}, but it cannot be negative. Use 0 or more.")
     return least, restarts
 
 
@@ -81,7 +81,7 @@ def _environment(host: Host, workers: int, tagged: bool, dynamic: bool) -> dict[
         # This is torchrun's default, without its warning: several workers share the cores, and a single worker uses all of them.
         **({"OMP_NUM_THREADS": "1"} if workers > 1 else {}),
         **({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": TAG.format("${rank}")} if tagged else {}),
-        # Without this variable, the remaining agents may connect to the former rendezvous after a host is lost, and fail.
+        # Without this variable, the remaining agents may connect to the old rendezvous after a host is lost, and fail.
         **({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if dynamic else {}),
         # Use the interface with the cluster's address, never a bridge that has the same address on every host.
         "GLOO_SOCKET_IFNAME": host.interface,
@@ -96,8 +96,8 @@ def _static(job: str, hosts: Sequence[Host], index: int) -> list[str]:
 
 
 def _dynamic(job: str, hosts: Sequence[Host], index: int, least: int, restarts: int) -> list[str]:
-    """Return the arguments of an agent that meets its peers at the first host, again after each restart of workers."""
-    # Without `is_host` and `--local-addr`, agents would derive these from how names resolve.
+    """Return the arguments of an agent that joins a rendezvous on the first host, at the start and after each restart of the workers."""
+    # Without `is_host` and `--local-addr`, agents would derive these from name resolution.
     settings = {**RENDEZVOUS, "is_host": int(not index)}
     return [
         f"--nnodes={least}:{len(hosts)}",
@@ -111,7 +111,7 @@ def _dynamic(job: str, hosts: Sequence[Host], index: int, least: int, restarts: 
 
 
 def _training(program: Program) -> list[str]:
-    """Return the command line of a worker for torchrun. Dollar signs, which begin macros there, are escaped.
+    """Return the command line of a worker for torchrun. Dollar signs, which begin torchrun's macros, are escaped.
 
     The first word of a command is not escaped, because torchrun expands no macros in it.
     """
@@ -126,7 +126,7 @@ def _literal(words: Sequence[str]) -> list[str]:
 
 
 def culprit(lines: Sequence[str]) -> Culprit | None:
-    """Return the worker that torchrun reports as the root cause. The time needed is linear in the number of lines."""
+    """Return the worker that torchrun reports as the root cause. The run time is linear in the number of lines."""
     begin = next((index for index, line in enumerate(lines) if "failed (exitcode" in line and FAILURE.search(line)), len(lines))
     cause = next((index for index in range(begin + 1, len(lines)) if lines[index].startswith("Root Cause")), len(lines))
     for index in range(cause + 1, len(lines) - 1):

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Describes the changes in the result of a module that provisions, by the names of the resources. Pure."""
+"""Describes the changes in the result of a provisioning module, by resource name. All functions are pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DONE = {CREATE: "Created", UPDATE: "Changed", DELETE: "Deleted"}
 ACRONYMS = re.compile(r"\b(vpc|nat|ip)\b")
 KNOWN_AFTER_APPLY = "(known after apply)"
 NOTHING = "none"
-# They repeat the name of the resource, are the same for every cluster, or are text that only a machine reads.
+# These repeat the name of the resource, are the same for every cluster, or are only machine-readable.
 UNINTERESTING = {"name", "tags", "launched_tags", "description", "policy", "user_data"}
 UNINTERESTING |= {"state", "interfaces", "root_device", "suspended", "health_check_grace_period"}
 RULES = ("ingress", "egress")
@@ -29,7 +29,7 @@ VALUE_LIMIT = 60
 
 
 def changes_of(result: Mapping[str, Any]) -> list[Change] | None:
-    """Return the changes of a result. Return None if it does not come from a module that provisions."""
+    """Return the changes of a result, or None if it does not come from a provisioning module."""
     changes = result.get("changes")
     if not isinstance(changes, list):
         return None
@@ -49,13 +49,13 @@ def done_lines(changes: Sequence[Change], seconds: float, *, names: bool = True)
 
 
 def totals(changes: Iterable[Change]) -> list[str]:
-    """Return what was created, changed and deleted in all, such as `created 23 resources`."""
+    """Return what was created, changed and deleted in total, such as `created 23 resources`."""
     actions = [change["action"] for change in changes]
     return [f"{verb.lower()} {_resources(actions.count(action))}" for action, verb in DONE.items() if action in actions]
 
 
 def plan_lines(changes: Iterable[Change], *, properties: bool) -> list[tuple[str, str]]:
-    """Return a line for each change, with its action. Updates have their properties, new resources only with `properties`."""
+    """Return a line for each change, with its action. Updates include their properties; new resources do so only with `properties`."""
     return [(change["action"], f"{SIGNS[change['action']]} {_description(change, properties)}") for change in changes]
 
 
@@ -97,7 +97,7 @@ def _description(change: Change, properties: bool) -> str:
 
 
 def _difference(name: str, before: Any, after: Any) -> list[str]:
-    """Return how a property changes. A change within a dictionary names the keys that differ."""
+    """Return how a property changes. For a dictionary, return how each key changes."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
         return [part for key in keys for part in _difference(f"{name}.{key}", before.get(key), after.get(key))]
@@ -108,13 +108,13 @@ def _difference(name: str, before: Any, after: Any) -> list[str]:
 
 
 def _tells(value: Any) -> bool:
-    """Return whether a property of a new resource is worth a word: a number, a switch that is on, or a short text."""
+    """Return whether a property of a new resource is worth showing: a number, an enabled switch, or a short text."""
     text = _value(value)
     return bool(value) and not isinstance(value, Mapping) and KNOWN_AFTER_APPLY not in text and len(text) <= VALUE_LIMIT
 
 
 def _rules(rules: Iterable[Sequence[Any]]) -> list[str]:
-    """Return the rules of a security group as text, such as `tcp 22 127.0.0.0/8`. A rule has protocol, first and last port, and peer."""
+    """Return the rules of a security group as text, such as `tcp 22 127.0.0.0/8`. A rule has a protocol, first port, last port and peer."""
     texts = []
     for protocol, first, last, peer in rules:
         port = f" {first}" if first == last else f" {first}-{last}"

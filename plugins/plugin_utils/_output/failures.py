@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Describes why a task failed, as plain text. Pure."""
+"""Describes why a task failed, as plain text. All functions are pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean
 
-# How ansible-core begins the messages of exceptions.
+# The beginning of ansible-core's messages about exceptions.
 PREFIX = re.compile(r"\A(?:Task failed: )?(?:(?:Action|Module) failed: )?")
 EXIT_STATUS = "non-zero return code"
 SSH = re.compile(r"\AFailed to connect to the host via ssh: ")
 OUTPUTS = ("stderr", "stdout", "module_stderr", "module_stdout")
 OUTPUT_LINES = 8
-# The lines of one failure. Of a longer text, the beginning says what failed, and the end says why.
+# Maximum lines of one failure. In a longer text, the beginning says what failed, and the end says why.
 LINES, FIRST_LINES = 18, 4
 
 
 def failure_text(result: Mapping[str, Any]) -> str:
     """Return why a task failed, from the result of a host or of an item of a loop."""
     if "censored" in result:
-        return "The reason is hidden, because the task has no_log."
+        return "The reason is hidden, because the task sets no_log."
     message = PREFIX.sub("", str(result.get("msg") or result.get("reason") or "")).strip()
     if EXIT_STATUS in message and "rc" in result:
         message = f"Exit status {result['rc']} of: {_command(result.get('cmd'))}"
@@ -36,7 +36,7 @@ def failure_text(result: Mapping[str, Any]) -> str:
 
 
 def items_text(failed: Iterable[tuple[str, str]]) -> str:
-    """Return why items of a loop failed, from their labels and texts. Items with the same text are named together."""
+    """Return why items of a loop failed, from their labels and texts. Items with the same text are grouped."""
     labels: dict[str, list[str]] = {}
     for label, text in failed:
         labels.setdefault(text, []).append(label)
@@ -65,5 +65,5 @@ def _command(command: Any) -> str:
 
 
 def _outputs(result: Mapping[str, Any]) -> Sequence[str]:
-    """Return what a command printed. Modules that succeed in running it put an explanation into `msg`."""
+    """Return what a command printed. A module that was able to run the command explains the failure in `msg`."""
     return [text for name in OUTPUTS if (text := str(result.get(name) or "").strip())]

@@ -1,26 +1,26 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Folds what several hosts say into one text with the names of the hosts. Pure."""
+"""Combines the same text from several hosts into one text with the names of the hosts. Performs no I/O."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-# More hosts are counted and not named.
+# Maximum number of hosts to name. If there are more, the rest are only counted.
 NAMED_HOSTS = 4
 
 
 class Folded:
-    """Texts with the hosts that say them."""
+    """Texts, each with the hosts that reported it."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._hosts: dict[str, list[str]] = {}
 
     def add(self, text: str, host: str, aliases: Iterable[str] = ()) -> None:
-        """Add what a host says. Texts that differ only in the `aliases`, names and addresses of the host itself, count as the same text."""
+        """Add a text from a host. Texts that differ only in the `aliases` (names and addresses of the host itself) count as the same."""
         key = without_names(text, aliases)
         self._texts.setdefault(key, text)
         hosts = self._hosts.setdefault(key, [])
@@ -28,7 +28,7 @@ class Folded:
             hosts.append(host)
 
     def __iter__(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield each text as the first host says it, and all hosts that say it."""
+        """Yield each text in the first host's version, with all hosts that reported it."""
         return iter([(text, self._hosts[key]) for key, text in self._texts.items()])
 
     def __len__(self) -> int:
@@ -36,7 +36,7 @@ class Folded:
 
 
 def without_names(text: str, names: Iterable[str]) -> str:
-    """Return a text with a placeholder for the names."""
+    """Return a text in which a placeholder replaces the names."""
     known = sorted(filter(None, names), key=len, reverse=True)
     return re.sub(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, known))})(?![\w-])", "\0", text) if known else text
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the lines of all parts of Ansible below the heading of their stage, and rewrites the line of progress at the end of a terminal."""
+"""Writes the output of all parts of Ansible below the heading of its stage, and rewrites the progress line at the end of a terminal."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress impo
 
 INDENT = "  "
 NUMBER = re.compile(r"\d+")
-# Where lines cannot be rewritten: the minimum seconds between two lines of progress, which grow with the time of the task.
+# Where lines cannot be rewritten: the minimum time between two progress lines, in seconds and as a share of the task's run time.
 PROGRESS_SECONDS, PROGRESS_SHARE = 10.0, 0.1
 
 
 class Screen:
-    """Takes the place of the method `display` of Ansible's Display, through which every line passes."""
+    """Replaces the method `display` of Ansible's Display, through which every line passes."""
 
     def __init__(self, display: Any) -> None:
         self._display, self._write = display, display.display
@@ -47,7 +47,7 @@ class Screen:
             self._heading, self._is_headed = heading, False
 
     def task(self, name: str) -> None:
-        """Begin a task. On a terminal, its name is the progress."""
+        """Begin a task. On a terminal, its name is shown as the progress line."""
         self._task_began, self._told = time.monotonic(), {}
         if self._rewrites:
             with self._lock:
@@ -69,9 +69,9 @@ class Screen:
         newline: bool = True,
         caplevel: int | None = None,
     ) -> None:
-        """Write a message of any part of Ansible."""
+        """Write a message from any part of Ansible."""
         options = {"color": color, "stderr": stderr, "screen_only": screen_only, "newline": newline, "caplevel": caplevel}
-        # The processes of tasks pass their messages to the main process.
+        # Task processes pass their messages to the main process.
         if os.getpid() != self._process or log_only:
             self._write(msg, log_only=log_only, **options)
             return
@@ -87,7 +87,7 @@ class Screen:
             self._flush()
 
     def clear(self) -> None:
-        """Remove the line of progress."""
+        """Remove the progress line."""
         with self._lock:
             if self._has_progress:
                 self._has_progress = False

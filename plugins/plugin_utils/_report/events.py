@@ -55,6 +55,6 @@ def _progress(report: Mapping[str, Any]) -> Iterator[Event]:
     for curve in progress["curves"]:
         first = curve.get("first_missing")
         if first:
-            text = f"{curve['name']} was not a number (NaN or infinite) at step {first['step']:g}"
-            more = f", and {curve['missing'] - 1} times more" if curve["missing"] > 1 else ""
+            text = f"{curve['name']} was NaN or infinite at step {first['step']:g}"
+            more = f", and {curve['missing'] - 1} more times" if curve["missing"] > 1 else ""
             yield Event(start + first["time"], text + more, True)

@@ -20,16 +20,16 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report impor
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 from jinja2 import Environment, StrictUndefined, Template
 
-# A list of more processes is collapsed.
+# Longer lists of processes are collapsed.
 MANY = 16
 
-# Values that, like steps, indicate the position of the script. They are shown as numbers, without a curve.
+# Values that, like steps, indicate how far the script has progressed. They are shown as numbers without a curve.
 COUNTERS = {"epoch", "epochs"}
 
 # Maximum points of one curve, or of the throughput.
 POINTS = 2 * reported.POINTS
 
-# Background colours of states. Other states have that of .state.
+# Background colours of states. Other states have the colour of `.state`.
 COLOURS = {states.SUCCEEDED: "#d7f0dc", states.FAILED: "#fbdcd9", states.LOST: "#fbdcd9"}
 
 LISTINGS = ("code", "logs", "checkpoints")
@@ -81,7 +81,7 @@ pre { background: #f6f8fa; padding: .8em; white-space: pre-wrap }
 <p>The script reported no progress. To report it, append JSON lines such as <code>{"step": 20, "steps": 100, "loss": 0.31}</code> to
 the file <code>$DEEPLEARNING_PROGRESS</code>.</p>
 {% elif not can_draw %}
-<p>There are no curves because matplotlib is not installed on the controller. Run <code>pip install matplotlib</code>, and write the report
+<p>There are no curves because matplotlib is not installed on the controller. Run <code>pip install matplotlib</code>, and create the report
 again.</p>
 {% endif %}
 {% for chart in charts %}
@@ -99,7 +99,7 @@ again.</p>
 <table>
 <tr><th></th>
 {% for head in ('first', 'last', 'lowest', 'highest') %}<th class="number">{{ head }}</th><th class="number">at step</th>{% endfor %}
-<th class="number">not a number</th></tr>
+<th class="number">NaN or infinite</th></tr>
 {% for curve in progress.curves %}
 <tr><th scope="row">{{ curve.name }}</th>
 {% for head in ('first', 'last', 'lowest', 'highest') %}
@@ -122,7 +122,7 @@ again.</p>
 {% if job.processes %}
 <details{{ ' open' if job.processes | length <= many }}><summary>{{ job.processes | length }} of {{ job.process_count }}</summary>
 <table>
-<tr><th>process</th><th>host</th><th>state</th><th>started</th><th>ended</th><th>lasted</th><th>exit</th><th></th></tr>
+<tr><th>process</th><th>host</th><th>state</th><th>started</th><th>ended</th><th>duration</th><th>exit</th><th></th></tr>
 {% for process in job.processes %}
 <tr><td>{{ process.name | title_of }}{{ ' (' ~ process.part ~ ')' if process.part != 'worker' }}</td><td>{{ process.host }}</td>
 <td><span class="state {{ process.state }}">{{ process.state }}</span></td>
@@ -161,7 +161,7 @@ again.</p>
 {% endif %}
 </details>
 {% endfor %}
-<p class="muted">Times are UTC.{% if not over %} The job was not over when this report was written ({{ end | moment }}).{% endif %}</p>
+<p class="muted">Times are UTC.{% if not over %} The job had not ended when this report was written ({{ end | moment }}).{% endif %}</p>
 </body>
 </html>
 """

@@ -107,7 +107,7 @@ def test_a_module_takes_the_options_of_its_component():
         (
             Update(Policy.REPLACES_NODES),
             "replaces nodes",
-            "Changing this option replaces the nodes, which happens only with O(replace_nodes).",
+            "Changing this option replaces the nodes, which requires O(replace_nodes).",
         ),
         (
             forbidden("Copy it", details="while nodes run"),
@@ -124,7 +124,7 @@ def test_the_documentation_of_a_module():
     assert tool.documentation(DIRECTORY, known={"efs"}) == {
         "description": [
             "Not used with O(efs=false), nor with M(deeplearning.cluster.dataset).",
-            "Changing this option replaces the nodes, which happens only with O(ignore:replace_nodes). Keep O(efs).",
+            "Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Keep O(efs).",
         ],
         "type": "str",
         "choices": ["a", "b"],

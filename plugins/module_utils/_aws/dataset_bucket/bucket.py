@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads, creates and changes the bucket of data sets. The bucket is private and encrypted, requires TLS, and is never deleted."""
+"""Reads, creates and changes the bucket for data sets. The bucket is private and encrypted, requires TLS, and is never deleted."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ BUCKET = Address("bucket", "data")
 BLOCKED = dict.fromkeys(("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"), True)
 TLS_ONLY = "DenyInsecureTransport"
 NO_LISTS = "BucketOwnerEnforced"
-# The default region of buckets. The request that creates a bucket there must not contain the region
+# The default region of S3. A request that creates a bucket there must not contain a LocationConstraint
 DEFAULT_REGION = "us-east-1"
-# The error codes of S3 while a bucket is not visible everywhere, or while another change of the bucket is in progress
+# Error codes that S3 returns while a new bucket is not visible everywhere, or while another change to the bucket is in progress
 NOT_YET = ("NoSuchBucket", "OperationAborted")
 Properties = Mapping[str, Any]
 
@@ -44,14 +44,14 @@ def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str])
         "public_access": False,
         "access_lists": False,
         "tls_only": True,
-        "kms_key": kms_key,  # if None, S3 encrypts with its own key
+        "kms_key": kms_key,  # if None, S3 encrypts with Amazon S3 managed keys (SSE-S3)
         "tags": tags,
     }
     return Wanted(BUCKET, {key: value for key, value in properties.items() if value is not None})
 
 
 def read(cloud: AwsClient, name: str) -> list[Found]:
-    """Return the bucket, if it exists. A bucket of another owner or cluster counts as adopted, so that it is not changed."""
+    """Return the bucket, if it exists. A bucket without this cluster's tag counts as adopted, so that it is not changed."""
     try:
         head = cloud.s3.head_bucket(Bucket=name)
     except ClientError as error:
@@ -83,7 +83,7 @@ def read(cloud: AwsClient, name: str) -> list[Found]:
 
 
 def _answer(call: Callable[..., Mapping[str, Any]], key: str, **arguments: Any) -> Any:
-    """Return a part of the bucket's configuration, or None if the bucket lacks that part."""
+    """Return one part of the bucket's configuration, or None if it is not set."""
     try:
         return call(**arguments)[key]
     except ClientError as error:
@@ -136,7 +136,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
         rules = [{"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}]
         cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
     if "tls_only" in changed:
-        # The other statements of the policy are kept
+        # Keep the policy's other statements
         statements = [*_others(_statements(cloud, name)), _tls_only(name, cloud.region)]
         policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
         cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, Bucket=name, Policy=policy)
@@ -160,6 +160,6 @@ KINDS = {
         _delete,
         update=_update,
         updatable=frozenset({"public_access", "access_lists", "tls_only", "kms_key", "tags"}),
-        advice="Choose another name for a bucket in this region, or use the bucket's region.",
+        advice="Choose another bucket name for this region, or set region to the bucket's region.",
     )
 }

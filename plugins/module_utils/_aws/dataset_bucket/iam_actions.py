@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The IAM actions for the bucket of data sets."""
+"""The IAM actions for the data set bucket."""
 
 from __future__ import annotations
 

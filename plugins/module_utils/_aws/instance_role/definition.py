@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The permissions of nodes in AWS. Pure."""
+"""The AWS permissions of the nodes. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions 
 ROLE = Address("role", "nodes")
 INSTANCE_PROFILE = Address("instance_profile", "nodes")
 
-# Operators' policies contain this path, so that they apply only to the collection's roles
+# Policies for operators contain this path, so that they apply only to the collection's roles
 PATH = "/deeplearning/"
 
 # The minimum permissions for Session Manager, as AWS documents them for a custom role
@@ -27,8 +27,8 @@ SESSION_MANAGER_ACTIONS = [
 ]
 
 
-# Anyone with read access to the parameter can sign certificates for every node. Anyone with write access can replace the authority.
-# AWS managed policies for Systems Manager allow reading all parameters, and users or services may attach them to the nodes' roles.
+# Anyone with read access to the parameter can sign certificates for every node. Anyone with write access can replace the certificate
+# authority. AWS managed policies for Systems Manager allow reading all parameters. Users or services may attach them to the nodes' roles.
 AUTHORITY_ACTIONS = [
     "ssm:DeleteParameter",
     "ssm:DeleteParameters",
@@ -41,7 +41,7 @@ AUTHORITY_ACTIONS = [
 
 
 def trust_policy(region: str) -> dict[str, Any]:
-    """Return the trust policy, which allows EC2 instances to assume the role. China has its own service name besides the general one."""
+    """Return the trust policy, which allows EC2 instances to assume the role. In China, EC2 has a second service principal."""
     partition = partition_of(region)
     names = [f"ec2.{partition.dns_suffix}"]
     services: str | list[str] = ["ec2.amazonaws.com", *names] if partition.name == "aws-cn" else names[0]
@@ -52,7 +52,7 @@ def trust_policy(region: str) -> dict[str, Any]:
 
 
 def name(cluster: str, region: str) -> str:
-    """Return the name of the role. It contains the region, because roles are global and clusters are not."""
+    """Return the name of the role. It contains the region, because IAM roles are global and clusters are regional."""
     return f"{cluster}-nodes-{region}"
 
 
@@ -64,9 +64,9 @@ def policy(
     *,
     session_manager: bool = False,
 ) -> dict[str, Any]:
-    """Return the minimum permissions for nodes: for their own groups and instances, for the user's buckets, and for Session Manager.
+    """Return the policy with the nodes' minimum permissions for their groups and instances, the user's buckets, and Session Manager.
 
-    `of_mounts` are the statements for mounts that use the credentials of the role. The denial in this policy overrides all other
+    `of_mounts` are the statements for mounts that use the role's credentials. The Deny statements in this policy override all other
     policies of the role.
     """
     partition = partition_of(region)
@@ -81,7 +81,7 @@ def policy(
     ]
     readable = sorted({*read_buckets, *write_buckets})
     if readable:
-        # Tagging is included because the AWS CLI copies the tags of large objects
+        # The tagging actions are included because the AWS CLI copies the tags of large objects
         statements += [
             _statement("ListBuckets", ["s3:ListBucket", "s3:GetBucketLocation"], [partition.arn("s3", bucket) for bucket in readable]),
             _statement("ReadObjects", ["s3:GetObject", "s3:GetObjectTagging"], [partition.arn("s3", f"{each}/*") for each in readable]),
@@ -95,9 +95,9 @@ def policy(
 
 
 def _no_authority(partition: Partition) -> list[dict[str, Any]]:
-    """Return the statement that denies access to the SSH authorities of all clusters.
+    """Return the statements that deny access to the SSH certificate authorities of all clusters.
 
-    For a call by path, IAM evaluates only that path, and access to a path includes all parameters under it.
+    For GetParametersByPath, IAM evaluates only the requested path. Access to a path includes all parameters below it.
     """
     authorities = [partition.arn("ssm", "parameter/deeplearning/*/ssh-authority*", "*", "*")]
     paths = [partition.arn("ssm", f"parameter/{path}", "*", "*") for path in ("", "deeplearning", "deeplearning/*")]

@@ -31,7 +31,7 @@ Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> list[Found]:
-    """Return the role and the profile of this cluster. Raises ClusterError if a foreign role or profile has their name."""
+    """Return the role and the instance profile of this cluster. Raises ClusterError if one of them exists without the cluster's tag."""
     return read_concurrently([lambda: _role(cloud), lambda: _profile(cloud)])
 
 
@@ -101,9 +101,7 @@ def _found_profile(cloud: AwsClient, profile: Mapping[str, Any]) -> Found:
 
 def _refuse_foreign(cloud: AwsClient, what: str, tags: list[dict[str, str]]) -> None:
     if tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster:
-        raise ClusterError(
-            f"The {what} exists but is not tagged {CLUSTER_TAG}={cloud.cluster}. Rename or delete it, or choose another cluster name."
-        )
+        raise ClusterError(f"The {what} exists but is not tagged {CLUSTER_TAG}={cloud.cluster}. Delete it, or choose another cluster name.")
 
 
 def _create_role(cloud: AwsClient, address: Address, properties: Properties) -> Found:
@@ -134,7 +132,7 @@ def _update_role(cloud: AwsClient, found: Found, properties: Properties, changed
 
 
 def _delete_role(cloud: AwsClient, found: Found) -> None:
-    # Users or services, such as Systems Manager's Quick Setup, may have attached policies to the role
+    # Users or services, such as Systems Manager Quick Setup, may have attached policies to the role
     for attached in cloud.retrieve("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=found.id):
         cloud.iam.detach_role_policy(RoleName=found.id, PolicyArn=attached["PolicyArn"])
     for policy_name in cloud.retrieve("iam", "list_role_policies", "PolicyNames", RoleName=found.id):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 
-SMALLEST_SUBNET = 28  # AWS accepts masks from /16 to /28 for VPCs and subnets
+SMALLEST_SUBNET = 28  # AWS accepts prefix lengths from /16 to /28 for VPCs and subnets
 LARGEST_NETWORK = 16
 MOST_BLOCKS = 8  # four zones with a public and a private subnet each
 RESERVED = 5  # addresses that AWS reserves in each subnet
@@ -23,10 +23,11 @@ def network(cidr: str) -> ipaddress.IPv4Network:
     try:
         parsed = ipaddress.IPv4Network(cidr)
     except ValueError as error:
-        raise AddressPlanError(f"cidr: '{cidr}' is not an IPv4 range ({error}). Specify one such as 10.0.0.0/16.") from error
+        raise AddressPlanError(f"cidr: '{cidr}' is not an IPv4 address range ({error}). Specify one such as 10.0.0.0/16.") from error
     if not LARGEST_NETWORK <= parsed.prefixlen < SMALLEST_SUBNET:
         raise AddressPlanError(
-            f"cidr: '{cidr}' must have a mask from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1} to contain subnets of /{SMALLEST_SUBNET}."
+            f"cidr: '{cidr}' is too large or too small. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}, "
+            f"because the smallest subnet is a /{SMALLEST_SUBNET}."
         )
     return parsed
 
@@ -37,7 +38,7 @@ def normal_cidr(cidr: str) -> str:
 
 
 def room(mask: int, zones: int) -> int:
-    """Return the number of host addresses in all public (or all private) subnets of a network with this mask."""
+    """Return the number of host addresses in all public (or all private) subnets of a network with prefix length `mask`."""
     return int(zones * (2 ** (32 - _subnet_mask(mask)) - RESERVED))
 
 
@@ -46,10 +47,10 @@ def _subnet_mask(mask: int) -> int:
 
 
 def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dict[str, str]:
-    """Return the CIDRs of subnets by their keys (`public-ZONE`, `private-ZONE`).
+    """Return the CIDR blocks of the subnets, keyed by `public-ZONE` and `private-ZONE`.
 
     The range is divided into up to eight equal blocks. Private subnets begin at the start of the range, and public subnets in the middle.
-    A subnet in `existing` (key to CIDR) keeps its block, so that zones can be added and removed. Raises AddressPlanError.
+    A subnet in `existing` (key to CIDR block) keeps its block, so that zones can be added and removed. Raises AddressPlanError.
     """
     parsed = network(cidr)
     blocks = [str(block) for block in parsed.subnets(new_prefix=_subnet_mask(parsed.prefixlen))]

@@ -29,7 +29,7 @@ def read(request: Request, own: Sequence[Found]) -> list[Found]:
     """Return the adopted resources, with the addresses that the cluster's own resources would have.
 
     Resources that do not exist are omitted, as are additional subnets of a zone. Validators report both. If the definition does not
-    specify the VPC, for example when a run only deletes the cluster, the VPC is that of the cluster's own security groups.
+    specify the VPC, for example when a run only deletes the cluster, the VPC of the cluster's own security groups is used.
     """
     cloud = request.cloud
     own_groups = (item for item in own if item.address.kind == "security_group")
@@ -58,7 +58,7 @@ def subnet_ids(request: Request, side: str) -> list[str]:
 
 
 def group_ids(request: Request) -> dict[str, str]:
-    """Return the security group ids in the definition by their purpose."""
+    """Return the security group ids in the definition, keyed by purpose."""
     named = request.options.get("security_group_ids") or {}
     return {name: named[name] for name in GROUPS if named.get(name)}
 
@@ -79,16 +79,16 @@ def groups(cloud: AwsClient, ids: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def endpoints(cloud: AwsClient, vpc_id: str) -> list[dict[str, Any]]:
-    """Return the endpoints of a VPC that work, or will soon work, in at least one subnet."""
+    """Return the endpoints of a VPC that are usable, or may become usable, in at least one subnet."""
     found = _described(cloud, "describe_vpc_endpoints", "VpcEndpoints", "vpc-id", [vpc_id])
     return [item for item in found if not endpoint_is_gone(item)]
 
 
 def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]:
-    """Return the route table of a subnet: the table that is associated with the subnet, or else the main table of the VPC.
+    """Return the route table of a subnet: the table that is associated with the subnet, or otherwise the main table of the VPC.
 
-    Every table has at least the local route. A returned table without routes represents a table that this account cannot read, for
-    example because another account shares the VPC.
+    Every table has at least the local route. A table without routes represents a table that this account cannot read, for example because
+    another account shares the VPC.
     """
     tables = _described(cloud, "describe_route_tables", "RouteTables", "vpc-id", [vpc_id])
     tied = [table for table in tables if any(item.get("SubnetId") == subnet_id for item in table["Associations"])]
@@ -101,11 +101,11 @@ def _described(cloud: AwsClient, operation: str, key: str, name: str, values: It
     return cloud.retrieve_once("ec2", operation, key, Filters=[{"Name": name, "Values": ids}]) if ids else []
 
 
-# Pure functions. They do not read the contents of prefix lists, and assume that a route table that cannot be read has the route.
+# Pure functions. They do not read the contents of prefix lists. They assume that an unreadable route table contains the required route.
 
 
 def leads_out(table: Mapping[str, Any]) -> bool:
-    """Return whether hosts without a public address reach the internet through this route table."""
+    """Return whether hosts without a public address can reach the internet through this route table."""
     return _has(table, lambda route: _is_wide(route) and _goes_by(route, WAYS_OUT))
 
 
@@ -115,7 +115,7 @@ def leads_to_the_internet(table: Mapping[str, Any]) -> bool:
 
 
 def leads_to(table: Mapping[str, Any], address: str) -> bool:
-    """Return whether hosts reach an address in another network through this route table."""
+    """Return whether hosts can reach an address in another network through this route table."""
     return _has(table, lambda route: _holds(route, address) and _goes_by(route, WAYS_TO_OTHER_NETWORKS))
 
 
@@ -129,7 +129,7 @@ def _goes_by(route: Mapping[str, Any], ways: Iterable[str]) -> bool:
 
 
 def _goes_to(route: Mapping[str, Any], *prefixes: str) -> bool:
-    """Return whether the target of a route is a gateway with one of these prefixes, or, for a default route, a firewall's endpoint."""
+    """Return whether the id of a route's target has one of these prefixes. Gateway endpoints, which route to prefix lists, do not count."""
     gateway = str(route.get("GatewayId", ""))
     return gateway.startswith(prefixes) and not (gateway.startswith("vpce-") and "DestinationPrefixListId" in route)
 

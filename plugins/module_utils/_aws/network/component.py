@@ -50,9 +50,9 @@ def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mappin
 
 
 def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
-    """Return the CIDRs of subnets in the cluster's own VPC by their keys. Raises AddressPlanError.
+    """Return the CIDR blocks of the subnets in the cluster's own VPC, keyed by subnet. Raises AddressPlanError.
 
-    A master with a public address and NAT gateways need public subnets. Without these, the blocks of public subnets stay free.
+    Only NAT gateways and a master with a public address need public subnets. Without them, the blocks of public subnets stay free.
     """
     options = request.options
     existing = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
@@ -62,7 +62,7 @@ def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
 
 
 def _nat_subnet(found: Sequence[Found]) -> str | None:
-    """Return the key of the NAT gateway's subnet. The gateway cannot move to another subnet."""
+    """Return the key of the NAT gateway's subnet. A NAT gateway cannot be moved to another subnet."""
     subnet = next((item.properties["subnet"] for item in found if item.address == definition.NAT_GATEWAY), None)
     return next((item.address.key for item in found if item.address.kind == "subnet" and item.id == subnet), None)
 
@@ -79,7 +79,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     if not subnets:
         return
     option = "zones" if any(key.startswith("private-") for key in subnets) else "master_public_address"
-    kept = "Keep the zones of these subnets" if option == "zones" else "Keep this option true, or keep a NAT gateway"
+    kept = "Keep the zones of these subnets" if option == "zones" else "Keep this option set to true, or keep a NAT gateway"
     raise ClusterError(
         f"{option}: nodes are running in {', '.join(subnets)}. {kept}, or delete the cluster, which keeps the data, and create it again."
     )
@@ -93,7 +93,7 @@ def _refuse_lost_zones(request: Request, found: Sequence[Found]) -> None:
     lost = inhabited - set(zones(request, found))
     if lost:
         raise ClusterError(
-            f"private_subnet_ids: nodes are running in {', '.join(sorted(lost))}. Keep a subnet there, "
+            f"private_subnet_ids: nodes are running in {', '.join(sorted(lost))}. Keep a subnet in each of these zones, "
             "or delete the cluster, which keeps the data, and create it again."
         )
 

@@ -27,7 +27,7 @@ STORAGE_GROUP = Address("security_group", "storage")
 ENDPOINTS_GROUP = Address("security_group", "endpoints")
 
 Rule = Tuple[str, int, int, Any]
-"""The protocol, the first and the last port (-1 and -1 for all ports), and the peer: a CIDR, a prefix list, `self` or a group's `Ref`."""
+"""The protocol, first port, last port (-1 and -1 for all ports) and peer: a CIDR block, a prefix list, `self` or a group's `Ref`."""
 Tags = Callable[[Address], Dict[str, str]]
 
 ALL_TRAFFIC = ("-1", -1, -1)
@@ -45,7 +45,7 @@ def own_network(
 ) -> list[Wanted]:
     """Return a VPC with its subnets, gateways and routes.
 
-    `subnet_cidrs` maps keys of subnets (`public-ZONE`, `private-ZONE`) to CIDRs. Without public subnets, there is no route to the
+    `subnet_cidrs` maps subnet keys (`public-ZONE`, `private-ZONE`) to CIDR blocks. Without public subnets, there is no route to the
     internet. A single NAT gateway is in `nat_subnet` if that is one of these subnets, and otherwise in the first public subnet.
     """
     item, vpc = partial(_item, tags), Ref(VPC)
@@ -80,10 +80,10 @@ def access(
     """Return the security groups, and the interface endpoints through which nodes reach AWS services.
 
     `server_rules` allow traffic from storage servers that connect to their clients. These rules contain the servers' address ranges.
-    `endpoints` maps short names of services to full names.
+    `endpoints` maps short service names to full names.
     """
     item, vpc, nodes = partial(_item, tags), Ref(VPC), Ref(NODES_GROUP)
-    # `server_rules` contain address ranges and not the servers' group, because two groups that refer to each other cannot be created.
+    # `server_rules` contain address ranges and not the servers' group, because a plan cannot create two groups that refer to each other.
     to_servers = {(*ports, who) for *ports, _cidr in server_rules for who in (nodes, SELF)}
     result = [
         item(
@@ -132,5 +132,5 @@ def _default(gateway: Address) -> frozenset[tuple[str, Ref]]:
 
 
 def _nat(item: Callable[..., Wanted], gateway: Address, elastic_ip: Address, public: Address) -> Sequence[Wanted]:
-    """Return a NAT gateway and its elastic IP address. The NAT gateway would fail without an internet gateway, so it is created later."""
+    """Return a NAT gateway and its Elastic IP address. The internet gateway is created first, because the NAT gateway needs it."""
     return item(elastic_ip), item(gateway, INTERNET_GATEWAY, subnet=Ref(public), elastic_ip=Ref(elastic_ip), state="available")

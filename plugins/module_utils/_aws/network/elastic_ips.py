@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The elastic IP addresses of NAT gateways."""
+"""The Elastic IP addresses of NAT gateways."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    # The error codes of AWS while the address is still associated
+    # AWS may also return AuthFailure while the address is still associated
     cloud.once_unused(cloud.ec2.release_address, "AuthFailure", AllocationId=found.id)
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds resources that prevent the deletion of a VPC, either because others created them or because AWS has not removed them yet."""
+"""Finds resources that prevent the deletion of a VPC: those that others created, and those that AWS has not removed yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 
 
 def in_vpc(cloud: AwsClient, vpc_id: str) -> list[str]:
-    """Return the names of all resources in a VPC that are not deleted together with the VPC."""
+    """Return the names of all resources in a VPC that AWS does not delete together with the VPC."""
     inside = [{"Name": "vpc-id", "Values": [vpc_id]}]
 
     def described(operation: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
@@ -48,7 +48,7 @@ def in_vpc(cloud: AwsClient, vpc_id: str) -> list[str]:
 
 
 def tagged(cloud: AwsClient) -> list[str]:
-    """Return the names of tagged volumes and interfaces without an instance, which cost money or prevent the deletion of a subnet."""
+    """Return the names of tagged volumes and network interfaces that no instance uses. They cost money or block a subnet's deletion."""
     unused = {"Name": "status", "Values": ["available"]}
     volumes = cloud.retrieve("ec2", "describe_volumes", "Volumes", Filters=cloud.filters(unused))
     interfaces = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=cloud.filters(unused))

@@ -41,7 +41,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
             cloud.ec2.create_nat_gateway,
             SubnetId=properties["subnet"],
             AllocationId=properties["elastic_ip"],
-            ClientToken=str(uuid4()),  # the same for each attempt
+            ClientToken=str(uuid4()),  # the same token for each attempt
             TagSpecifications=tag_specifications("natgateway", properties["tags"]),
         )["NatGateway"]
     except ClientError as error:
@@ -50,13 +50,13 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
         (subnet,) = cloud.ec2.describe_subnets(SubnetIds=[properties["subnet"]])["Subnets"]
         raise ClusterError(
             f"NAT gateways are not available in {subnet['AvailabilityZone']}, the zone of {subnet['SubnetId']}. Choose other zones "
-            "with the option zones (for nat: single, a different order suffices), or set nat: none if nodes need no route to the internet."
+            "with the option zones, or set nat: none if the nodes need no route to the internet."
         ) from error
     return Found(address, gateway["NatGatewayId"], properties)
 
 
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    """Update the tags. A gateway that an earlier run has left in the pending state needs no update, because `settle` waits for it."""
+    """Update the tags. A gateway that an earlier run left in the pending state needs no update, because `settle` waits for it."""
     if "tags" in changed:
         update_tags(cloud, found, properties)
 

@@ -37,7 +37,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _comparable_routes(routes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Return destinations and targets of routes, except the routes that AWS manages: the local route and those of gateway endpoints."""
+    """Yield the destination and target of each route, except AWS-managed routes: the local route and those of gateway endpoints."""
     for route in routes:
         target = route.get("NatGatewayId") or route.get("GatewayId")
         if target and target != "local" and "DestinationCidrBlock" in route:
@@ -52,7 +52,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
     table = cloud.once_visible(
         cloud.ec2.create_route_table,
         VpcId=properties["vpc"],
-        ClientToken=str(uuid4()),  # the same for each attempt
+        ClientToken=str(uuid4()),  # the same token for each attempt
         TagSpecifications=tag_specifications("route-table", properties["tags"]),
     )["RouteTable"]
     cloud.created.add(table["RouteTableId"])
@@ -81,7 +81,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _associate(cloud: AwsClient, subnet: str, table: str) -> None:
-    """Associate a subnet with a table. One call replaces the subnet's former table, so that the subnet is never without a route."""
+    """Associate a subnet with a route table. A single call replaces an existing association, so that the subnet always has a route."""
     routed = [{"Name": "association.subnet-id", "Values": [subnet]}]
     tables = cloud.retrieve("ec2", "describe_route_tables", "RouteTables", Filters=routed)
     associations = (item for each in tables for item in each["Associations"])

@@ -26,7 +26,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Properties:
-    """Return a security group in comparable form."""
+    """Return the comparable properties of a security group."""
     return {
         "vpc": group["VpcId"],
         "description": group["Description"],
@@ -73,7 +73,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
         VpcId=properties["vpc"],
         TagSpecifications=tag_specifications("security-group", properties["tags"]),
     )["GroupId"]
-    # AWS adds a rule to every new group that allows all outgoing traffic
+    # AWS adds a rule that allows all outbound traffic to every new group
     found = Found(address, group_id, {**properties, "ingress": frozenset(), "egress": frozenset({("-1", -1, -1, "0.0.0.0/0")})})
     _update(cloud, found, properties, frozenset({"ingress", "egress"} & properties.keys()))
     return found

@@ -19,7 +19,7 @@ Properties = Mapping[str, Any]
 def described(
     cloud: AwsClient, operation: str, key: str, *filters: Mapping[str, Any], filter_argument: str = "Filters"
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the key and the description of each described resource that belongs to this cluster's network."""
+    """Yield the key and the description of each resource that belongs to this cluster's network."""
     for item in cloud.retrieve("ec2", operation, key, **{filter_argument: cloud.filters(*filters)}):
         tags = tag_dict(item.get("Tags", []))
         if tags.get(COMPONENT_TAG) == NETWORK_COMPONENT and KEY_TAG in tags:

@@ -65,7 +65,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 
 
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    """Update the changed properties. An endpoint that an earlier run has left pending needs no update, because `settle` waits for it."""
+    """Update the changed properties. An endpoint that an earlier run left pending needs no update, because `settle` waits for it."""
     change: dict[str, Any] = {}
     for name, field in (("route_tables", "RouteTableIds"), ("subnets", "SubnetIds"), ("security_groups", "SecurityGroupIds")):
         if name in changed:
@@ -93,12 +93,12 @@ def _settle(cloud: AwsClient, found: Found) -> Found:
 
 
 def endpoint_is_gone(endpoint: Mapping[str, Any]) -> bool:
-    """Return whether an endpoint will never work again. An endpoint that is partial or pending acceptance may still be used."""
+    """Return whether an endpoint is permanently unusable. An endpoint that is partial or pending acceptance is not."""
     return _endpoint_state(endpoint) in ENDPOINTS_GONE
 
 
 def _endpoint_state(endpoint: Mapping[str, Any]) -> str:
-    """Return the state in lower case, because AWS is not consistent. A partial endpoint counts as available."""
+    """Return the state in lower case, because its case in AWS responses varies. A partial endpoint counts as available."""
     state = endpoint["State"].lower()
     return "available" if state == "partial" else str(state)
 

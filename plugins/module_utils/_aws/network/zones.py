@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The availability zones of a cluster."""
+"""The Availability Zones of a cluster."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReser
 def zones(request: Request, found: Sequence[Found]) -> list[str]:
     """Return the zones of the cluster.
 
-    These are the zones in the definition. If the definition specifies none, they are the zones of the existing network, or otherwise a zone
-    that offers the instance type, and the zones of the alternatives.
+    If the definition specifies zones, the result contains only these. Otherwise, it contains the zones of the alternatives and of the
+    existing network. For a new network, a zone that offers the instance type is added, unless a capacity reservation determines the zone.
     """
     cloud, instance_type = request.cloud, request.options.get("instance_type")
     named = request.options.get("zones")
@@ -35,7 +35,7 @@ def zones(request: Request, found: Sequence[Found]) -> list[str]:
     if instance_type:
         offered &= offering(cloud, instance_type)
     if not offered:
-        raise ClusterError(f"instance_type: {instance_type} is not offered in {cloud.region}.")
+        raise ClusterError(f"instance_type: {instance_type} is not offered in {cloud.region}. Choose another type or another region.")
     return sorted({min(offered)} | asked)
 
 
@@ -51,7 +51,7 @@ def _of_alternatives(request: Request) -> set[str]:
 def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] | None:
     """Return EC2's description of a capacity reservation or Capacity Block, or None if it does not exist."""
     try:
-        # EC2 has no filter for the id
+        # EC2 has no filter for reservation ids
         found = cloud.retrieve_once("ec2", "describe_capacity_reservations", "CapacityReservations", CapacityReservationIds=[reservation])
     except ClientError as error:
         if error_code(error) not in NO_RESERVATION:
@@ -61,7 +61,7 @@ def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] 
 
 
 def available(cloud: AwsClient) -> set[str]:
-    """Return the availability zones of the region, without Local Zones and Wavelength Zones, which lack services that a cluster needs."""
+    """Return the Availability Zones of the region. Local Zones and Wavelength Zones are omitted because they lack required services."""
     filters = [{"Name": "zone-type", "Values": ["availability-zone"]}]
     return {zone["ZoneName"] for zone in cloud.retrieve_once("ec2", "describe_availability_zones", "AvailabilityZones", Filters=filters)}
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Determines from scaling activities why an auto scaling group launches too few nodes. Pure."""
+"""Determines from scaling activities why an Auto Scaling group launches too few nodes. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SUCCESSFUL = "Successful"
 
 # The maximum length of a reason in characters. Activities contain names from the template, which can be long.
 REASON_LIMIT = 2000
-# The same for the part of a reason that is in a line of progress.
+# The same for the part of a reason that appears in a progress line.
 SHORT_LIMIT = 200
 CAUSE = "Termination Reason: "
 LAUNCH_FAILED = " Launching EC2 instance failed"
 
 
 class Advice(NamedTuple):
-    """Advice about a reason. `texts` are parts of AWS's messages, or error codes, that identify the reason.
+    """Advice about a reason. `texts` are error codes or parts of AWS messages that identify the reason.
 
     Problems with `may_pass` can disappear without any action by the user. Problems with `frees` can also disappear when a node is
     terminated, for example because it is being replaced.
@@ -39,7 +39,7 @@ class Advice(NamedTuple):
 ADVICE: tuple[Advice, ...] = (
     Advice(
         ("SpotMaxPriceTooLow", "lower than the minimum required Spot request fulfillment price"),
-        "The spot_max_price is below the current price. Raise it, or remove the option to use the on-demand price.",
+        "The spot_max_price is below the current Spot price. Raise it, or remove the option to allow prices up to the On-Demand price.",
         True,
     ),
     Advice(
@@ -57,7 +57,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         # A terminated instance occupies its placement for minutes
         ("ReservationCapacityExceeded", "sufficient compatible and available capacity"),
-        "The reservation currently has no free instances. Launch fewer nodes, or use a larger reservation.",
+        "The reservation currently has no available capacity. Launch fewer nodes, or use a larger reservation.",
         True,
     ),
     Advice(
@@ -81,7 +81,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("not eligible for Free Tier",),
-        "The account is on AWS's Free plan, which lacks this instance type. Upgrade it to the Paid plan, or choose another type.",
+        "The account is on the AWS Free plan, which excludes this instance type. Upgrade it to the Paid plan, or choose another type.",
         False,
     ),
     Advice(
@@ -91,39 +91,40 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("OptInRequired", "accept terms and subscribe"),
-        "The image is a product of AWS Marketplace. Subscribe to it with this account, or choose another image.",
+        "The image is an AWS Marketplace product. Subscribe to it with this account, or choose another image.",
         False,
     ),
     Advice(("Invalid IAM Instance Profile",), "The instance profile is not visible in AWS yet.", True),
-    Advice(("Request limit exceeded", "RequestLimitExceeded", "Server.InternalError"), "AWS tries again automatically.", True),
+    Advice(("Request limit exceeded", "RequestLimitExceeded", "Server.InternalError"), "AWS retries automatically.", True),
     Advice(
         ("Client.InternalError", "Client.InvalidKMSKey"),
-        "A common cause: the group may not use the account's default key for volumes. Allow AWSServiceRoleForAutoScaling to use that key.",
+        "A common cause is that the group lacks access to the account's default EBS key. "
+        "Allow AWSServiceRoleForAutoScaling to use that key.",
         False,
     ),
     Advice(("InvalidKeyPair.NotFound", "The key pair"), "Create the key pair in this region or change key_name.", False),
     Advice(("InvalidAMIID", "The image id", "The AMI ID"), "Set image_id to an image in this region.", False),
     Advice(
         ("InsufficientFreeAddressesInSubnet", "not enough free addresses"),
-        "The subnet is full. Specify a larger network_cidr or more zones.",
+        "The subnet has no free addresses. Specify a larger network_cidr or more zones.",
         False,
         frees=True,
     ),
-    Advice(("Unsupported", "not supported"), "The zone does not offer this instance type. Choose other zones or another type.", False),
+    Advice(("Unsupported", "not supported"), "This instance type is not offered in the zone. Choose other zones or another type.", False),
     Advice(
         ("UnauthorizedOperation", "not authorized to perform", "You are not authorized"),
-        "AWS does not allow the group to launch these instances. Check the policies of the account, such as service control policies, and "
-        "whether AWSServiceRoleForAutoScaling may use the image and its keys.",
+        "AWS does not allow the group to launch these instances. Check the account's policies, such as service control policies. "
+        "Also check whether AWSServiceRoleForAutoScaling is allowed to use the image and its keys.",
         False,
     ),
     Advice(
         ("account is currently blocked",),
-        "AWS has blocked launches of this account. Contact AWS Support.",
+        "AWS has blocked instance launches in this account. Contact AWS Support.",
         False,
     ),
     Advice(
         ("InvalidParameter", "MissingParameter", "InvalidBlockDeviceMapping"),
-        "EC2 does not accept the launch template. Change the option that the message names.",
+        "EC2 rejects the launch template. Change the option that the AWS message refers to.",
         False,
     ),
     Advice(
@@ -180,7 +181,7 @@ class Launches:
 
 
 def short(reason: str) -> str:
-    """Return the sentence of a reason that names the cause, without a full stop, and at most SHORT_LIMIT characters."""
+    """Return the sentence of a reason that states the cause, without a full stop and with at most SHORT_LIMIT characters."""
     cause = reason.partition(CAUSE)[2] or reason
     sentences = [sentence.rstrip(". ") for sentence in cause.partition(LAUNCH_FAILED)[0].split(". ")]
     texts = _advice(cause).texts
@@ -189,7 +190,7 @@ def short(reason: str) -> str:
 
 
 def _reason(activity: Mapping[str, Any]) -> str:
-    told = activity.get("StatusMessage") or activity.get("Description") or "AWS gives no reason"
+    told = activity.get("StatusMessage") or activity.get("Description") or "AWS returned no reason"
     return clean_line(str(told)[:REASON_LIMIT]).strip()
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The capacity policy, which is an ordered list of candidates for launching a cluster's nodes. This file only reads."""
+"""The capacity policy, which is an ordered list of candidates for launching a cluster's nodes. This file only reads from AWS."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def has_nodes(found: Sequence[Found]) -> bool:
-    """Return whether the cluster has accepted nodes. In contrast to nodes of an incomplete run, accepted nodes have numbers."""
+    """Return whether the cluster has nodes that a run accepted. Unlike the nodes of an unfinished run, accepted nodes have numbers."""
     return any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
 
 
 def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:
-    """Return whether the groups launch this candidate. Subnets that the cluster no longer has are ignored."""
+    """Return whether the groups launch nodes from this candidate. Subnets that the cluster no longer has are ignored."""
     templates = [item.properties for item in found if item.address.kind == "launch_template"]
     subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
     subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
@@ -66,7 +66,7 @@ def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
 
 
 def would_mix_nodes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
-    """Return whether a plan would launch nodes that differ from the nodes of an unfinished run, which are not accepted yet."""
+    """Return whether a plan would launch nodes that differ from those of an unfinished run, which are not accepted yet."""
     inhabited = {item.address.key: item.attributes["subnets"] for item in found if item.address.kind == "nodes"}
 
     def launches_others(change: Change) -> bool:
@@ -97,7 +97,7 @@ def activity_ids(cloud: AwsClient) -> frozenset[str]:
 
 
 def worker_count(request: Request, found: Sequence[Found]) -> int:
-    """Return the desired number of workers. A cluster that was accepted with fewer workers keeps that number, unless `grow` is set."""
+    """Return the desired number of workers. A cluster that was accepted with fewer workers keeps its size unless `grow` is set."""
     wanted: int = request.options["worker_count"]
     group = next((item for item in found if item.address == auto_scaling_group(WORKERS)), None)
     if group is None or request.options["grow"] or group.attributes["wanted"] != str(wanted):

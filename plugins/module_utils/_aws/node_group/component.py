@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The component for master and workers, which the module `node_group` provisions."""
+"""The component for the master and the workers, which the module `node_group` provisions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
 
 
 def _image_source(image: definition.Image, template: Found | None, moving: bool) -> str:
-    """Return the image source for the template's tag. As long as nodes keep the former image, this is the former source."""
+    """Return the image source for the template's tag. As long as nodes keep the former image, the tag keeps its source."""
     keeps = template is not None and not moving and template.properties["image_id"] != image.image_id
     return str(template.attributes["image_source"] or image.source) if template and keeps else image.source
 
@@ -108,7 +108,7 @@ def _predict(request: Request, plan: Sequence[Change], found: Sequence[Found]) -
     ]
     if not capacity.may_replace_nodes(request, found) or not _is_outdated(MASTER, predicted):
         return predicted
-    # The run terminates the master that has the elastic IP address
+    # The run terminates the master that has the Elastic IP address
     return [
         replace(item, properties={**item.properties, "master_is_public": False}) if item.address == definition.MASTER_ADDRESS else item
         for item in predicted
@@ -120,7 +120,7 @@ def _is_outdated(group: str, found: Sequence[Found]) -> bool:
 
 
 def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse a plan that changes nodes if the nodes cannot be identified. Deletion is possible, because it needs only their groups."""
+    """Refuse a plan that changes nodes if the nodes cannot be identified. Deletion remains possible, because it needs only their groups."""
     problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
     if request.present and problems:
         raise ClusterError("\n".join(dict.fromkeys(problems)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-# The block that cloud-init's keys_to_console writes. Its lines may have a prefix such as a time stamp
+# The block that cloud-init's keys_to_console writes. Its lines may have a prefix such as a timestamp
 BLOCK = re.compile(r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL)
 KEY = re.compile(r"\b(ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp\d+) (AAAA[A-Za-z0-9+/=]+)")
 
@@ -20,5 +20,5 @@ def host_keys(output: str) -> list[str]:
     """
     found = [[f"{kind} {key}" for kind, key in KEY.findall(block)] for block in BLOCK.findall(output)]
     if any(keys != found[0] for keys in found):
-        raise ValueError("the console shows different SSH host keys")
+        raise ValueError("the console shows conflicting SSH host keys")
     return found[0] if found else []

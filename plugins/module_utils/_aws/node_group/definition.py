@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The resources of master and workers: launch templates, auto scaling groups, numbered nodes. Pure."""
+"""The resources of the master and the workers: launch templates, Auto Scaling groups and numbered nodes. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 MASTER_NUMBER = 1  # the master also trains, as worker 1
 NUMBER_TAG = "deeplearning:number"
-WANTED_TAG = "deeplearning:wanted"  # on groups: the last desired worker count, even if fewer were accepted
+WANTED_TAG = "deeplearning:wanted"  # on groups: the desired number of nodes, even if fewer were accepted
 STORAGE_TAGS = tuple(tag.key for tag in TAGS)
-NODE_TYPE_TAG = "NodeType"  # for users and billing reports. Nodes are identified by their auto scaling group
+NODE_TYPE_TAG = "NodeType"  # for users and billing reports. Nodes are identified by their Auto Scaling group
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, enough for large instances to boot
 OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG)
@@ -49,7 +49,7 @@ Interface = Tuple[int, int, str]
 
 @dataclass(frozen=True)
 class RootVolume:
-    """A root volume, with its size in GiB and its throughput in MiB/s. 0 and an empty key represent the defaults of AWS."""
+    """A root volume. `size` is in GiB and `throughput` in MiB/s. Zero and an empty `kms_key` represent the AWS defaults."""
 
     size: int
     type: str = "gp3"
@@ -60,7 +60,7 @@ class RootVolume:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """The properties of all nodes of a cluster. `clustered` nodes are in the placement group."""
+    """The properties that all nodes of a cluster share. `clustered` nodes are in the placement group."""
 
     instance_type: str
     image: Image
@@ -78,7 +78,7 @@ class NodeSettings:
 
 
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
-    """Return whether the nodes are in a cluster placement group, which is in one zone.
+    """Return whether the nodes are in a cluster placement group, which is limited to one zone.
 
     The location of `reserved` nodes depends on their reservation. A capacity reservation would not match another placement group, and a
     Capacity Block allows none.
@@ -101,16 +101,16 @@ class Capacity:
 
     workers: int
     wanted_workers: int
-    """The worker count in the definition. It exceeds `workers` if the cluster was accepted with fewer and this run does not try to grow."""
+    """The worker count in the definition. It exceeds `workers` if the cluster was accepted with fewer and this run does not grow it."""
     least_workers: int
     zones: Sequence[str] | None
     """The zones of new nodes. None means that the zones do not change."""
     timeout: float
     """Seconds after which `least_workers` workers are sufficient."""
     past_activities: frozenset[str] = frozenset()
-    """Ids of scaling activities that belong to an earlier alternative."""
+    """Ids of scaling activities that belong to earlier alternatives."""
     alternative: str = ""
-    """The description of this attempt's candidate."""
+    """A description of the candidate for this attempt."""
 
 
 def launch_template(group: str) -> Address:
@@ -131,7 +131,7 @@ def numbers(group: str, worker_count: int) -> tuple[int, ...]:
 
 
 def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable[str], size: int) -> dict[str, int]:
-    """Return the numbers of all instances of a group by their ids. An instance that has a number keeps it.
+    """Return the numbers of all instances of a group, keyed by instance id. An instance that has a number keeps it.
 
     The others get the lowest free numbers in the given order. Numbers can exceed `size` while surplus nodes are terminating.
     """
@@ -143,7 +143,7 @@ def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable
 
 
 def user_data(config: Mapping[str, Any]) -> str:
-    """Return user data for cloud-init as JSON, which is also valid YAML. The same configuration always results in the same text."""
+    """Return user data for cloud-init as JSON, which is also valid YAML. The same configuration always produces the same text."""
     return "#cloud-config\n" + json.dumps(config, indent=1, sort_keys=True) + "\n"
 
 
@@ -159,7 +159,7 @@ def wanted(
     storage_tags: Mapping[str, str] | None = None,
     wait: bool,
 ) -> list[Wanted]:
-    """Return the resources of one group, `master` or `workers`. Nodes get numbers after their launch, and therefore only with `wait`.
+    """Return the resources of one group, `master` or `workers`. Nodes are numbered after their launch, and therefore only with `wait`.
 
     `storage_tags` are the tags of nodes that are not replaced. By default, these are the tags in `settings`.
     """
@@ -207,7 +207,7 @@ def _launch_template(
 
 
 def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[str, Any], *, public: bool) -> Wanted:
-    """Return the auto scaling group. With `public`, the nodes are in public subnets, and otherwise in private subnets."""
+    """Return the Auto Scaling group. With `public`, the nodes are in public subnets, and otherwise in private subnets."""
     template, side = launch_template(group), "public" if public else "private"
     return Wanted(
         auto_scaling_group(group),
@@ -218,7 +218,7 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
             "minimum": 1 if group == MASTER else 0,
             "size": len(numbers(group, capacity.workers)),
             "subnets": capacity.zones and frozenset(Ref(subnet(side, zone)) for zone in capacity.zones),
-            # AWS must not terminate nodes during a job to balance zones, or because a node hangs or reboots. A run reports unhealthy nodes
+            # AWS must not terminate nodes during a job to rebalance zones, or because a node hangs or reboots. Runs report unhealthy nodes
             "suspended": SUSPENDED,
             "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
             "tags": {
@@ -234,7 +234,7 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
 
 
 def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
-    """Return the nodes of a group. The master is numbered last, and has no number if a run is killed before all workers are numbered."""
+    """Return the nodes of a group. The master is numbered last. It has no number if a run is killed before all workers are numbered."""
     template, scaling_group = launch_template(group), auto_scaling_group(group)
     return Wanted(
         nodes(group),
@@ -251,7 +251,7 @@ def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
 
 
 def _launched(settings: NodeSettings) -> list[str]:
-    """Return the EC2 resource types that are created with an instance, but do not get the tags of the instance's group."""
+    """Return the EC2 resource types that are created with an instance, but do not inherit the tags of its Auto Scaling group."""
     return ["volume", "network-interface", *(["spot-instances-request"] if settings.market == "spot" else [])]
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The master's elastic IP address. AWS does not assign a public address to an instance with several network interfaces at launch."""
+"""The master's Elastic IP address. AWS does not assign a public address to an instance with several network interfaces at launch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Return the address with the cluster's tags. The instances show whether the master uses this address."""
+    """Yield the address with the cluster's tags. Whether the master uses it is determined from the instances."""
     for address in cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters()):
         if tag_dict(address["Tags"]).get(COMPONENT_TAG) == NODES_COMPONENT:
             tags = cloud.comparable_tags(address["Tags"])
@@ -64,7 +64,7 @@ def _associate(cloud: AwsClient, allocation_id: str) -> None:
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    # The error codes of AWS while the address is still associated
+    # AWS may also return AuthFailure while the address is still associated
     cloud.once_unused(cloud.ec2.release_address, "AuthFailure", AllocationId=found.id)
 
 

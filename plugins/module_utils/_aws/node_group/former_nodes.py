@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds instances that were nodes of the cluster, from the activities of its auto scaling groups."""
+"""Finds former nodes of the cluster in the scaling activities of its Auto Scaling groups."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
 
-# The beginnings of descriptions: Amazon EC2 Auto Scaling User Guide, "Verify a scaling activity"
+# How descriptions of activities begin: Amazon EC2 Auto Scaling User Guide, "Verify a scaling activity"
 LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")
 LEAVES = re.compile(r"(?:Terminating|Detaching) EC2 instance: (i-[0-9a-f]{8,17})\b")
 
 
 def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the group's activities. The result is empty if the group does not exist."""
+    """Yield the group's scaling activities. The result is empty if the group does not exist."""
     try:
         for page in cloud.autoscaling.get_paginator("describe_scaling_activities").paginate(
             AutoScalingGroupName=group, IncludeDeletedGroups=True
@@ -33,14 +33,14 @@ def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
 
 
 def running_instances(cloud: AwsClient) -> set[str]:
-    """Return the instances of the cluster's groups that are running or pending."""
+    """Return the ids of instances in the cluster's groups that are running or pending."""
     alive = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
     return {instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]}
 
 
 def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, running: Collection[str]) -> set[str]:
-    """Return the instances that have left their groups after the time `since`, according to these activities.
+    """Return the ids of the instances that left their groups after the time `since`, according to these activities.
 
     If an instance is not terminated by its group and the group does not replace it, there is no activity for the termination. Therefore,
     instances that were launched and are no longer running are also included.
@@ -56,10 +56,10 @@ def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, runnin
 
 
 def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], running: Collection[str]) -> list[dict[str, str]]:
-    """Return `instance_id`, `cause` and `replacement` of each former instance of one group, in the order in which they left.
+    """Return `instance_id`, `cause` and `replacement` for each former instance of one group, in the order in which they left.
 
-    `cause` is what AWS says, empty if the instance ended by itself. `replacement` is a running instance that the group launched later,
-    another one for each, empty if there is none yet.
+    `cause` is the cause that AWS reports, or an empty string if there is no activity for the termination. `replacement` is a running
+    instance that the group launched later, or an empty string if there is none yet. No two former instances have the same replacement.
     """
     moments, causes, launches = dict[str, datetime](), dict[str, str](), list[tuple[datetime, str]]()
     for activity in found:

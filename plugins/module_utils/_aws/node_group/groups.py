@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Auto scaling groups, which set the number and the subnets of nodes."""
+"""Auto Scaling groups, which determine the number and the subnets of nodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
-NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds in which a new instance profile becomes visible in AWS
+NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, enough for a new instance profile to become visible in AWS
 Properties = Mapping[str, Any]
 
 
@@ -75,9 +75,9 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _is_foreign(process: Mapping[str, str]) -> bool:
-    """Return whether a user has suspended a process. A run leaves such a process suspended.
+    """Return whether a user suspended the process. Runs leave such processes suspended.
 
-    In that case, the reason is "User suspended at TIME". AWS itself suspends processes of a group if launches fail for a day.
+    In that case, the suspension reason is "User suspended at TIME". AWS itself suspends processes of a group if launches fail for a day.
     """
     return process["ProcessName"] not in SUSPENDED and process.get("SuspensionReason", "").startswith("User suspended")
 
@@ -115,7 +115,7 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
         HealthCheckGracePeriod=properties["health_check_grace_period"],
         Tags=_group_tags(name, properties["tags"]),
     )
-    # The template and the role are also new
+    # The template and the role are also new, so AWS may deny the call for a while
     _once_accepted(cloud, name, partial(cloud.once_allowed, create))
     found = Found(address, name, {**properties, "suspended": frozenset()})
     cloud.once_allowed(partial(_update_group, cloud, found, properties, frozenset({"suspended"})))
@@ -128,7 +128,7 @@ def _template(properties: Properties) -> dict[str, str]:
 
 
 def _once_accepted(cloud: AwsClient, name: str, call: Callable[[], object]) -> None:
-    """Make a call, and repeat the call while the resources to which the group refers are not visible in AWS."""
+    """Make a call, and retry while the resources that the group refers to are not visible in AWS yet."""
     refusals: list[Exception] = []
 
     def accepted() -> bool:
@@ -142,7 +142,7 @@ def _once_accepted(cloud: AwsClient, name: str, call: Callable[[], object]) -> N
         return True
 
     try:
-        cloud.wait_until(f"AWS to accept auto scaling group {name}", accepted, timeout=min(cloud.wait_timeout, NOT_YET_ACCEPTED_TIMEOUT))
+        cloud.wait_until(f"AWS to accept Auto Scaling group {name}", accepted, timeout=min(cloud.wait_timeout, NOT_YET_ACCEPTED_TIMEOUT))
     except WaitTimeout as error:
         raise refusals[-1] from error
 
@@ -182,7 +182,7 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
 
 
 def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
-    """Change the tags that new nodes inherit, or with `inherited=False` the other tags."""
+    """Change the tags that new nodes inherit, or, with `inherited=False`, the other tags."""
     before, after = (
         {name: value for name, value in each.items() if (name != WANTED_TAG) is inherited} for each in (found.properties["tags"], tags)
     )
@@ -210,7 +210,7 @@ def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properti
     )
     numbered = {instance["InstanceId"]: number for instance in in_group if (number := number_of(instance))}
     unnumbered = [instance["InstanceId"] for instance in in_group if instance["InstanceId"] not in numbered]
-    # The order is that of the inventory, which the playbooks use to check whether jobs run on the surplus nodes
+    # The order matches the inventory, which the playbooks use to check whether jobs run on the surplus nodes
     shown = assign_numbers(found.address.key, numbered, unnumbered, len(in_group))
     for instance_id in sorted(shown, key=shown.__getitem__, reverse=True)[:surplus]:
         end(cloud, instance_id, replaced=False)
@@ -225,7 +225,7 @@ def _delete_group(cloud: AwsClient, found: Found) -> None:
         return not groups and not leaving
 
     cloud.wait_until(
-        f"the deletion of auto scaling group {found.id} and its instances",
+        f"the deletion of Auto Scaling group {found.id} and its instances",
         gone,
         timeout=max(cloud.wait_timeout, END_TIMEOUT),
         pause=END_PAUSE,

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the SSH host keys of instances from their consoles."""
+"""Reads the SSH host keys of instances from their console output."""
 
 from __future__ import annotations
 
@@ -24,32 +24,33 @@ KEPT = 60 * 1024  # bytes, a little less than the 64 KB of output that EC2 keeps
 
 
 def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
-    """Return the output that EC2 kept from boot, or with `latest` the current output, which is available only for Nitro instances."""
+    """Return the console output that EC2 saved at boot, or with `latest` the current output, which only Nitro instances provide."""
     try:
         return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
     except ClientError as error:
         if is_missing(error):
-            raise ClusterError(f"instance_ids: there is no instance {instance_id} in {cloud.region}.") from error
+            raise ClusterError(
+                f"instance_ids: there is no instance {instance_id} in {cloud.region}. Check the id and the region."
+            ) from error
         if error_code(error) != "UnsupportedOperation":
             raise
         return ""
 
 
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
-    """Return the keys from both console outputs, which must agree. Each is limited to 64 KB, so the keys may be missing in one of them."""
+    """Return the keys from both console outputs, which must agree. Each is limited to 64 KB, so one of them may lack the keys."""
     latest = console_output(cloud, instance_id, latest=True)
     if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
-        return []  # the instance is still booting, so the other output does not have more
+        return []  # the instance is still booting, so the other output contains no keys either
     boot = console_output(cloud, instance_id, latest=False)
     try:
         shown = [keys for keys in map(host_keys, (latest, boot)) if keys]
         if any(keys != shown[0] for keys in shown):
-            raise ValueError("the console shows different SSH host keys")
+            raise ValueError("the console shows conflicting SSH host keys")
     except ValueError as error:
         raise ClusterError(
             f"{instance_id}: {error}. A process on the instance has printed keys that differ from those of the first boot. "
-            "Replace the instance, or specify the "
-            "instance's host keys in ssh_trust_host_keys."
+            "Replace the instance, or specify its host keys in ssh_trust_host_keys."
         ) from error
     return shown[0] if shown else []
 
@@ -66,7 +67,7 @@ class Progress:
             self._ready += 1
 
     def tell(self) -> None:
-        """Report the progress if the wait takes more than a moment."""
+        """Report the progress if the wait takes longer than `QUIET_SECONDS`."""
         elapsed = time.monotonic() - self._start
         if elapsed > QUIET_SECONDS:
             with self._lock:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Selects the machine image of the nodes and reads the requirements of the image."""
+"""Selects the machine image (AMI) of the nodes, and reads its requirements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
 DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"
-# Amazon Linux 2 is out of support. It lacks dnf, a Python for Ansible and an SSH server that reads /etc/ssh/sshd_config.d
+# Amazon Linux 2 is out of support. It lacks dnf, a Python version that Ansible supports and an SSH server that reads /etc/ssh/sshd_config.d
 OLD_AMAZON_LINUX = re.compile(r"amzn2?-ami-|Amazon Linux 2\b|Amazon Linux AMI")
 PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>amazon-linux-\d{{4}}|(?!linux-)[a-z]+-[\d.]+)/latest/ami-id")
 UBUNTU = "ubuntu-"
@@ -30,7 +30,7 @@ USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
 
 
 def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
-    """Return the image that the user selects. An image that was looked up before is kept, so that a new release does not replace nodes.
+    """Return the image that the user selected. An image that was looked up before is kept, so that a new release does not replace nodes.
 
     Raises ClusterError if there is no such image.
     """
@@ -42,7 +42,9 @@ def choose(request: Request, found: Iterable[Found], architecture: str) -> Image
     image_id, source = _look_up(request.cloud, options, architecture)
     image = find(request.cloud, image_id)
     if not image:
-        raise ClusterError(f"image_id: there is no image {image_id} in {request.cloud.region} that this account may use.")
+        raise ClusterError(
+            f"image_id: there is no image {image_id} in {request.cloud.region} that this account is allowed to use. Specify another image."
+        )
     return Image(image["ImageId"], image["RootDeviceName"], source)
 
 
@@ -57,7 +59,7 @@ def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str)
 
 
 def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
-    """Return the id of the image and its source for the tag: the name, and the operating system if the image was looked up by framework."""
+    """Return the image id and the image source for the tag: the framework, system and architecture, or the parameter, or the id."""
     framework = options["image_framework"]
     if framework:
         image_id, system = newest(cloud, framework, options["image_os"], architecture)
@@ -76,12 +78,12 @@ def image_of(cloud: AwsClient, parameter: str) -> str:
             raise
         found = []
     if not found:
-        raise ClusterError(f"image_parameter: there is no SSM parameter {parameter} in {cloud.region}.")
+        raise ClusterError(f"image_parameter: there is no SSM parameter {parameter} in {cloud.region}. Correct the name.")
     return str(found[0]["Value"])
 
 
 def newest(cloud: AwsClient, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
-    """Return the deep learning AMI with the newest version of a framework, and its operating system.
+    """Return the Deep Learning AMI with the newest version of a framework, and its operating system.
 
     Without `system`, the newest Ubuntu with this version is used. Raises ClusterError with the available images if none matches.
     """
@@ -94,7 +96,7 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
     }
     if versions:
         name, os = max(versions, key=lambda item: versions[item])
-        cloud.progress(f"Newest deep learning AMI for {framework}: {name} for {os}, {images[name, os]}", once=True)
+        cloud.progress(f"Newest Deep Learning AMI for {framework}: {name} for {os}, {images[name, os]}", once=True)
         return images[name, os], os
     known: dict[str, list[str]] = {}
     for name, os in sorted(images):
@@ -102,15 +104,15 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
     listing = "; ".join(f"{name} for {', '.join(systems)}" for name, systems in known.items()) or "none"
     wanted_system = f"image_os '{system}'" if system else "Ubuntu"
     raise ClusterError(
-        f"image_framework: there is no deep learning AMI '{framework}' for {wanted_system} on {architecture} in {cloud.region}. "
+        f"image_framework: there is no Deep Learning AMI '{framework}' for {wanted_system} on {architecture} in {cloud.region}. "
         f"Available: {listing}."
     )
 
 
 def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
-    """Return the image ids in public parameters, by framework with version (`pytorch-2.7`, `base`) and by operating system.
+    """Return the image ids in public parameters, keyed by framework with version (`pytorch-2.7`, `base`) and operating system.
 
-    Images with the open NVIDIA driver are listed by the name of the framework only. Others keep their longer names.
+    Images with the open-source NVIDIA driver are listed under the framework only. Others keep their longer names.
     """
     result = {}
     for parameter in parameters:
@@ -142,13 +144,13 @@ def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
 
 
 def unsupported_system(image: Mapping[str, Any]) -> str | None:
-    """Return the image's operating system if EC2 or the image's name shows that nodes do not support that system."""
+    """Return the image's operating system if EC2 or the image's name shows that nodes cannot use it, and None otherwise."""
     if image.get("Platform") == "windows":
         return "Windows"
     return "Amazon Linux 2 or older" if OLD_AMAZON_LINUX.search(image.get("Name", "")) else None
 
 
 def root_volume_size(image: Mapping[str, Any]) -> int:
-    """Return the minimum size of the root volume in GiB, which is the size of the image's snapshot, or 0 if the size is unknown."""
+    """Return the minimum size of the root volume in GiB: the size of the image's snapshot, or 0 if that size is unknown."""
     disks = {disk["DeviceName"]: disk.get("Ebs", {}) for disk in image.get("BlockDeviceMappings", [])}
     return int(disks.get(image["RootDeviceName"], {}).get("VolumeSize", 0))

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 
 
 class NetworkCard(NamedTuple):
-    """A network card: its number, its maximum number of interfaces, and their types. `types` is empty if EC2 does not list the types."""
+    """A network card: its index, and the maximum number and types of its interfaces. `types` is empty if EC2 does not list the types."""
 
     number: int
     capacity: int
@@ -42,7 +42,7 @@ class InstanceType:
 
 
 def parse(description: Mapping[str, Any]) -> InstanceType:
-    """Return the instance type for an entry of DescribeInstanceTypes."""
+    """Return the instance type for an entry in a DescribeInstanceTypes response."""
     network = description["NetworkInfo"]
     has_efa = network.get("EfaSupported", False)
     # If a type with EFA has only one card, that card supports an adapter, even if EC2 does not report it
@@ -61,7 +61,7 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
 
 
 def find(cloud: AwsClient, name: str) -> InstanceType | None:
-    """Return the instance type with that name, if the region offers it."""
+    """Return the instance type with that name, or None if it is not offered in the region."""
     filters = [{"Name": "instance-type", "Values": [name]}]
     return next((parse(item) for item in cloud.retrieve_once("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)), None)
 
@@ -79,11 +79,11 @@ def with_efa(cloud: AwsClient, name: str) -> list[str]:
 def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ...]:
     """Return the network interfaces of an instance: one interface, or with EFA an adapter on every network card that supports one.
 
-    Device 0 of card 0 is the primary interface and has the instance's only address. If a type supports only one adapter, the adapter is
-    the primary interface. If a type supports several adapters, they have no addresses, so that a node uses only one address of its subnet.
-    They are device 1 of card 0, if that card supports an adapter, and device 0 of the other cards, as in
+    Device 0 of card 0 is the primary interface. If a type supports only one adapter, the adapter is the primary interface. If a type
+    supports several adapters, adapters without an address are used where possible, so that a node uses only one address of its subnet.
+    These are device 1 of card 0, if that card supports such an adapter, and device 0 of the other cards, as in
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html.
-    Raises ClusterError for a type with several cards if EC2 does not list their types of interfaces.
+    Raises ClusterError for a type with several cards if EC2 does not list their interface types.
     """
     if not efa:
         return ONE_INTERFACE
@@ -102,7 +102,7 @@ def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ..
 
 
 def _on_first_card(card: NetworkCard) -> list[Interface]:
-    """Return the primary interface, and if the card supports an adapter, one without an address."""
+    """Return the primary interface. If the card supports it, also return an adapter without an address."""
     if EFA_ONLY in card.types and card.capacity > 1:
         return [(card.number, 0, PLAIN), (card.number, 1, EFA_ONLY)]
     return [(card.number, 0, EFA if EFA in card.types else PLAIN)]

@@ -39,7 +39,7 @@ class Node:
 
     @property
     def storage(self) -> dict[str, str | None]:
-        """Return the value of each storage tag by its variable, or None if the node lacks the tag."""
+        """Return the values of the storage tags, keyed by variable. A value is None if the node lacks the tag."""
         return {tag.variable: self.tags[tag.key] if tag.is_told(self.tags) else None for tag in TAGS if tag.variable}
 
     def as_dict(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Node:
 def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
     """Return the nodes among the running instances, sorted by number. Nodes without numbers get free ones, the oldest node first.
 
-    Only instances that an auto scaling group of the cluster has launched are nodes. Raises MembershipError.
+    Only instances that an Auto Scaling group of the cluster launched are nodes. Raises MembershipError.
     """
     instances = list(instances)
     check(cluster, instances)

@@ -31,7 +31,7 @@ Properties = Mapping[str, Any]
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Yield the newest versions of the cluster's launch templates."""
+    """Yield the newest version of each of the cluster's launch templates."""
     templates = cloud.retrieve("ec2", "describe_launch_templates", "LaunchTemplates", Filters=cloud.filters())
     with ThreadPoolExecutor(4) as pool:
         versions = pool.map(
@@ -56,7 +56,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
-    # AWS does not guarantee the order
+    # AWS does not guarantee the order of interfaces
     interfaces: list[dict[str, Any]] = sorted(data.get("NetworkInterfaces", []), key=_place)
     primary: dict[str, Any] = next(iter(interfaces), {})
     disk: dict[str, Any] = next(iter(data.get("BlockDeviceMappings", [])), {})
@@ -88,7 +88,7 @@ def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _place(interface: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the network card and the device of an interface. The primary one is (0, 0)."""
+    """Return the network card index and the device index of an interface. The primary interface has (0, 0)."""
     return interface.get("NetworkCardIndex", 0), interface["DeviceIndex"]
 
 
@@ -144,7 +144,7 @@ def _network_interface(interface: Interface, properties: Properties) -> dict[str
 
 
 def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str, Any]:
-    """Return the launch data for the market. On-demand instances need none, so that a matching open reservation is used."""
+    """Return the launch data for the market. On-Demand Instances need none, so they can use a matching open reservation."""
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
     reserved = target if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
     if market == SPOT:
@@ -157,7 +157,7 @@ def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str
 
 
 def _found_market(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the market and the reservation in launch data."""
+    """Return the market and the reservation from launch template data."""
     reserved = data.get("CapacityReservationSpecification", {})
     reservation = reserved.get("CapacityReservationTarget", {}).get("CapacityReservationId", "")
     paid = data.get("InstanceMarketOptions", {}).get("MarketType")
@@ -176,7 +176,7 @@ def _create_template(cloud: AwsClient, address: Address, properties: Properties)
 def _update_template(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
     attributes = dict(found.attributes)
     if changed - {"tags"}:
-        # These changes are deferred until nodes are replaced
+        # Other differences are deferred until nodes are replaced
         data = _template_data({**found.properties, **{name: properties[name] for name in changed}})
         version = cloud.ec2.create_launch_template_version(LaunchTemplateId=found.id, LaunchTemplateData=data)["LaunchTemplateVersion"][
             "VersionNumber"
@@ -189,7 +189,7 @@ def _update_template(cloud: AwsClient, found: Found, properties: Properties, cha
 
 
 def predict_versions(plan: Iterable[Change], found: Iterable[Found], *, replacing: bool) -> list[Found]:
-    """Return `found` with unknown versions of templates that the plan changes.
+    """Return `found` with unknown versions for the templates that the plan changes.
 
     Without `replacing`, changes that replace nodes are deferred and do not create a version.
     """

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and numbers the nodes of a group, which are its live instances, and terminates surplus and outdated ones."""
+"""Reads and numbers the nodes of a group, which are its live instances, and terminates nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
 ALIVE = ("pending", "running")
-END_TIMEOUT = 3600  # seconds; large instances take a quarter of an hour to shut down
+END_TIMEOUT = 3600  # seconds; large instances can take a quarter of an hour to shut down
 END_PAUSE = 0.5  # seconds between the first two reads
 Properties = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ def in_group(cloud: AwsClient, instances: list[dict[str, Any]], group: str) -> l
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Yield the numbered nodes of each group, even of groups that do not exist."""
+    """Yield the numbered nodes of each group, even if the group does not exist."""
     instances = live_instances(cloud)
     # Pending instances are not checked, because they may replace an instance that EC2 still lists
     problems = membership.problems(cloud.cluster, [item for item in instances if item["State"]["Name"] == "running"])
@@ -111,10 +111,10 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
 def _in_service(
     cloud: AwsClient, name: str, launches: Launches, least: int, timeout: float, gone: Collection[str]
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Wait for the desired number of instances in service, and return them without `gone`. Terminate lost instances.
+    """Wait until the desired number of instances is in service, and return them without `gone`. Terminate lost instances.
 
-    After `timeout` seconds, or as soon as waiting is useless, `least` instances are sufficient, and the reason is also returned. Time
-    during which terminated nodes still occupy capacity and quota does not count. Raises Shortage.
+    After `timeout` seconds, or as soon as waiting is useless, `least` instances are sufficient, and the reason for the shortage is also
+    returned. The time during which terminated nodes still occupy capacity and quota does not count. Raises Shortage.
     """
     wanted, ended = launches.wanted, set(gone)
     began = counted_from = time.monotonic()
@@ -127,7 +127,7 @@ def _in_service(
         leaving = any(instance["InstanceId"] in ended and instance["State"]["Name"] == "shutting-down" for instance in instances)
         alive = [instance for instance in instances if instance["InstanceId"] in members and instance["State"]["Name"] in ALIVE]
         ready = [instance for instance in alive if _is_in_service(instance, members[instance["InstanceId"]])]
-        # A group can take minutes to notice that an instance has stopped, and EC2 lists terminated instances for a while
+        # A group can take minutes to notice that an instance has stopped, and EC2 still lists terminated instances for a while
         if len(ready) == len(alive) == len(members) == wanted:
             return ready, None
         # The group does not replace nodes on its own, so lost instances must be terminated here
@@ -203,7 +203,7 @@ def _settle_for(cloud: AwsClient, name: str, size: int) -> None:
 def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> None:
     """Terminate the outdated and unhealthy nodes one by one. Wait until each replacement is in service with the same number.
 
-    The first failed replacement stops the run, so that only one node is lost if a template cannot be launched.
+    The first failed replacement stops the run, so that only one node is lost if nodes cannot be launched from the template.
     """
     group = properties["group"]
     # Nodes beyond the desired numbers were already terminated when the size of the group changed

@@ -25,11 +25,11 @@ NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 
 
 class MembershipError(ValueError):
-    """Nodes cannot be identified, or others have changed the nodes' tags. The message contains the ids of the instances."""
+    """Nodes cannot be identified, or someone has changed their tags. The message contains the instance ids."""
 
 
 def filters(cluster: str) -> list[dict[str, Any]]:
-    """Return the EC2 filters for the instances of the cluster's auto scaling groups."""
+    """Return the EC2 filters for the instances of the cluster's Auto Scaling groups."""
     return [{"Name": f"tag:{GROUP_TAG}", "Values": [group_name(cluster, group) for group in NODE_TYPES]}]
 
 
@@ -40,13 +40,13 @@ def number_of(instance: Mapping[str, Any]) -> int | None:
 
 
 def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the problems of the cluster's running instances, as sentences with the instances' ids and with advice."""
+    """Return messages about problems with the cluster's running instances. Each message contains instance ids and advice."""
     members = [(group, item) for item in instances if (group := group_of(cluster, item))]
     found = [text for group, item in members for text in _tag_problems(cluster, group, item)]
     masters = sorted(item["InstanceId"] for group, item in members if group == MASTER)
     if len(masters) > 1:
         found.append(
-            f"Instances {' and '.join(masters)}: all run in auto scaling group {group_name(cluster, MASTER)}, "
+            f"Instances {' and '.join(masters)}: all run in Auto Scaling group {group_name(cluster, MASTER)}, "
             "but a cluster has one master. Wait until Auto Scaling has terminated the replaced master, or terminate the wrong one with "
             "aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ..."
         )
@@ -76,8 +76,8 @@ def _tag_problems(cluster: str, group: str, instance: Mapping[str, Any]) -> Iter
     tags, name = tags_of(instance), instance["InstanceId"]
     if tags.get(CLUSTER_TAG) != cluster:
         yield (
-            f"Instance {name}: the tag {CLUSTER_TAG} is {tags.get(CLUSTER_TAG)!r}, but auto scaling group {group_name(cluster, group)} "
-            f"launched the instance. Set the tag to {cluster}, or rename the cluster if that group does not belong to it."
+            f"Instance {name}: the tag {CLUSTER_TAG} is {tags.get(CLUSTER_TAG)!r}, but Auto Scaling group {group_name(cluster, group)} "
+            f"launched the instance. Set the tag to {cluster}, or choose another cluster name if that group does not belong to the cluster."
         )
     text, number = tags.get(NUMBER_TAG), number_of(instance)
     if text is not None and (number is None or (number == MASTER_NUMBER) != (group == MASTER)):
@@ -93,7 +93,7 @@ def _tag_problems(cluster: str, group: str, instance: Mapping[str, Any]) -> Iter
         except ValueError as error:
             yield (
                 f"Instance {name}, tag {tag.key}: {error}. "
-                f"Find out who changed the tag, and set it to the value that auto scaling group {group_name(cluster, group)} has."
+                f"Find out who changed the tag, and set it to the value that Auto Scaling group {group_name(cluster, group)} has."
             )
 
 

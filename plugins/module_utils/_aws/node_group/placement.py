@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The placement group, in which nodes are close to each other in one zone for low latency."""
+"""The placement group, which places nodes close to each other in one zone for low latency."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def wanted(name: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
 
 
 def read(cloud: AwsClient, named: str | None) -> Iterator[Found]:
-    """Yield the cluster's placement group, or the one that the user has set."""
+    """Yield the cluster's placement group, or the one that the user specified."""
     main = False
     for group in _described(cloud, *cloud.filters()):
         tags = tag_dict(group.get("Tags", []))
         if tags.get(COMPONENT_TAG) != NODES_COMPONENT:
             continue
         name = group["GroupName"]
-        # The group that the user has set replaces the cluster's own
+        # The group that the user specified replaces the cluster's own
         address = PLACEMENT_GROUP if named in (None, "", name) else Address(PLACEMENT_GROUP.kind, f"former-{tags[KEY_TAG]}")
         main = main or address == PLACEMENT_GROUP
         yield Found(

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the public key of a private key file on the controller, without asking for a passphrase."""
+"""Reads the public key from a private key file on the controller, without asking for a passphrase."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ try:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
 except ImportError:
-    pass  # part of ansible-core
+    pass  # ansible-core requires cryptography
 
 MAGIC = b"openssh-key-v1\0"
 BEGIN, END = "-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----"
@@ -24,7 +24,7 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read_public_key(path: str) -> str | None:
-    """Return the type and the base64 of the public key, or None if the file is encrypted and there is no `.pub` file beside it.
+    """Return the type and the base64 data of the public key, or None if the file is encrypted and there is no `.pub` file next to it.
 
     Raises ValueError if ssh cannot use the file.
     """
@@ -36,7 +36,7 @@ def read_public_key(path: str) -> str | None:
             text = file.read(1 << 20)
     except OSError as error:
         raise ValueError(f"'{path}' cannot be read: {error.strerror}. Set the path of a private key that you can read.") from error
-    if text.startswith(PUBLIC):  # in this case, ssh uses the private key of an agent
+    if text.startswith(PUBLIC):  # in this case, ssh uses the private key from an agent
         return public_part(text)
     state = os.stat(expanded)
     if state.st_uid == os.getuid() and state.st_mode & OTHERS:
@@ -48,12 +48,12 @@ def read_public_key(path: str) -> str | None:
 
 
 def public_part(line: str) -> str:
-    """Return the type and the base64 of a public key, without its comment."""
+    """Return the type and the base64 data of a public key, without its comment."""
     return " ".join(line.split()[:2])
 
 
 def openssh_public_key(text: str) -> str:
-    """Return the public key of a file in OpenSSH's format, where public keys are not encrypted. Raises ValueError and struct.error."""
+    """Return the public key from a file in OpenSSH format, where public keys are not encrypted. Raises ValueError and struct.error."""
     body, end, _rest = text.partition(BEGIN)[2].partition(END)
     try:
         content = base64.b64decode("".join(body.split()), validate=True)
@@ -77,7 +77,7 @@ def _string(content: bytes) -> tuple[bytes, bytes]:
 
 
 def pem_public_key(text: str, path: str) -> str | None:
-    """Return the public key of a file in PEM format. Raises ValueError."""
+    """Return the public key from a file in PEM format. Raises ValueError."""
     try:
         key = serialization.load_pem_private_key(text.encode(), password=None).public_key()
         return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Makes the settings of nodes from the options and the properties of the instance type."""
+"""Determines the settings of nodes from the options and the properties of the instance type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def node_settings(request: Request, alternative: Alternative, found: Sequence[Fo
     options = request.options
     instance_type = instance_types.find(request.cloud, alternative.instance_type)
     if instance_type is None:
-        raise ClusterError(f"instance_type: there is no {alternative.instance_type} in {request.cloud.region}.")
+        raise ClusterError(f"instance_type: {alternative.instance_type} is not offered in {request.cloud.region}. Choose another type.")
     return NodeSettings(
         instance_type=instance_type.name,
         image=images.choose(request, found, instance_type.architecture),

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The limits of EBS for root volumes. Pure."""
+"""The EBS limits for root volumes. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Limits(NamedTuple):
-    """The limits of a volume type: GiB, range of operations per second, operations per GiB, and range of MiB per second."""
+    """The limits of a volume type: maximum size in GiB, range of IOPS, IOPS per GiB, and range of throughput in MiB/s."""
 
     most_size: int
     iops: tuple[int, int] | None = None
@@ -25,26 +25,26 @@ LIMITS: Mapping[str, Limits] = {
     "io1": Limits(16384, (100, 64000), 50),
     "io2": Limits(65536, (100, 256000), 1000),
 }
-THROUGHPUT_SHARE = 4  # a quarter of a MiB per second for each operation per second
+THROUGHPUT_SHARE = 4  # IOPS per MiB/s: each IOPS allows a quarter of a MiB/s
 
 
 def findings(options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each problem of the root_volume options. The minimum size depends on the image and is checked elsewhere."""
+    """Yield a message for each problem with the root_volume options. The minimum size depends on the image and is checked elsewhere."""
     kind, size = options["root_volume_type"], options["root_volume_size"]
     iops, throughput = options["root_volume_iops"], options["root_volume_throughput"]
     limits = LIMITS[kind]
     if size > limits.most_size:
-        yield f"root_volume_size: {size} GiB is too large for {kind} volumes. Specify at most {limits.most_size}."
+        yield f"root_volume_size: {size} GiB is too large for {kind} volumes. Specify at most {limits.most_size} GiB."
     yield from _out_of_range("root_volume_iops", iops, kind, limits.iops)
     yield from _out_of_range("root_volume_throughput", throughput, kind, limits.throughput)
     if iops is None:
         if limits.iops and kind != "gp3":
             yield f"root_volume_iops: missing. Specify a number from {limits.iops[0]} to {limits.iops[1]} for {kind} volumes."
     elif limits.iops and iops > max(size * limits.iops_per_gib, limits.iops[0]):
-        yield f"root_volume_iops: {iops} is too many for {size} GiB. Specify at most {limits.iops_per_gib} per GiB for {kind} volumes."
+        yield f"root_volume_iops: {iops} is too high for {size} GiB. Specify at most {limits.iops_per_gib} per GiB for {kind} volumes."
     if throughput and limits.throughput and limits.iops and throughput * THROUGHPUT_SHARE > (iops or limits.iops[0]):
         yield (
-            f"root_volume_throughput: {throughput} MiB/s need at least {throughput * THROUGHPUT_SHARE} operations per second. "
+            f"root_volume_throughput: {throughput} MiB/s requires at least {throughput * THROUGHPUT_SHARE} IOPS. "
             "Set root_volume_iops to that number or more."
         )
 
@@ -53,6 +53,6 @@ def _out_of_range(option: str, value: int | None, kind: str, limits: tuple[int, 
     if value is None:
         return
     if limits is None:
-        yield f"{option}: {value} is not possible for {kind} volumes. Remove this option, or use gp3."
+        yield f"{option}: {value} is not supported for {kind} volumes. Remove this option, or use gp3."
     elif not limits[0] <= value <= limits[1]:
-        yield f"{option}: {value} is not possible. Specify a number from {limits[0]} to {limits[1]} for {kind} volumes."
+        yield f"{option}: {value} is out of range. Specify a number from {limits[0]} to {limits[1]} for {kind} volumes."

@@ -28,8 +28,8 @@ OPTIONS = (
         SUBJECT,
         (
             "Name of the cluster.",
-            "The name is part of the host names, and the tag C(deeplearning:cluster) of all resources of the cluster contains it.",
-            "The name consists of at most 30 lower case letters, digits and dashes.",
+            "The name is part of the host names and is the value of the tag C(deeplearning:cluster) on every resource of the cluster.",
+            "Use 1 to 30 lowercase letters, digits and hyphens.",
         ),
         former_variables=("deeplearning_cluster_name", "provision_cluster_name"),
     ),
@@ -39,9 +39,9 @@ OPTIONS = (
         COMPONENTS,
         SUBJECT,
         (
-            "V(present) creates missing resources and changes those that differ from the definition.",
-            "V(absent) deletes the cluster's resources. Adopted resources are not deleted, and neither are the file systems unless"
-            " O(delete_data) is set.",
+            "V(present) creates missing resources and updates resources that differ from the definition.",
+            "V(absent) deletes the cluster's resources. Adopted resources are never deleted. The cluster's file systems are deleted only"
+            " if O(delete_data) is set.",
         ),
     ),
     Option(
@@ -49,12 +49,12 @@ OPTIONS = (
         {"type": "dict", "default": {}},
         COMPONENTS,
         in_place(
-            "except for root volumes, network interfaces and spot requests, which get new tags only at launch",
-            "If you remove a tag here, existing resources keep it. Delete the tag from these resources yourself",
+            "except for root volumes, network interfaces and Spot requests, which are tagged only at launch",
+            "If you remove a tag here, existing resources keep it. Remove the tag from these resources yourself",
         ),
         (
-            "Tags for every resource, in addition to the collection's own. Letters, digits, spaces and C(_.:/=+-@) are valid.",
-            "Other tags of a resource are not changed.",
+            "Tags for every resource, in addition to the tags that the collection sets. Use only letters, digits, spaces and C(_.:/=+-@).",
+            "A run does not change other tags of a resource.",
         ),
     ),
     Option(
@@ -62,7 +62,7 @@ OPTIONS = (
         {"type": "list", "elements": "str", "default": []},
         COMPONENTS,
         NOT_STORED,
-        ("Names of validators to skip. Each finding names its validator.",),
+        ("Names of validators to skip. Each finding includes the name of its validator.",),
     ),
     Option(
         "wait",
@@ -70,8 +70,8 @@ OPTIONS = (
         COMPONENTS,
         NOT_STORED,
         (
-            "Whether to wait until all resources can be used.",
-            "With V(false), a run waits only for resources that other resources need, and does not number the nodes.",
+            "Whether to wait until all resources are ready.",
+            "With V(false), a run waits only for resources that other resources need, and does not assign numbers to the nodes.",
         ),
     ),
     Option(
@@ -79,6 +79,6 @@ OPTIONS = (
         {"type": "int", "default": DEFAULT_WAIT_TIMEOUT},
         COMPONENTS,
         NOT_STORED,
-        ("How long to wait for one resource, in seconds. For the termination of instances, a run waits at least 3600 seconds.",),
+        ("Maximum time to wait for one resource, in seconds. For the termination of instances, it is at least 3600 seconds.",),
     ),
 )

@@ -21,9 +21,9 @@ OPTIONS = (
         (INSTANCE_ROLE, NODE_GROUP),
         REPLACES_NODES,
         (
-            "Name of an existing instance profile for the nodes. The profile must contain a role. The profile is never changed or"
-            " deleted, and its owner decides what the role allows.",
-            "By default, the cluster creates its own profile.",
+            "Name of an existing instance profile for the nodes. The profile must contain a role. A run never changes or deletes the"
+            " profile, and the profile's owner controls the permissions of the role.",
+            "By default, a run creates a profile for the cluster.",
         ),
     ),
     Option(
@@ -31,7 +31,7 @@ OPTIONS = (
         {"type": "list", "elements": "str", "default": []},
         (INSTANCE_ROLE,),
         IN_PLACE,
-        ("S3 buckets that the nodes may read.",),
+        ("S3 buckets that the nodes are allowed to read.",),
     ),
     Option(
         "write_buckets",
@@ -39,8 +39,8 @@ OPTIONS = (
         (INSTANCE_ROLE,),
         IN_PLACE,
         (
-            "S3 buckets that the nodes may read and write. Nodes may also replace and delete objects, so that jobs can remove old"
-            " checkpoints. Nodes may not delete versions of objects. To protect data, enable versioning of the bucket.",
+            "S3 buckets that the nodes are allowed to read and write. The nodes can also replace and delete objects, so that jobs can"
+            " remove old checkpoints. They cannot delete object versions. To protect data, enable versioning on the bucket.",
         ),
     ),
     Option(
@@ -52,7 +52,7 @@ OPTIONS = (
             "To delete the boundary, use C(aws iam delete-role-permissions-boundary)",
         ),
         (
-            "ARN of the IAM policy that is the permissions boundary of the nodes' role.",
+            "ARN of the IAM policy to use as the permissions boundary of the nodes' role.",
             "By default, a new role has no boundary, and an existing role keeps its own.",
         ),
     ),
@@ -63,7 +63,7 @@ OPTIONS = (
         IN_PLACE,
         (
             "Whether the role allows connections to the nodes through Session Manager.",
-            "The image must have the SSM agent, and every node must be able to reach the services C(ssm) and C(ssmmessages).",
+            "The image must include the SSM Agent, and every node must be able to reach the services C(ssm) and C(ssmmessages).",
         ),
     ),
 )

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the network. Components in an adopted network need some of these options."""
+"""Options of the network. Other components also need some of these options in an adopted network."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ OPTIONS = (
         IN_THE_NETWORK,
         MOVING,
         (
-            "An existing VPC for the cluster, with existing subnets. The VPC is checked, but never changed or deleted.",
-            "By default, the cluster creates its own VPC.",
-            "Modules of one component also need this option and the other options of the network, because no tag in AWS shows that"
-            " the cluster uses an adopted network.",
+            "An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes it.",
+            "By default, a run creates a VPC for the cluster.",
+            "Modules that manage one component also need this option and the related network options, because no tag in AWS shows"
+            " that the cluster uses an adopted network.",
         ),
     ),
     Option(
         "public_subnet_ids",
         {"type": "list", "elements": "str", "default": []},
         IN_THE_NETWORK,
-        in_place("but only for a master that is launched after the change"),
+        in_place("but the change affects only a master that is launched afterwards"),
         (
-            "Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless"
+            "Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless you set"
             " O(master_public_address=false).",
         ),
     ),
@@ -51,7 +51,7 @@ OPTIONS = (
         {"type": "list", "elements": "str", "default": []},
         IN_THE_NETWORK,
         in_place(
-            "if you add zones, or remove zones without nodes",
+            "but only to add zones, or to remove zones that have no nodes",
             f"{DELETE_AND_CREATE} to use another subnet of the same zone",
         ),
         ("Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).",),
@@ -61,22 +61,22 @@ OPTIONS = (
         {"type": "dict"},
         IN_THE_NETWORK,
         forbidden(f"{MOVING.advice}. Alternatively, change the rules of the groups"),
-        ("Existing security groups of O(vpc_id) to use instead of the cluster's own. These are checked, but never changed or deleted.",),
+        ("Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or deletes them.",),
         (
             Suboption(
                 "nodes",
                 {"type": "str"},
-                "Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all protocols from and to itself.",
+                "Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from and to itself.",
             ),
             Suboption(
                 "ssh",
                 {"type": "str"},
-                "Group of the master, or of all nodes with O(master_public_address=false). It must allow traffic to TCP port 22.",
+                "Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic on TCP port 22.",
             ),
             Suboption(
                 "storage",
                 {"type": "str"},
-                "Group of mount targets and file systems. It must allow traffic from the nodes to TCP port 2049.",
+                "Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.",
             ),
         ),
     ),
@@ -84,10 +84,10 @@ OPTIONS = (
         "master_public_address",
         {"type": "bool", "default": True},
         IN_THE_NETWORK,
-        Update(Policy.REPLACES_NODES, advice="Do not change O(nat) in the same run; you can set it to V(none) afterwards"),
+        Update(Policy.REPLACES_NODES, advice="Do not change O(nat) in the same run. You can set it to V(none) afterwards"),
         (
             "Whether the master is in a public subnet and has a public address. With V(false), the master is in a private subnet like the"
-            " workers, and SSH reaches all nodes from inside the VPC or through Session Manager.",
+            " workers. All nodes are then reachable by SSH only from inside the VPC or through Session Manager.",
         ),
     ),
     Option(
@@ -96,19 +96,19 @@ OPTIONS = (
         (NETWORK,),
         MOVING,
         (
-            "Address range of the cluster's own VPC, with a mask from /16 to /27. The range must contain enough addresses for all nodes.",
-            "This option is not used with O(vpc_id).",
+            "CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. It must contain enough addresses for all nodes.",
+            "This option is not used if O(vpc_id) is set.",
         ),
     ),
     Option(
         "zones",
         {"type": "list", "elements": "str", "default": []},
         (NETWORK,),
-        in_place("if no node is running in a zone that you remove"),
+        in_place("but you can remove only zones in which no node is running"),
         (
-            "Availability zones of the cluster, at most four. Each zone gets a public and a private subnet.",
-            "The default is the zones of the existing network or of the adopted subnets. A new network gets one zone that offers the"
-            " instance type.",
+            "Availability Zones of the cluster, at most four. Each zone gets a public and a private subnet.",
+            "By default, the cluster uses the zones of the existing network or of the adopted subnets. A new network gets one zone in"
+            " which the instance type is offered.",
         ),
     ),
     Option(
@@ -117,8 +117,8 @@ OPTIONS = (
         (NETWORK,),
         IN_PLACE,
         (
-            "Address ranges from which SSH can reach the master, or all nodes if the master has no public address.",
-            "Required with O(state=present), unless the master has no public address or the security group for SSH is adopted.",
+            "CIDR blocks from which SSH can reach the master, or all nodes if the master has no public address.",
+            "Required with O(state=present), unless the master has no public address or the SSH security group is adopted.",
         ),
     ),
     Option(
@@ -135,9 +135,9 @@ OPTIONS = (
         in_place("without interrupting the nodes' internet access"),
         (
             "NAT gateways of the cluster's own VPC. V(single) creates one gateway for all zones, and traffic from other zones to this"
-            " gateway costs extra. V(per_zone) creates a gateway in each zone, so that other zones keep working if a zone fails. With"
-            " V(none), nodes without a public address cannot reach the internet.",
-            "This option is not used with O(vpc_id).",
+            " gateway costs extra. V(per_zone) creates a gateway in each zone, so that the other zones keep their internet access if one"
+            " zone fails. With V(none), nodes without a public address cannot reach the internet.",
+            "This option is not used if O(vpc_id) is set.",
         ),
     ),
     Option(
@@ -146,7 +146,7 @@ OPTIONS = (
         (NETWORK,),
         IN_PLACE,
         (
-            "AWS services that nodes reach without the internet. Specify the last part of each service's name, such as V(ssm),"
+            "AWS services that nodes can reach without internet access. Specify the last part of each service name, such as V(ssm),"
             " V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring). Each service gets"
             " an interface endpoint in the private subnet of every zone. S3 always has a gateway endpoint.",
         ),

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the nodes, such as their instance type, number, market and image."""
+"""Options of the nodes, such as instance type, worker count, market and image."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OPTIONS = (
             "If a job is running on these nodes, wait until the job ends, or stop it with C(deeplearning.cluster.stop)",
         ),
         (
-            "Number of workers besides the master, at least 1. The master also trains, so a job can use one more host.",
+            "Number of workers besides the master, at least 1. The master also takes part in training, so a job can use one more host.",
             "Required with O(state=present).",
             "The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.",
         ),
@@ -57,7 +57,7 @@ OPTIONS = (
         (
             "The minimum number of workers that the cluster needs, at least 1.",
             "If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count), the run accepts"
-            " the smaller cluster and reports it. By default, the full number is required.",
+            " the smaller cluster and reports it. By default, all O(worker_count) workers are required.",
             "A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).",
         ),
     ),
@@ -66,14 +66,14 @@ OPTIONS = (
         {"type": "str", "choices": MARKETS, "default": "on-demand"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("How nodes are purchased: on demand, as spot instances, from a capacity reservation, or from a Capacity Block for ML.",),
+        ("Purchasing option of the nodes: On-Demand Instances, Spot Instances, a capacity reservation, or a Capacity Block for ML.",),
     ),
     Option(
         "spot_max_price",
         {"type": "str"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("The highest price for a spot instance, in US dollars per hour. The default is the on-demand price.",),
+        ("Maximum price for a Spot Instance, in US dollars per hour. The default is the On-Demand price.",),
     ),
     Option(
         "capacity_reservation_id",
@@ -81,9 +81,9 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "The capacity reservation or Capacity Block for the nodes, which are launched in its zone. Required with"
+            "The capacity reservation or Capacity Block for the nodes. It determines the zone of the nodes. Required with"
             " O(market=capacity-block).",
-            "Without this option, O(market=capacity-reservation) uses any open reservation that matches, but no other capacity.",
+            "Without this option, O(market=capacity-reservation) uses any matching open reservation, but no other capacity.",
         ),
     ),
     Option(
@@ -92,19 +92,19 @@ OPTIONS = (
         (NODE_GROUP,),
         Update(
             Policy.NOT_STORED,
-            advice="A cluster with nodes keeps its current alternative. Zones of alternatives are added in place",
+            advice="A cluster with nodes keeps its current alternative. The zones of new alternatives are added in place",
         ),
         (
-            "Alternatives to try, in this order, if AWS has no capacity for O(worker_minimum) workers and the master with O(instance_type)"
-            " and O(market). An alternative inherits every setting that it does not override.",
-            "A run tries each alternative for O(capacity_timeout). All nodes use the same alternative, because a job runs at the speed of"
-            " its slowest host. This option requires O(wait).",
+            "Alternatives to try in this order if AWS has insufficient capacity for the master and O(worker_minimum) workers with"
+            " O(instance_type) and O(market). An alternative inherits every setting that it does not override.",
+            "A run waits up to O(capacity_timeout) for each alternative. All nodes use the same alternative, because a job runs at the"
+            " speed of its slowest host. This option requires O(wait).",
         ),
         (
             Suboption("instance_type", {"type": "str"}, "Instance type."),
-            Suboption("zone", {"type": "str"}, "Availability zone for all nodes."),
-            Suboption("market", {"type": "str", "choices": MARKETS}, "How nodes are purchased."),
-            Suboption("spot_max_price", {"type": "str"}, "The highest price for a spot instance, in US dollars per hour."),
+            Suboption("zone", {"type": "str"}, "Availability Zone for all nodes."),
+            Suboption("market", {"type": "str", "choices": MARKETS}, "Purchasing option of the nodes."),
+            Suboption("spot_max_price", {"type": "str"}, "Maximum price for a Spot Instance, in US dollars per hour."),
             Suboption("capacity_reservation_id", {"type": "str"}, "The capacity reservation or Capacity Block for the nodes."),
         ),
     ),
@@ -114,8 +114,8 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "How long to wait for the nodes of one alternative, in seconds. The wait ends earlier if launches fail for a permanent reason.",
-            "If no alternative has enough capacity, the run restores the auto scaling groups.",
+            "Maximum time to wait for the nodes of one alternative, in seconds. The wait ends early if launches fail permanently.",
+            "If no alternative has sufficient capacity, the run restores the previous state of the Auto Scaling groups.",
         ),
     ),
     Option(
@@ -123,7 +123,7 @@ OPTIONS = (
         {"type": "bool", "default": False},
         (NODE_GROUP,),
         NOT_STORED,
-        ("Whether the run tries to launch the missing workers of a cluster that was accepted with fewer than O(worker_count).",),
+        ("Whether the run tries to launch the missing workers of a cluster that was accepted with fewer than O(worker_count) workers.",),
     ),
     Option(
         "replace_nodes",
@@ -131,10 +131,10 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "Whether the run replaces nodes that are outdated because their launch template changes or has changed, and nodes whose EC2"
-            " status checks have failed. The nodes are replaced one by one, workers before the master.",
-            "By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred), and new nodes are like the"
-            " existing ones.",
+            "Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. Nodes are outdated if their launch"
+            " template changes or has changed. The nodes are replaced one by one, workers before the master.",
+            "By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred). New nodes then have the same"
+            " settings as the existing ones.",
             "Do not use this option while a job is running. C(playbooks/provision.yml) checks the hosts first.",
         ),
     ),
@@ -154,7 +154,7 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Machine image of the nodes.",
+            "Id of the nodes' AMI.",
             "Exactly one of O(image_id), O(image_parameter) and O(image_framework) is required with O(state=present).",
         ),
     ),
@@ -164,8 +164,9 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Public SSM parameter that contains the id of a machine image, such as a parameter of the deep learning AMIs.",
-            "The image is looked up once. Later runs keep it until this option changes, so that a new release does not replace the nodes.",
+            "Public SSM parameter that contains the id of an AMI, such as a parameter of the Deep Learning AMIs.",
+            "A run looks up the image only once. Later runs keep it until this option changes, so that a new release does not replace the"
+            " nodes.",
         ),
         yields_to=("image_id", "image_framework"),
     ),
@@ -175,10 +176,10 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Framework of a deep learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for drivers only."
-            " Without a version, the newest version for O(image_os) and the architecture of the instance type is used. The run reports"
-            " which one it is.",
-            "The image is looked up once, as with O(image_parameter).",
+            "Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for drivers only."
+            " Without a version, the run uses and reports the newest version that is available for O(image_os) and the architecture of"
+            " the instance type.",
+            "A run looks up the image only once, as with O(image_parameter).",
         ),
     ),
     Option(
@@ -187,17 +188,17 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Operating system of O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) must match the"
-            " operating system.",
-            "The default is the newest Ubuntu that is available with the newest version of the framework.",
+            "Operating system of the image for O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) must"
+            " match the operating system.",
+            "The default is the newest Ubuntu release that is available with the newest version of the framework.",
         ),
     ),
     Option(
         "image_update",
         {"type": "bool", "default": False},
         (NODE_GROUP,),
-        Update(Policy.NOT_STORED, advice="A newer image replaces the nodes, which happens only with O(replace_nodes)"),
-        ("Whether to look up O(image_parameter) or O(image_framework) again, to get the newest image.",),
+        Update(Policy.NOT_STORED, advice="A newer image replaces the nodes, but only with O(replace_nodes)"),
+        ("Whether to look up O(image_parameter) or O(image_framework) again to get the newest image.",),
     ),
     Option(
         "key_name",
@@ -212,8 +213,9 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "File on the controller with the private key of O(key_name). The key is compared with the key pair, but not copied.",
-            "The inventory sets this option to its own option of the same name, which is the file that SSH uses.",
+            "File on the controller with the private key of O(key_name). The module compares the key with the key pair, but does not copy"
+            " it.",
+            "The inventory sets this option to the value of its own option C(private_key_file), which is the file that SSH uses.",
         ),
     ),
     Option(
@@ -235,7 +237,7 @@ OPTIONS = (
         {"type": "int"},
         (NODE_GROUP,),
         REPLACES_NODES,
-        ("Operations per second of a root volume of type V(gp3), V(io1) or V(io2). Required for V(io1) and V(io2).",),
+        ("Provisioned IOPS of a root volume of type V(gp3), V(io1) or V(io2). Required for V(io1) and V(io2).",),
     ),
     Option(
         "root_volume_throughput",
@@ -250,8 +252,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Id, ARN or alias of the KMS key for the root volume. The default is the account's key for EBS.",
-            "The role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.",
+            "Id, ARN or alias of the KMS key for the root volume. The default is the account's default KMS key for EBS encryption.",
+            "The service-linked role C(AWSServiceRoleForAutoScaling) must be allowed to use the key.",
         ),
     ),
     Option(
@@ -260,9 +262,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Limit on the network hops of responses from the instance metadata service, from 1 to 64. With V(1), only processes on the host"
-            " itself, and containers that share its network, get the credentials of the nodes' role. Containers behind a bridge need"
-            " V(2).",
+            "Hop limit for responses from the instance metadata service, from 1 to 64. With V(1), only processes on the host and containers"
+            " that use the host network can get the credentials of the nodes' role. Containers on a bridge network need V(2).",
         ),
     ),
     Option(
@@ -271,9 +272,9 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Whether nodes get an Elastic Fabric Adapter on every network card that supports one. The instance type must support EFA.",
-            "A master with several network interfaces gets an elastic IP address, because AWS assigns no other public address to such"
-            " instances.",
+            "Whether nodes get an Elastic Fabric Adapter on every network card that supports EFA. The instance type must support EFA.",
+            "A master with several network interfaces gets an Elastic IP address, because AWS does not automatically assign a public"
+            " address to such instances.",
         ),
     ),
     Option(
@@ -282,8 +283,9 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Whether nodes are close to each other, in a placement group with the strategy C(cluster). V(auto) uses a placement group if"
-            " O(efa) is set, unless O(capacity_reservation_id) is set. The reservation or block then determines where the nodes are.",
+            "Whether to launch the nodes close to each other in a placement group with the strategy C(cluster). V(auto) uses a placement"
+            " group if O(efa) is set and O(capacity_reservation_id) is not. A capacity reservation or Capacity Block determines the"
+            " placement of its instances.",
         ),
     ),
     Option(
@@ -292,8 +294,8 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Name of an existing placement group with the strategy C(cluster). The group is never changed or deleted.",
-            "By default, the cluster creates a placement group if O(placement) requires one.",
+            "Name of an existing placement group with the strategy C(cluster). A run never changes or deletes the group.",
+            "By default, a run creates a placement group if O(placement) requires one.",
         ),
     ),
     Option(

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All options, and the options of each module. Each kind of storage declares its options in its package. The others are in this one."""
+"""All options, and the options of each module. Each kind of storage declares its options in its package, all others in this package."""
 
 from __future__ import annotations
 

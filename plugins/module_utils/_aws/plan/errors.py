@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ForbiddenChange(Exception):
-    """The plan contains changes that are possible only by replacing a resource."""
+    """The plan contains changes that would require replacing a resource."""
 
 
 class NotReady(Exception):

@@ -26,10 +26,10 @@ def apply_plan(
     wait_for_all: bool = True,
     before_each: Callable[[], None] = lambda: None,
 ) -> dict[Address, Found]:
-    """Apply the changes and return the resources after them.
+    """Apply the changes and return the resulting resources.
 
-    The run waits for a resource if another change needs it, or if `wait_for_all` is true. If `before_each` raises an exception, the
-    change is not made. After a failure, no further changes start. ApplyError is raised when the running changes have finished.
+    The run waits until a resource is ready if another change needs it, or if `wait_for_all` is true. If `before_each` raises an exception,
+    the change is not made. After a failure, no further changes start. ApplyError is raised when the running changes have finished.
     """
     execution = _Execution(plan, found)
     needed = {address for change in plan for address in change.prerequisites}
@@ -52,7 +52,7 @@ def apply_plan(
 
 
 class _Execution:
-    """The progress of an execution: the running changes, the applied changes and the existing resources."""
+    """The state of an execution: the running changes, the applied changes and the existing resources."""
 
     def __init__(self, plan: Sequence[Change], found: Iterable[Found]) -> None:
         self.known = {item.address: item for item in found}
@@ -72,7 +72,7 @@ class _Execution:
         return [] if self.failure else [self._changes[address] for address in self._sorter.get_ready()]
 
     def finish(self, future: Future[Found | None]) -> None:
-        """Record the outcome of a change that has run."""
+        """Record the outcome of a finished change."""
         change = self.running.pop(future)
         try:
             result = future.result()

@@ -59,13 +59,13 @@ class Kind:
     update: Callable[..., Found | None] = _cannot_update
     settle: Callable[..., Found] | None = None
     updatable: frozenset[str] = frozenset()
-    """Properties that can change in place."""
+    """Properties that can be changed in place."""
     replacing: frozenset[str] = frozenset()
-    """Properties whose change replaces nodes. A change to a property that is in neither set is forbidden."""
+    """Properties that can be changed only by replacing nodes. A change to a property that is in neither set is forbidden."""
     deleted_after: tuple[str, ...] = ()
-    """Kinds whose resources use resources of this kind and must be deleted first."""
+    """Kinds that use this kind. Their resources must be deleted first."""
     deleted_before: tuple[str, ...] = ()
-    """Kinds whose resources are used by resources of this kind and must be deleted later."""
+    """Kinds that this kind uses. Their resources must be deleted later."""
     advice: str = "Restore the former value, or delete the cluster, which keeps the data, and create it again."
 
     def policy(self, name: str) -> Policy:
@@ -75,7 +75,7 @@ class Kind:
 
 
 def users_of(kind: str, kinds: Mapping[str, Kind]) -> set[str]:
-    """Return the kinds whose resources use resources of `kind` and must be deleted first."""
+    """Return the kinds that use `kind`. Their resources must be deleted first."""
     return {*kinds[kind].deleted_after, *(name for name, other in kinds.items() if kind in other.deleted_before)}
 
 
@@ -181,7 +181,7 @@ def _compare(wanted: Wanted, known: Mapping[Address, Found]) -> Change | None:
 
 def _refuse_forbidden(changes: Iterable[Change], kinds: Mapping[str, Kind]) -> None:
     messages = [
-        f"{change.address}: {name} is {printable(change.before[name])!r} and cannot become {printable(value)!r}. "
+        f"{change.address}: {name} is {printable(change.before[name])!r} and cannot be changed to {printable(value)!r}. "
         f"{kinds[change.address.kind].advice}"
         for change in changes
         if change.action is Action.UPDATE
@@ -193,7 +193,7 @@ def _refuse_forbidden(changes: Iterable[Change], kinds: Mapping[str, Kind]) -> N
 
 
 def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], kinds: Mapping[str, Kind]) -> list[Change]:
-    """Return all changes with their prerequisites. Creations and updates come after their references. Deletions come last."""
+    """Return all changes with their prerequisites. Creations and updates come after the changes that they need. Deletions come last."""
     result = []
     for change in changes.values():
         needed = {*references(change.wanted.properties), *change.wanted.after} & changes.keys()
@@ -218,7 +218,7 @@ def _sorted(changes: Sequence[Change]) -> list[Change]:
 
 
 def sorter_of(changes: Sequence[Change]) -> TopologicalSorter[Address]:
-    """Return a sorter that yields the addresses of changes whose prerequisites are done. Raises ValueError for a cycle."""
+    """Return a sorter that yields the addresses of changes whose prerequisites are done. Raises ValueError for a dependency cycle."""
     sorter = TopologicalSorter({change.address: change.prerequisites for change in changes})
     try:
         sorter.prepare()

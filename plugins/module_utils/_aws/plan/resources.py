@@ -63,7 +63,7 @@ class Wanted:
     after: tuple[Address, ...] = ()
     """Prerequisites in addition to the references in the properties."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments for `create` and `update`, which are never compared."""
+    """Additional arguments for `create` and `update`, which are never compared."""
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
 
 MAX_PLANS = 3  # the maximum number of plans in one run
-REPLAN_AFTER = 3  # seconds in which new resources become visible in AWS
+REPLAN_AFTER = 3  # seconds for new resources to become visible in AWS
 
 
 def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: Sequence[Found]) -> tuple[list[Change], list[Found]]:
-    """Apply the plan that `make` returns, and return the changes and the resources after them. Raises ApplyError.
+    """Apply the plan that `make` returns. Return the applied changes and the resulting resources. Raises ApplyError.
 
-    If the state in AWS is not as expected, read it again and make a new plan. The new plan finds new resources by their tags, so that no
-    resource is created twice after a lost response.
+    If the state in AWS is not as expected, read it again and make a new plan. The second read finds new resources by their tags, so that
+    no resource is created twice after a lost response.
     """
     applied = list[Change]()
     for plans_left in reversed(range(MAX_PLANS)):

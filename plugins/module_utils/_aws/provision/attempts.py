@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Planning and applying for `state: present`. The run tries one alternative after another until AWS has enough capacity."""
+"""Plans and applies changes for `state: present`. The run tries one alternative after another until AWS has sufficient capacity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 
 
 def provision(run: Run) -> NoReturn:
-    """Converge the cluster with the first alternative for which AWS has enough capacity, and exit the module."""
+    """Converge the cluster with the first alternative for which AWS has sufficient capacity, and exit the module."""
     alternatives = capacity.choices(run.request, run.before) if run.manages_nodes else [None]
     request, shortages, applied = run.request, list[str](), list[Change]()
     found: Sequence[Found] = run.before
@@ -54,7 +54,7 @@ def provision(run: Run) -> NoReturn:
 
 
 def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[Request, Sequence[Found], list[Change], list[Change]]:
-    """Return the request, the resources and the plan of an attempt. Before that, terminate nodes that an unfinished run has left."""
+    """Return the request, resources, plan and deferred changes of an attempt. If necessary, first terminate an unfinished run's nodes."""
     plan, deferred = plan_changes(run, request, found)
     if run.request.options["wait"] and capacity.would_mix_nodes(plan, found):
         request, found = _without_nodes(run, request, found)
@@ -72,7 +72,7 @@ def _announce(request: Request, plan: Sequence[Change]) -> None:
 
 
 def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages: Sequence[str] = ()) -> tuple[Request, list[Found]]:
-    """Terminate the nodes of an unfinished run, none of which were accepted. Return the request and the resources after that.
+    """Terminate the nodes of an unfinished run, which have not been accepted. Return the new request and the remaining resources.
 
     The next attempt may need their capacity, quota and placement group, so this function waits until the nodes are terminated.
     """
@@ -80,7 +80,7 @@ def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages
         return request, predict(plan_end_of_nodes(found), found)
     _change_groups(run, plan_end_of_nodes, shortages)
     request.cloud.wait_until(
-        "the incomplete nodes to terminate",
+        "the nodes of the unfinished run to terminate",
         lambda: not members.leaving(request.cloud),
         timeout=max(request.cloud.wait_timeout, members.END_TIMEOUT),
         pause=members.END_PAUSE,
@@ -89,13 +89,13 @@ def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages
 
 
 def _restore_groups(run: Run, shortages: Sequence[str]) -> None:
-    """Restore the groups of nodes to their state before the run. New groups are deleted."""
+    """Restore the groups of nodes to their state before the run, and delete new groups."""
     kinds = ("auto_scaling_group", "launch_template")
     properties = {item.address: item.properties for item in run.before if item.address.kind in kinds}
     for address in properties:
         template = launch_template(address.key)
         if address.kind == "auto_scaling_group" and template in properties:
-            # A new version of the template gets the former content
+            # A new version of the template restores the former content
             properties[address] = {**properties[address], "template_version": Ref(template, "version")}
     wanted = [Wanted(address, each) for address, each in properties.items()]
     make = partial(make_plan, wanted, kinds=KINDS, keep=lambda item: item.address.kind not in kinds)

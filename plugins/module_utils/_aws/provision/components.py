@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All components of a cluster, and collections of their declarations."""
+"""All components of a cluster, and the kinds of resources that they declare."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ KINDS = {kind.name: kind for component in ALL_COMPONENTS for kind in component.k
 COMPONENT_OF_KIND = {kind.name: component for component in ALL_COMPONENTS for kind in component.kinds}
 DATA_KINDS = frozenset(kind for component in ALL_COMPONENTS for kind in component.data_kinds)
 BILLED = {
-    "elastic_ip": "elastic IP address",
+    "elastic_ip": "Elastic IP address",
     "nat_gateway": "NAT gateway",
     "vpc_endpoint": "interface endpoint",
     **{kind: name for component in ALL_COMPONENTS for kind, name in component.billed.items()},
 }
-"""The names of the kinds that AWS bills as long as they exist, whether nodes use them or not."""
+"""The names of the kinds that AWS bills for as long as they exist, even if no node uses them."""

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The data that the stages of a run share."""
+"""The data that all stages of a run use."""
 
 from __future__ import annotations
 

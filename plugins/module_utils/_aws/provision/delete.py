@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Planning and applying for `state: absent`, and a check for resources that are left."""
+"""Plans and applies the deletion for `state: absent`, and checks for leftover resources."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def delete(run: Run) -> NoReturn:
 
 
 def _kept(found: Iterable[Found]) -> list[str]:
-    """Return the ids of the cluster's own file systems among the resources that remain."""
+    """Return the ids of the remaining file systems that belong to the cluster."""
     return [item.id for item in found if item.address.kind in DATA_KINDS and not item.adopted]
 
 
 def _foreign_resources(run: Run, error: ApplyError) -> str:
-    """Return a sentence about other resources in the VPC if they prevent the deletion of the VPC."""
+    """Return a sentence about other resources that prevent the deletion of the VPC, or an empty string."""
     vpc = next((item for item in run.before if item.address == VPC), None)
     if vpc is None or error_code(error.cause) != "DependencyViolation":
         return ""
     ours = {item.id for item in run.before}
     foreign = [text for text in leftovers.in_vpc(run.request.cloud, vpc.id) if not any(id_ in text.split("(")[-1] for id_ in ours)]
-    return f" {vpc.id} still contains other resources, or resources that are not deleted yet: {'; '.join(foreign)}." if foreign else ""
+    return f" {vpc.id} still contains other resources, or resources that AWS has not deleted yet: {'; '.join(foreign)}." if foreign else ""
 
 
 def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
@@ -66,7 +66,10 @@ def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
         return not left
 
     try:
-        run.request.cloud.wait_until("AWS to remove what was deleted", gone, timeout=SWEEP_TIMEOUT)
+        run.request.cloud.wait_until("AWS to remove the deleted resources", gone, timeout=SWEEP_TIMEOUT)
     except WaitTimeout:
-        run.module.warn(f"Left in AWS after the deletion of {run.request.cloud.cluster}: {', '.join(left)}.")
+        run.module.warn(
+            f"Cluster {run.request.cloud.cluster}: AWS still lists these resources after the deletion: {', '.join(left)}. "
+            "Run again, or delete them yourself."
+        )
     return left

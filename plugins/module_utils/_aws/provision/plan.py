@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 
 
 def plan_changes(run: Run, request: Request, found: Sequence[Found]) -> tuple[list[Change], list[Change]]:
-    """Return the changes to apply, and the changes that are deferred until nodes may be replaced.
+    """Return the changes to apply, and the changes that are deferred until a run may replace nodes.
 
     Raises ClusterError for harmful changes, and ForbiddenChange for impossible ones.
     """
@@ -60,7 +60,7 @@ def plan_end_of_nodes(found: Sequence[Found]) -> list[Change]:
 
 
 def predict(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
-    """Return the resources that exist after a plan is applied. Of new resources, only the addresses are known."""
+    """Return the resources that exist after a plan is applied. Only the addresses of new resources are known."""
     items = {item.address: item for item in found}
     for change in plan:
         if change.action is Action.DELETE:
@@ -74,25 +74,26 @@ def predict(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
 
 
 def _keeper(run: Run, found: Sequence[Found]) -> Callable[[Found], bool]:
-    """Return a function that returns whether an unwanted resource is kept. The subnets and security groups of kept data are also kept."""
+    """Return a function that returns whether to keep a resource that is not desired. Subnets and security groups of kept data are kept."""
     data = [item for item in found if item.address.kind in DATA_KINDS and _keeps(run, item)]
     held = _ids_referred_to(data, found)
     return lambda item: item.id in held or _keeps(run, item)
 
 
 def _keeps(run: Run, item: Found) -> bool:
-    """Return whether an unwanted resource is kept."""
+    """Return whether to keep a resource that is not desired."""
     component = COMPONENT_OF_KIND[item.address.kind]
     return component not in run.components or component.keeps(run.request, item)
 
 
 def _refuse_missing(run: Run, wanted: Sequence[Wanted], found: Sequence[Found]) -> None:
-    """Raise ClusterError if resources refer to other resources that do not exist, except in check mode, which predicts them."""
+    """Raise ClusterError if resources refer to other resources that do not exist. In check mode, those may be only predicted."""
     known = {item.address for item in wanted} | {item.address for item in found}
     missing = sorted({str(address) for item in wanted for address in references(item.properties) if address not in known})
     if missing and not run.module.check_mode:
         raise ClusterError(
-            f"The cluster {run.request.cloud.cluster} has no {', '.join(missing)} yet. First create the network, file system and role."
+            f"Cluster {run.request.cloud.cluster}: these resources do not exist yet: {', '.join(missing)}. "
+            "Create the network, the file system and the instance role first."
         )
 
 
@@ -106,7 +107,9 @@ def _refuse_used(run: Run, plan: Sequence[Change], found: Sequence[Found]) -> No
         if item.address.kind in users_of(change.address.kind, KINDS) - managed and not item.adopted
     }
     if users:
-        raise ClusterError(f"Still in use by {', '.join(sorted(users))} of cluster {run.request.cloud.cluster}. Delete them first.")
+        raise ClusterError(
+            f"Cluster {run.request.cloud.cluster}: cannot delete resources that are still in use. First delete {', '.join(sorted(users))}."
+        )
 
 
 def _ids_referred_to(items: Iterable[Found], found: Sequence[Found]) -> set[str]:

@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import BILLED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
 
-DESTROY = "ansible-playbook deeplearning.cluster.destroy (and -e deeplearning_delete_data=true for the file systems)."
+DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
 
 
 def succeed(
@@ -32,7 +32,7 @@ def succeed(
     kept: Sequence[str] = (),
     left: Sequence[str] = (),
 ) -> NoReturn:
-    """Exit the module with its result. `found` are the resources after the changes. Nodes must be replaced for the `deferred` changes."""
+    """Exit the module with its result. `found` are the resources after the changes. The `deferred` changes require new nodes."""
     found = list(found)
     if deferred:
         run.module.warn(_describe_deferred(deferred))
@@ -57,7 +57,7 @@ def succeed(
 
 
 def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: str = "") -> NoReturn:
-    """Exit the module with the change that failed, the sentences in `more`, and the applied changes."""
+    """Exit the module with the failed change, the sentences in `more`, and the applied changes."""
     if run.request.cloud.interruption.is_set():
         raise Interrupted from error
     message = ClusterError(f"{str(error).rstrip('.')}.{more} {_describe_applied(applied)}{_costs(run, applied)}")
@@ -66,7 +66,7 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
 
 def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[Change]) -> NoReturn:
     """Exit the module after the last alternative has failed and the groups have been restored."""
-    message = f"AWS has no capacity for the nodes. {' '.join(shortages)} The auto scaling groups were restored."
+    message = f"AWS has insufficient capacity for the nodes. {' '.join(shortages)} The Auto Scaling groups were restored."
     bill = _bill(run.before, applied)
     if bill:
         message += f"{bill} Run again later, or delete these resources with {DESTROY}"
@@ -82,7 +82,7 @@ def fail_interrupted(run: Run) -> NoReturn:
 
 
 def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
-    """Return the number of workers of a cluster that was accepted with too few, and the reason. Return None for a complete cluster."""
+    """Return the numbers of workers and the reason if the cluster has too few workers. Return None for a complete cluster."""
     known = {item.address: item for item in found if item.id != KNOWN_AFTER_APPLY}
     workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), run.request.options.get("worker_count")
     if not run.request.present or workers is None or group is None or not wanted:
@@ -106,39 +106,39 @@ def _describe_applied(applied: Iterable[Change]) -> str:
 
 
 def _describe_deferred(deferred: Iterable[Change]) -> str:
-    """Return sentences about the nodes that need to be replaced, and the reasons."""
+    """Return sentences about the nodes that need to be replaced and why."""
     templates = sorted({name for change in deferred if change.address.kind == "launch_template" for name in change.after})
     outdated, unhealthy = _numbers(deferred, "outdated"), _numbers(deferred, "unhealthy")
     parts = []
     if templates or outdated:
         what = f"The launch template changes ({', '.join(templates)})" if templates else "The launch template has changed"
-        parts.append(f"{what}, which replaces nodes {', '.join(outdated)}." if outdated else f"{what}.")
+        parts.append(f"{what}, so nodes {', '.join(outdated)} need to be replaced." if outdated else f"{what}.")
     if unhealthy:
-        parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, which need to be replaced.")
+        parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, so they need to be replaced.")
     return f"{' '.join(parts)} These changes are deferred. To apply them, run with replace_nodes: true while no job is running."
 
 
 def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
-    """Return the node numbers in a property of changes."""
+    """Return the node numbers in the property `name` of the nodes before the changes."""
     nodes_before = [change.before for change in deferred if change.address.kind == "nodes"]
     return [str(number) for number in sorted({number for before in nodes_before for number in before.get(name, ())})]
 
 
 def _costs(run: Run, applied: Sequence[Change]) -> str:
-    """Return sentences about what costs money after an incomplete run, and how to delete it, or an empty string."""
+    """Return sentences about what costs money after an incomplete run and how to delete it, or an empty string."""
     costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
-    return f"{costs} To stop the cost, delete the cluster with {DESTROY}" if run.request.present and costs else ""
+    return f"{costs} To stop these costs, delete the cluster with {DESTROY}" if run.request.present and costs else ""
 
 
 def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:
     """Return a sentence about groups that launch nodes even after the run has ended, or an empty string."""
     there = {item.address for item in before} | {change.address for change in applied if change.action is Action.CREATE}
     names = [group_name(cluster, address.key) for address in sorted(there) if address.kind == "auto_scaling_group"]
-    return f" AWS continues to launch the nodes of {' and '.join(names)}, which cost money." if names else ""
+    return f" AWS continues to launch nodes in {' and '.join(names)}, and these nodes cost money." if names else ""
 
 
 def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about resources that are kept and cost money although no nodes use them, or an empty string."""
+    """Return a sentence about resources that cost money although no nodes use them, or an empty string."""
     made = {change.address for change in applied if change.action is Action.CREATE}
     if not any(item.address.kind == "auto_scaling_group" for item in before):
         made |= {item.address for item in before if not item.adopted}

@@ -38,13 +38,13 @@ class Stored(NamedTuple):
 
 
 def generate() -> str:
-    """Return a new private key in OpenSSH's format."""
+    """Return a new private key in OpenSSH format."""
     encoding, private_format = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
     return Ed25519PrivateKey.generate().private_bytes(encoding, private_format, serialization.NoEncryption()).decode()
 
 
 def public_key(private_key: str, comment: str) -> str:
-    """Return the public key as one line in OpenSSH's format."""
+    """Return the public key as one line in OpenSSH format."""
     key = serialization.load_ssh_private_key(private_key.encode(), password=None).public_key()
     line = key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
     return f"{line} {comment}"
@@ -92,7 +92,7 @@ def replace(cloud: AwsClient, kms_key: str | None, tier: str) -> str:
 
 
 def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> str:
-    """Encrypt the stored private key with another KMS key and return it. If another run replaces it meanwhile, keep the newer key."""
+    """Re-encrypt the stored private key with another KMS key and return it. If another run replaces it meanwhile, keep the newer one."""
     while True:
         version = overwrite(cloud, stored.private_key, kms_key, tier)
         other = None if version == stored.version + 1 else read(cloud, version - 1)
@@ -116,16 +116,16 @@ def _put(cloud: AwsClient, kms_key: str | None, **arguments: Any) -> int:
 
 
 def describe(cloud: AwsClient) -> dict[str, str]:
-    """Return the parameter's metadata, or an empty dictionary if it does not exist. `KeyId` may be the id, ARN or alias of the KMS key."""
+    """Return the parameter's metadata, or an empty dictionary without a parameter. `KeyId` can be the id, ARN or alias of the KMS key."""
     name = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[name])
     return dict(described[0]) if described else {}
 
 
 def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
-    """Return the ARN of the KMS key that the options select, the alias of the account's own key, or None if no key is selected.
+    """Return the ARN of the KMS key that the options select, the alias of the AWS managed key, or None if no key is selected.
 
-    In check mode, the ARN of a key to be created is unknown.
+    In check mode, the ARN of a key that is to be created is unknown.
     """
     if module.params["kms_key_id"] == authority_key.SERVICE_KEY:
         return authority_key.SERVICE_KEY
@@ -137,7 +137,7 @@ def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
 
 
 def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
-    """Make sure that the private key is stored. Rotate it or encrypt it again if the options require it. Exit the module."""
+    """Make sure that the private key is stored. Rotate or re-encrypt it if the options require this. Exit the module."""
     stored, key = read(cloud), wanted_key(module, cloud)
     described = describe(cloud) if stored else {}
     before, tier = described.get("KeyId", ""), described.get("Tier", "Standard")
@@ -157,7 +157,7 @@ def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, *, rotates: bool, encrypts: bool) -> str:
-    """If necessary, create the private key, rotate it or encrypt it again. Return it."""
+    """Create, rotate or re-encrypt the private key if necessary, and return it."""
     if stored is None:
         return create(cloud, key)
     if rotates:
@@ -167,15 +167,16 @@ def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, 
 
 def _warn_of_kept_key(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
     module.warn(
-        f"The SSH authority of {cloud.cluster} stays encrypted with {key}, although neither kms_key_id nor create_kms_key is set. "
-        f"Set one of them. To use the account's own key, set kms_key_id to {authority_key.SERVICE_KEY}."
+        f"The SSH certificate authority of {cloud.cluster} stays encrypted with {key}, "
+        "although neither kms_key_id nor create_kms_key is set. "
+        f"Set one of them. To use the AWS managed key for SSM, set kms_key_id to {authority_key.SERVICE_KEY}."
     )
 
 
 def _warn_of_history(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
     module.warn(
-        f"The SSH authority of {cloud.cluster} was encrypted with {key}, and earlier versions in its history still are. "
-        "If unauthorized people could have read one of them, run deeplearning.cluster.rotate_authority."
+        f"The SSH certificate authority of {cloud.cluster} was encrypted with {key}, and earlier versions in its history still are. "
+        "If an unauthorized person could have read one of these versions, run deeplearning.cluster.rotate_authority."
     )
 
 
@@ -200,7 +201,7 @@ def delete(cloud: AwsClient) -> bool:
 
 
 def own_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
-    """Return the KMS key that was created for the cluster, if any. Most clusters have none, so a missing permission is only a warning."""
+    """Return the KMS key that was created for the cluster, or None. Most clusters have none, so a denied call causes only a warning."""
     try:
         return authority_key.find_own(cloud)
     except ClientError as error:

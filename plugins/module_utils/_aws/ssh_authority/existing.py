@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks whether the cluster has an SSH authority, without access to its private key."""
+"""Checks whether the cluster has an SSH certificate authority, without access to its private key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_auth
 
 
 def exists(cloud: AwsClient) -> bool:
-    """Return whether the parameter exists. Only its tags are read, so permission to read the private key is not needed."""
+    """Return whether the parameter exists. The function reads only its tags, so it needs no permission to read the private key."""
     try:
         cloud.ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=parameter_name(cloud.cluster))
     except ClientError as error:

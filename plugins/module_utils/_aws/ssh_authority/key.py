@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The KMS key of the cluster's SSH authority, if it is not the account's own key for SSM."""
+"""The KMS key of the cluster's SSH certificate authority, if it is not the AWS managed key for SSM."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 
-#: Days in which the deletion of a key can be canceled. This is the minimum of KMS, because the encrypted parameter is already deleted.
+#: Days in which the deletion of a key can be canceled. KMS's minimum is enough, because the encrypted parameter is already deleted.
 WAITING_PERIOD = 7
-#: Alias of the account's own key for SSM.
+#: Alias of the AWS managed key for SSM.
 SERVICE_KEY = "alias/aws/ssm"
 ADMINISTRATION = [
     "kms:CancelKeyDeletion",
@@ -52,15 +52,15 @@ def alias(cluster: str) -> str:
 
 
 def description(cluster: str) -> str:
-    """Return the description of the key. A key with this description was created by the collection."""
+    """Return the description by which the collection recognizes the keys that it has created."""
     return f"SSH certificate authority of the training cluster {cluster}"
 
 
 def principals(caller: str) -> list[str]:
     """Return patterns that match `aws:PrincipalArn` for all sessions of a caller. Pure.
 
-    `caller` is the ARN from STS. The ARN of a session lacks the path of the session's role, so one pattern matches any path. The
-    name of a role is unique in the account.
+    `caller` is the ARN from STS. The ARN of a session lacks the path of the session's role, so one pattern matches any path. Role
+    names are unique in an account.
     """
     head, _separator, resource = caller.rpartition(":")
     kind, _separator, rest = resource.partition("/")
@@ -75,7 +75,8 @@ def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
     """Return the policy of a key that the caller creates. Pure.
 
     The creator can administer the key without an IAM policy, so the creator's IAM policies need not allow changes to other keys. The
-    account's IAM policies decide who else can administer the key and who can use it. The key can encrypt and decrypt only this parameter.
+    account's IAM policies determine who else can administer the key and who can use it. The key can encrypt and decrypt only this
+    parameter.
     """
     partition, account = partition_of(region), caller.split(":")[4]
     everybody = {"AWS": partition.arn("iam", "root", account=account)}
@@ -111,8 +112,8 @@ def usable(cloud: AwsClient, key_id: str) -> str:
     if key is None:
         raise ClusterError(f"kms_key_id: there is no key '{key_id}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of a key.")
     if key["KeyState"] != "Enabled" or key.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":
-        state = key["KeyState"] if key["KeyState"] != "Enabled" else f"of kind {key['KeySpec']}"
-        raise ClusterError(f"kms_key_id: {key['Arn']} is {state}. Specify a symmetric key that is enabled.")
+        state = key["KeyState"] if key["KeyState"] != "Enabled" else f"a key with the spec {key['KeySpec']}"
+        raise ClusterError(f"kms_key_id: {key['Arn']} is {state}. Specify an enabled symmetric key.")
     return str(key["Arn"])
 
 
@@ -138,18 +139,19 @@ def find(cloud: AwsClient) -> str | None:
     if not _is_own(cloud, key):
         wanted = description(cloud.cluster)
         raise ClusterError(
-            f"create_kms_key: {name} is the alias of {key['Arn']}, whose description is not '{wanted}'. Change the alias of that key."
+            f"create_kms_key: {name} is the alias of {key['Arn']}, whose description is not '{wanted}'. "
+            "Give that key another alias, and delete this one."
         )
     if key["KeyState"] != "Enabled":
         raise ClusterError(
             f"create_kms_key: {key['Arn']}, the key with the alias {name}, is {key['KeyState']}. "
-            "Enable it, or delete the alias to have another one created."
+            "Enable the key, or delete the alias so that the module creates a new key."
         )
     return str(key["Arn"])
 
 
 def find_own(cloud: AwsClient) -> str | None:
-    """Return the ARN of the key that the collection created for the cluster, if there is one, whatever its state."""
+    """Return the ARN of the key that the collection created for the cluster, in any state, or None."""
     key = _describe(cloud, alias(cloud.cluster))
     return str(key["Arn"]) if key and _is_own(cloud, key) else None
 
@@ -159,7 +161,7 @@ def _is_own(cloud: AwsClient, key: Mapping[str, Any]) -> bool:
 
 
 def create(cloud: AwsClient) -> str:
-    """Create a key with its alias and return its ARN."""
+    """Create a key and its alias, and return the key's ARN."""
     caller = cloud.client("sts").get_caller_identity()["Arn"]
     try:
         key = cloud.create(
@@ -174,7 +176,7 @@ def create(cloud: AwsClient) -> str:
         if not outcome_is_unknown(error):
             raise
         raise ClusterError(
-            f"create_kms_key: the outcome is unknown: {error}. If there is a customer managed key with the "
+            f"create_kms_key: the key may have been created despite this error: {error}. If there is a customer managed key with the "
             f'description "{description(cloud.cluster)}" and without an alias, delete it, because it costs money. Then run again.'
         ) from error
     arn, name = str(key["Arn"]), alias(cloud.cluster)
@@ -183,7 +185,7 @@ def create(cloud: AwsClient) -> str:
         create_alias = partial(cloud.client("kms").create_alias, AliasName=name, TargetKeyId=key["KeyId"])
         cloud.once_allowed(partial(cloud.once_visible, create_alias, "NotFoundException"))
     except (BotoCoreError, ClientError) as error:
-        # botocore repeats the call if the first response is lost
+        # botocore retries the call if the first response is lost
         if error_code(error) == "AlreadyExistsException" and find(cloud) == arn:
             return arn
         raise ClusterError(f"create_kms_key: {arn} was created, but not its alias {name}: {error}. {_discard(cloud, arn)}") from error
@@ -192,19 +194,19 @@ def create(cloud: AwsClient) -> str:
 
 
 def _discard(cloud: AwsClient, arn: str) -> str:
-    """Schedule the deletion of a key without an alias, which no later run would find. Return a message for the user."""
+    """Schedule the deletion of a key without an alias, because no later run would find it. Return a message for the user."""
     try:
         _schedule_deletion(cloud, arn)
     except (BotoCoreError, ClientError) as error:
-        return f"Delete the key, because it costs money. The module could not delete it: {error}"
+        return f"Delete the key yourself, because it costs money. The module could not schedule its deletion: {error}"
     return f"The key will be deleted in {WAITING_PERIOD} days. Correct the cause, and run again."
 
 
 def delete(cloud: AwsClient, arn: str) -> None:
     """Schedule the deletion of the key, and delete its alias, so that a new cluster of the same name can use the alias.
 
-    The alias is deleted last, because the IAM policies allow the deletion only of a key with this alias, and because the next run after an
-    interruption finds the key by its alias.
+    The alias is deleted last, because the IAM policies allow the deletion only of a key with this alias. After an interruption, the next
+    run also finds the key by its alias.
     """
     try:
         _schedule_deletion(cloud, arn)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Code that all kinds of file systems share. It finds the cluster's own file system, waits for changes, and makes the component."""
+"""Code that all kinds of file systems share. It finds the cluster's own file system, waits for changes, and creates the component."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FileSystems:
         return Address(self.address.kind, "former")
 
     def find(self, found: Iterable[Found]) -> Found | None:
-        """Return the file system that the cluster uses, if there is one."""
+        """Return the file system that the cluster uses, or None."""
         return find(found, self.address)
 
     def is_adopted(self, found: Iterable[Found]) -> bool:
@@ -60,7 +60,7 @@ class FileSystems:
         return file_system is not None and file_system.adopted
 
     def component_of(self, kinds: tuple[Kind, ...], iam_actions: IamActions, **hooks: Any) -> Component:
-        """Return the component that provisions these file systems. They need a network, hold data and are billed."""
+        """Return the component that provisions these file systems. The component depends on the network, holds data and is billed."""
         kind = self.address.kind
         return Component(
             self.component,
@@ -83,14 +83,14 @@ class FileSystems:
         return next((dict(item) for item in found if self.is_usable(item)), None)
 
     def owned(self, cloud: AwsClient) -> dict[str, Any] | None:
-        """Return the cluster's own file system, if there is one. Raises ClusterError if several have its tags."""
+        """Return the cluster's own file system, or None. Raises ClusterError if several file systems have the cluster's tags."""
         described = cloud.retrieve(self.service, "describe_file_systems", "FileSystems")
         matches = [dict(item) for item in described if self.is_own(cloud, item) and self.is_usable(item)]
         if len(matches) > 1:
             ids = " and ".join(item["FileSystemId"] for item in matches)
             raise ClusterError(
                 f"{self.option}: {ids} are all tagged as the {self.name} of {cloud.cluster}. "
-                "Specify the right one, or remove the tags from the others."
+                "Specify one of them, or remove the tags from the others."
             )
         return matches[0] if matches else None
 
@@ -102,7 +102,7 @@ class FileSystems:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Describes resources of one type in AWS. `name` is their name in messages. `arguments` returns the call's arguments for an id."""
+    """Describes resources of one type. `name` is their name in messages. `arguments` returns the arguments of the API call for an id."""
 
     name: str
     service: str
@@ -141,7 +141,7 @@ class Lookup:
 
 
 def find(found: Iterable[Found], address: Address) -> Found | None:
-    """Return the resource at an address, if there is one."""
+    """Return the resource with this address, or None."""
     return next((item for item in found if item.address == address), None)
 
 

@@ -27,13 +27,13 @@ OPTIONS: tuple[Option, ...] = (*efs_options.OPTIONS, *lustre_options.OPTIONS, *b
 MODULES = (efs_options.MODULE, lustre_options.MODULE)
 """The modules for the kinds of storage that a cluster can own."""
 SWITCHES = (efs_options.SWITCH, lustre_options.SWITCH)
-"""The options that create storage for jobs."""
+"""The options that enable storage for jobs."""
 BOUND_TO_NETWORK = (lustre_options.BOUND_TO_NETWORK,)
 """Advice for file systems that cannot move to another network with their cluster."""
 
 
 def told(tags: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the mounts in the tags of a node. Each mount consists of those arguments of the module `shared_storage` that the tags hold."""
+    """Return the mounts that a node's tags describe. Each mount contains the arguments for the module `shared_storage` in the tags."""
     return [
         {"kind": kind, **{tag.argument: tag.value(tags) for tag in own if tag.is_told(tags)}}
         for kind, own in KINDS.items()

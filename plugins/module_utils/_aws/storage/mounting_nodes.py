@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds, by their tags, the nodes that mount a file system."""
+"""Finds nodes by the tags that show which file system they mount."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class MountingNode:
 
 
 def nodes_of_others(cloud: AwsClient, tag: str, file_system_id: str) -> list[MountingNode]:
-    """Return the live nodes of other clusters that mount a file system. `tag` is the key of the tag that contains the file system's id."""
+    """Return the pending and running nodes of other clusters that mount a file system. See `mounting_nodes`."""
     return [node for node in mounting_nodes(cloud, tag, file_system_id) if node.cluster != cloud.cluster]
 
 
 def mounting_nodes(cloud: AwsClient, tag: str, file_system_id: str) -> list[MountingNode]:
-    """Return the live nodes of all clusters that mount a file system. `tag` is the key of the tag that contains the file system's id."""
+    """Return the pending and running nodes of all clusters that mount a file system. `tag` is the key of the tag with its id."""
     filters = [{"Name": f"tag:{tag}", "Values": [file_system_id]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     return [

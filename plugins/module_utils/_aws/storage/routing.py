@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Checks whether the nodes reach file systems in other VPCs."""
+"""Checks whether the nodes can reach file systems in other VPCs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def vpc_id(found: Sequence[Found]) -> str | None:
 
 
 def is_routed(cloud: AwsClient, found: Sequence[Found], address: str | None) -> bool:
-    """Return whether all private subnets have a route to an address. An unknown address has no route."""
+    """Return whether all private subnets have a route to an address. There is no route to an unknown address."""
     vpc = vpc_id(found)
     subnets = [item.id for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
     tables = [adopted.route_table(cloud, vpc, subnet) for subnet in subnets] if vpc else []

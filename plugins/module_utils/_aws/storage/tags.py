@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The declaration of a tag that describes a mount on nodes and their groups. Pure."""
+"""The declaration of a tag on nodes and their groups that describes a mount. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def _any(_text: str) -> None:
 
 
 class StorageTag(NamedTuple):
-    """One property of a mount. A tag of the nodes and of their group contains its value.
+    """One property of a mount. A tag on the nodes and their group contains its value.
 
-    `argument` is the argument of the module `shared_storage` for this property. `variable` is the variable in the inventory, if there is
-    one. `check` raises ValueError for an invalid value. `values` maps the tag's strings to values. Other strings are ignored.
+    `argument` is the argument of the module `shared_storage` for this property. `variable` is the inventory variable, if there is one.
+    `check` raises ValueError for an invalid value. `values` maps the tag's strings to values. Other strings are ignored.
     """
 
     key: str
@@ -26,7 +26,7 @@ class StorageTag(NamedTuple):
     check: Callable[[str], None] = _any
     values: Mapping[str, Any] | None = None
     kept: bool = False
-    """Whether the value must not change while nodes are running, because jobs depend on it. If so, `variable` is an option name."""
+    """Whether the value must not change while nodes are running, because jobs depend on it. If so, `variable` is also an option name."""
 
     def is_told(self, tags: Mapping[str, str]) -> bool:
         """Return whether the tags contain the property."""

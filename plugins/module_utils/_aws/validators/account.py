@@ -31,7 +31,7 @@ except ImportError:
 ON_DEMAND = "on-demand"
 ADDRESSES = "L-0263D0A3"
 VPCS = "L-F678F1CE"
-# The names of the quotas for vCPUs. Reservations and Capacity Blocks already count toward these quotas, so their markets are not listed
+# The names of the vCPU quotas. Reservations and Capacity Blocks already count toward these quotas, so their markets are not listed
 VCPU_QUOTAS = {
     ON_DEMAND: re.compile(r"Running On-Demand (.+) instances"),
     capacity.SPOT: re.compile(r"All (.+) Spot Instance Requests"),
@@ -45,7 +45,7 @@ class Quota(NamedTuple):
 
 
 def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
-    """Return the account's quotas for a service, or None if permissions or access to Service Quotas are missing."""
+    """Return the account's quotas for a service, or None if Service Quotas is not reachable or denies access."""
     try:
         listed = cloud.retrieve_once("service-quotas", "list_service_quotas", "Quotas", ServiceCode=service)
     except (EndpointConnectionError, ConnectTimeoutError):
@@ -58,7 +58,7 @@ def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
 
 
 def families(name: str, market: str) -> tuple[str, ...]:
-    """Return the prefixes of instance types that the name of a vCPU quota contains. For other quotas, the result is empty."""
+    """Return the instance type prefixes in the name of a vCPU quota, or an empty tuple for other quotas."""
     match = VCPU_QUOTAS[market].fullmatch(name)
     if not match:
         return ()
@@ -67,13 +67,13 @@ def families(name: str, market: str) -> tuple[str, ...]:
 
 
 def vcpu_quota(instance_type: str, market: str, known: Iterable[Quota]) -> Quota | None:
-    """Return the quota for the vCPUs of a type. The longest matching prefix applies, so that `trn1` counts as Trn and not as T."""
+    """Return the vCPU quota of an instance type. The longest matching prefix applies, so that `trn1` counts as Trn and not as T."""
     matching = [(len(family), quota) for quota in known for family in families(quota.name, market) if instance_type.startswith(family)]
     return max(matching)[1] if matching else None
 
 
 def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int) -> str | None:
-    """Return a message if the quota does not allow `count` instances in a new cluster. Return None if it does, or if no quota applies."""
+    """Return a message if the quota does not allow `count` instances in a new cluster, or None if it does or if no quota applies."""
     known = quotas(cloud, "ec2") or []
     quota = vcpu_quota(instance_type, market, known) if market in VCPU_QUOTAS else None
     each = _vcpus(cloud, [instance_type]).get(instance_type)
@@ -90,8 +90,8 @@ def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int
         return None
     free = max(quota.value - used, 0)
     return (
-        f"instance_type: {count} nodes of {instance_type} ({market}) need {count * each} vCPUs, but {free:.0f} of the {quota.value:.0f} "
-        f"in the quota '{quota.name}' ({quota.code}) of {cloud.region} are free. "
+        f"instance_type: {count} nodes of {instance_type} ({market}) need {count * each} vCPUs, "
+        f"but only {free:.0f} of the {quota.value:.0f} in the quota '{quota.name}' ({quota.code}) of {cloud.region} are free. "
         "Request an increase in Service Quotas, or launch fewer or smaller nodes."
     )
 
@@ -117,7 +117,7 @@ class QuotaValidator(Validator):
     service = "ec2"
 
     def needed(self, request: Request, found: Sequence[Found]) -> int:
-        """Return how much of the quota the run will use, or 0 if no plan is possible, which other validators report."""
+        """Return how much of the quota the run will use. Return 0 if no plan is possible, because other validators report that."""
         try:
             return self._needed(request, found)
         except (ClusterError, ValueError):
@@ -127,7 +127,7 @@ class QuotaValidator(Validator):
         raise NotImplementedError
 
     def _exceeded(self, cloud: AwsClient, code: str, used: int, needed: int) -> str | None:
-        """Return the usage as part of a sentence if the quota is exceeded."""
+        """Return the usage of the quota as part of a sentence, or None if the quota is sufficient."""
         quota = next((item for item in quotas(cloud, self.service) or [] if item.code == code), None)
         if not quota or used + needed <= quota.value:
             return None
@@ -135,7 +135,7 @@ class QuotaValidator(Validator):
 
 
 class VcpuQuota(QuotaValidator):
-    """The quota for vCPUs is large enough for at least one alternative."""
+    """Checks that the vCPU quota is large enough for at least one alternative."""
 
     name = "vcpu_quota"
     components = frozenset({NODES_COMPONENT})
@@ -173,14 +173,14 @@ class AddressQuota(QuotaValidator):
         needed = self.needed(request, found)
         if not needed:
             return
-        # Addresses from the account's own range do not count
+        # Addresses from the account's own address ranges (BYOIP) do not count
         addresses = request.cloud.retrieve_once("ec2", "describe_addresses", "Addresses")
         used = len([item for item in addresses if item.get("PublicIpv4Pool", "amazon") == "amazon"])
         exceeded = self._exceeded(request.cloud, ADDRESSES, used, needed)
         if exceeded:
             noun = "address" if needed == 1 else "addresses"
             yield (
-                f"nat: the cluster needs {needed} more elastic IP {noun}, but {exceeded}. "
+                f"nat: the cluster needs {needed} more Elastic IP {noun}, but {exceeded}. "
                 "Release unused addresses, request an increase in Service Quotas, or set nat: none and master_public_address: false."
             )
 
@@ -197,7 +197,7 @@ class VpcQuota(QuotaValidator):
         needed = self.needed(request, found)
         if not needed:
             return
-        # VPCs that other accounts share do not count
+        # VPCs that other accounts share with this account do not count
         account = request.cloud.client("sts").get_caller_identity()["Account"]
         own = [item for item in request.cloud.retrieve_once("ec2", "describe_vpcs", "Vpcs") if item["OwnerId"] == account]
         exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)
@@ -220,6 +220,6 @@ class QuotasReadable(Validator):
         asked = [item for item in QUOTA_VALIDATORS if item.components & request.components and item.needed(request, found)]
         if any(quotas(request.cloud, service) is None for service in {item.service for item in asked}):
             yield (
-                f"The quotas of the account in {request.cloud.region} are not checked, because these credentials may not list them or "
-                "cannot reach Service Quotas. Allow servicequotas:ListServiceQuotas."
+                f"The account's quotas in {request.cloud.region} are not checked, because the credentials are not allowed to list them or "
+                "Service Quotas is not reachable. Allow servicequotas:ListServiceQuotas, or check the network."
             )

@@ -34,11 +34,11 @@ class WorkerMinimum(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         least, count = request.options["worker_minimum"], request.options["worker_count"]
         if least is not None and count and not 1 <= least <= count:
-            yield f"worker_minimum: {least} is not possible. Specify a number from 1 to {count} (worker_count)."
+            yield f"worker_minimum: {least} is not valid. Specify a number from 1 to {count} (worker_count)."
 
 
 class AlternativesOffered(Validator):
-    """The zones offer the instance types of the alternatives. Other validators check the options of the first choice."""
+    """Checks that the instance types of the alternatives are offered in the zones. Other validators check the first choice."""
 
     name = "alternatives"
     components = frozenset({NODES_COMPONENT})
@@ -49,8 +49,8 @@ class AlternativesOffered(Validator):
         for number, item in enumerate(options["alternatives"], start=1):
             instance_type, zone = item.get("instance_type") or options["instance_type"], item.get("zone")
             if zone and zone_names and zone not in zone_names:
-                known = "Add it to zones." if zone in available(cloud) else f"{cloud.region} has {', '.join(sorted(available(cloud)))}."
-                yield f"alternatives: number {number} has the zone {zone}, which is not a zone of the cluster. {known}"
+                known = "Add it to zones." if zone in available(cloud) else f"Choose from {', '.join(sorted(available(cloud)))}."
+                yield f"alternatives: number {number} specifies {zone}, which is not a zone of the cluster. {known}"
                 continue
             offered = offering(cloud, instance_type) if instance_type else set()
             wanted = {zone} if zone else zone_names
@@ -60,7 +60,7 @@ class AlternativesOffered(Validator):
 
 
 class Market(Validator):
-    """The options match the market."""
+    """Checks that the options match the market."""
 
     name = "market"
     components = frozenset({NODES_COMPONENT})
@@ -83,11 +83,11 @@ def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterato
         yield "capacity_reservation_id: missing. Specify the id of the Capacity Block."
     if clustered(options, reserved=True):
         option = "placement_group" if options["placement_group"] else "placement"
-        yield f"{option}: {options[option]} is not possible in a Capacity Block, whose nodes are close to each other. Remove this option."
+        yield f"{option}: {options[option]} cannot be used in a Capacity Block, which determines the placement. Remove this option."
 
 
 class Reservation(Validator):
-    """The reservation is active and matches the nodes. Other validators check whether types and zones exist."""
+    """Checks that the reservation is active and matches the nodes. Other validators check whether types and zones exist."""
 
     name = "capacity_reservation"
     components = frozenset({NODES_COMPONENT})
@@ -104,16 +104,16 @@ class Reservation(Validator):
                 yield f"{name} does not exist in {request.cloud.region}. Specify the id of a reservation or Capacity Block there."
             elif described["State"] in COMING:
                 starts = _time(described.get("StartDate"))
-                yield f"{name} is {described['State']} and starts at {starts}. Run again then, or specify an active reservation."
+                yield f"{name} is {described['State']} and starts at {starts}. Run again after that time, or specify an active reservation."
             elif described["State"] != "active":
                 yield f"{name} is {described['State']}. Specify an active reservation."
             elif _end_of_nodes(described) <= datetime.now(timezone.utc):
                 yield (
                     f"{name} ends at {_time(described['EndDate'])}, and EC2 launches no more nodes in it shortly before that time. "
-                    "Specify one that ends later."
+                    "Specify a Capacity Block that ends later."
                 )
             elif described["InstanceType"] != alternative.instance_type:
-                yield f"{name} is for {described['InstanceType']}, but the nodes are {alternative.instance_type}. Use the same type."
+                yield f"{name} is for {described['InstanceType']}, not {alternative.instance_type}. Use the same type for both."
             elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
                 kind = BLOCK if alternative.market != BLOCK else RESERVATION
                 yield f"{name} is a {kind}, but market is {alternative.market}. Set market to {kind}."
@@ -136,14 +136,14 @@ class BlockEnd(Validator):
             described = described_reservation(request.cloud, block)
             if described and described["State"] == "active" and described.get("EndDate"):
                 yield (
-                    f"capacity_reservation_id: Capacity Block {block} ends at {_time(described['EndDate'])}, and EC2 terminates its nodes "
-                    f"from {_time(_end_of_nodes(described))} on. Make sure that jobs finish before that, and then delete the cluster, "
-                    "which keeps the data."
+                    f"capacity_reservation_id: Capacity Block {block} ends at {_time(described['EndDate'])}, and EC2 begins to terminate "
+                    f"its nodes at {_time(_end_of_nodes(described))}. Make sure that jobs finish before then, "
+                    "and delete the cluster afterwards. The data is kept."
                 )
 
 
 def _end_of_nodes(reservation: Mapping[str, Any]) -> datetime:
-    """Return the time when EC2 begins to terminate nodes: shortly before the end of a Capacity Block, and never in other reservations.
+    """Return when EC2 begins to terminate nodes: shortly before a Capacity Block ends, and never for other reservations.
 
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how.html
     """

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators that check only the definition, without requests to AWS."""
+"""Validators that check only the definition, without API calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
-TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # what IAM, EFS and SSM accept; EC2 accepts more
+TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # the characters that IAM, EFS and SSM accept; EC2 accepts more
 RESERVED_TAGS = ("aws:", "deeplearning:")
 MOST_TAGS = 50  # AWS's limit for an instance
 SMALLEST_ROOT_VOLUME = 8  # GiB
@@ -44,8 +44,8 @@ def check_cluster_name(name: str) -> Iterator[str]:
     """Check the name, which is part of the names of hosts, roles and groups. Names of security groups must not begin with `sg-`."""
     if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-"):
         yield (
-            f"cluster: '{name}' is not possible. Specify 1 to 30 lower case letters, digits and dashes. The name must start with a letter, "
-            "but not with sg-, and must not end with a dash."
+            f"cluster: '{name}' is not a valid name. Use 1 to 30 lowercase letters, digits and hyphens. The name must start with a letter, "
+            "but not with sg-, and must not end with a hyphen."
         )
 
 
@@ -53,13 +53,13 @@ def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> It
     """Check that every service accepts the tags. `of_mounts` are the keys of the instances' other tags."""
     most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
     if len(wanted) > most:
-        yield f"tags: {len(wanted)} are too many. Specify at most {most}."
+        yield f"tags: {len(wanted)} tags are too many. Specify at most {most}."
     keys = ["name", "nodetype"]
     for key, value in wanted.items():
         if not 0 < len(key) <= 128 or len(value) > 256 or not TAG_TEXT.fullmatch(key + value):
-            yield f"tags: '{key}' must have 1 to 128 characters and its value at most 256: letters, digits, spaces and . : / = + - @ _."
+            yield f"tags: '{key}' is not valid. Use 1 to 128 letters, digits, spaces or . : / = + - @ _ in keys and up to 256 in values."
         if key.lower().startswith(RESERVED_TAGS):
-            yield f"tags: '{key}' must not start with {' or '.join(RESERVED_TAGS)}."
+            yield f"tags: '{key}' must not start with {' or '.join(RESERVED_TAGS)}. Rename or remove it."
         if key.lower() in keys:
             yield f"tags: '{key}' is a duplicate, because IAM ignores case. Rename or remove it."
         keys.append(key.lower())
@@ -80,9 +80,9 @@ def check_network_cidr(cidr: str) -> Iterator[str]:
 
 
 def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool = True) -> Iterator[str]:
-    """Check the ranges from which SSH is allowed. Large public ranges are possible only if the definition explicitly allows them."""
+    """Check the ranges from which SSH is allowed. Large public ranges are accepted only if the definition explicitly allows them."""
     if needed and not cidrs:
-        yield "ssh_cidrs: missing. Specify the address ranges that may reach the master by SSH, for example 203.0.113.0/24."
+        yield "ssh_cidrs: missing. Specify the address ranges from which SSH is allowed to reach the master, for example 203.0.113.0/24."
     parsed: list[Any] = []
     for cidr in cidrs:
         try:
@@ -91,7 +91,7 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
             yield f"ssh_cidrs: '{cidr}' is not an address range ({error}). Specify one such as 203.0.113.0/24."
     if allow_anywhere:
         return
-    advice = "Specify your own ranges. If you want to allow this, set allow_ssh_from_anywhere: true."
+    advice = "Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true."
     for version, widest in WIDEST_SSH_RANGE.items():
         public = [item for item in parsed if item.version == version and not any(item.subnet_of(own) for own in PRIVATE[version])]
         together = list(ipaddress.collapse_addresses(public))
@@ -109,16 +109,16 @@ def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
     if options.get("worker_count") is None:
         yield "worker_count: missing. Specify the number of workers besides the master, at least 1."
     elif options["worker_count"] < 1:
-        yield f"worker_count: {options['worker_count']} is not possible. A cluster has at least 1 worker besides the master."
+        yield f"worker_count: {options['worker_count']} is not valid. Specify at least 1 worker besides the master."
     if not any(options.get(name) for name in ("image_id", "image_parameter", "image_framework")):
         yield (
-            "image_id: missing. Specify the id of an image, the framework of a deep learning AMI such as pytorch in image_framework, "
+            "image_id: missing. Specify the id of an image, the framework of a Deep Learning AMI such as pytorch in image_framework, "
             "or a public SSM parameter in image_parameter."
         )
     if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
         yield f"root_volume_size: {options['root_volume_size']} GiB is too small. Specify at least {SMALLEST_ROOT_VOLUME}."
     if not 1 <= options["metadata_hop_limit"] <= MOST_HOPS:
-        yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not possible. Specify a number from 1 to {MOST_HOPS}."
+        yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not valid. Specify a number from 1 to {MOST_HOPS}."
     try:
         mounts.check_mount_point(options["mount_point"])
     except ValueError as error:

@@ -37,7 +37,7 @@ class InstanceProfile(Validator):
             return
         profile = next((item for item in found if item.address == INSTANCE_PROFILE), None)
         if not profile:
-            yield f"instance_profile: there is no instance profile '{name}'. Specify another one. To have one created, remove the option."
+            yield f"instance_profile: there is no instance profile '{name}'. Specify another one, or remove the option to create a new one."
         elif not profile.properties["role"]:
             yield f"instance_profile: {name} contains no role, so nodes would have no permissions. Add a role, or specify another one."
 
@@ -52,17 +52,17 @@ class IgnoredRights(Validator):
         ignored = [name for name in ("read_buckets", "write_buckets", "session_manager") if options[name]]
         if options["instance_profile"] and ignored:
             yield (
-                f"instance_profile: {options['instance_profile']} is not changed, so {', '.join(ignored)} "
-                "have no effect. Check that the role of the profile allows this access."
+                f"instance_profile: {options['instance_profile']} is not changed, so these options have no effect: {', '.join(ignored)}. "
+                "Check that the role of the profile allows this access."
             )
 
 
 class AuthorityReadable(Validator):
-    """Training scripts cannot read the authority's private key. The cluster's own role denies this, but an adopted role may allow it.
+    """Warns if training scripts can read the authority's private key. The cluster's own role denies this, but an adopted role may allow it.
 
     The validator simulates the role's policies. Service control policies and the policy of a KMS key may restrict access further. Without
-    permission for simulations, it looks for known names among the attached policies. Without permission to list these policies, it
-    reports nothing.
+    permission to simulate policies, the validator checks the names of the attached policies. Without permission to list these policies,
+    it reports nothing.
     """
 
     name = "authority_readable"
@@ -76,7 +76,8 @@ class AuthorityReadable(Validator):
         if role and _reads_authority(cloud, role):
             parameter = parameter_name(cloud.cluster)
             yield (
-                f"instance_profile: the role of {name} may read {parameter}, so a training script could sign certificates for every node. "
+                f"instance_profile: the role of {name} is allowed to read {parameter}. "
+                "A training script could therefore sign certificates for every node. "
                 f"Deny the role ssm:GetParameter* on parameter/deeplearning/*, or set deeplearning_ssh_authority_create_kms_key: true."
             )
 

@@ -41,7 +41,7 @@ def _one(found: Iterable[Found], address: Address) -> Found | None:
 
 
 def _adopted_subnets(request: Request, found: Sequence[Found], side: str) -> list[Found]:
-    """Return the adopted subnets of a side. The result is empty if the VPC is the cluster's own or does not exist."""
+    """Return the adopted `public` or `private` subnets. There are none if the VPC is the cluster's own or does not exist."""
     network = _one(found, VPC)
     if not network or not request.options["vpc_id"]:
         return []
@@ -62,7 +62,7 @@ class Zones(Validator):
 
 
 class AdoptedNetwork(Validator):
-    """All adopted resources exist, and the definition specifies all of them."""
+    """Checks that all adopted resources exist and that the definition specifies all required ones."""
 
     name = "adopted_network"
     components = EVERY_NETWORK_USER
@@ -73,7 +73,7 @@ class AdoptedNetwork(Validator):
         groups = adopted.group_ids(request)
         if not vpc_id:
             for option in [name for name, ids in {**subnets, "security_group_ids": groups}.items() if ids]:
-                yield f"{option}: only possible in an adopted VPC. Specify the VPC in vpc_id, or remove this option."
+                yield f"{option}: requires an adopted VPC. Specify the VPC in vpc_id, or remove this option."
             return
         yield from _check_existence(request.cloud, vpc_id, subnets, groups.values())
         yield from _check_completeness(request, vpc_id, subnets)
@@ -82,7 +82,7 @@ class AdoptedNetwork(Validator):
 def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collection[str]], groups: Collection[str]) -> Iterator[str]:
     """Check that all adopted resources exist. `subnets` contains the ids by option."""
     if not adopted.vpcs(cloud, vpc_id):
-        yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Specify an existing one. To have one created, remove the option."
+        yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Specify an existing VPC, or remove the option to create one."
     for option, ids in subnets.items():
         missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
         if missing:
@@ -108,7 +108,7 @@ def _missing(ids: Iterable[str], known: set[str]) -> str:
 
 
 class AdoptedSubnets(Validator):
-    """The subnets are in the VPC, one for each side and zone."""
+    """Checks that the subnets are in the VPC, with one public and one private subnet for each zone."""
 
     name = "adopted_subnets"
     components = EVERY_NETWORK_USER
@@ -139,7 +139,7 @@ class AdoptedSubnets(Validator):
         for item in subnets:
             subnet_id, zone = item["SubnetId"], item["AvailabilityZone"]
             if item["VpcId"] != vpc_id:
-                yield f"{option}: {subnet_id} is in {item['VpcId']} and not in {vpc_id}. Specify subnets of {vpc_id}."
+                yield f"{option}: {subnet_id} is in {item['VpcId']}, not in {vpc_id}. Specify subnets of {vpc_id}."
             elif not item.get("CidrBlock"):
                 yield f"{option}: {subnet_id} has only IPv6 addresses, but nodes use IPv4. Specify a subnet with an IPv4 range."
             elif zone in first:
@@ -149,7 +149,7 @@ class AdoptedSubnets(Validator):
 
 
 class AdoptedDns(Validator):
-    """The VPC resolves DNS names. Nodes find file systems and interface endpoints by their names."""
+    """Checks that DNS is enabled in the VPC, because nodes find file systems and interface endpoints by name."""
 
     name = "adopted_dns"
     components = EVERY_NETWORK_USER
@@ -162,8 +162,8 @@ class AdoptedDns(Validator):
         off = [option for name, option in attributes.items() if not network.properties[name]]
         if off:
             yield (
-                f"vpc_id: {network.id} has {' and '.join(off)} disabled, so nodes would not find file systems by name. "
-                f"Enable it, for example with 'aws ec2 modify-vpc-attribute --vpc-id {network.id} --{off[0]}'."
+                f"vpc_id: {network.id} has {' and '.join(off)} disabled, so nodes could not resolve the names of file systems. "
+                f"Enable this, for example with 'aws ec2 modify-vpc-attribute --vpc-id {network.id} --{off[0]}'."
             )
 
 
@@ -179,12 +179,12 @@ class PublicRoutes(Validator):
             if not adopted.leads_to_the_internet(table):
                 yield (
                     f"public_subnet_ids: {item.id} has no route to an internet gateway in {table['RouteTableId']}, so the master would "
-                    "be unreachable. Add a route, specify another subnet, or set master_public_address: false."
+                    "not be reachable. Add a route, specify another subnet, or set master_public_address: false."
                 )
 
 
 class PrivateRoutes(Validator):
-    """Private subnets have a route to the internet, or endpoints for the required services."""
+    """Checks that private subnets have a route to the internet, or endpoints for the required services."""
 
     name = "private_routes"
     level = Level.WARNING
@@ -202,7 +202,7 @@ class PrivateRoutes(Validator):
 
 
 def _unreachable(request: Request, subnet: Found, services: Iterable[str]) -> list[str]:
-    """Return the services that an adopted subnet reaches neither through a route nor through an endpoint."""
+    """Return the services that an adopted subnet can reach neither through a route nor through an endpoint."""
     cloud, vpc_id = request.cloud, subnet.properties["vpc"]
     table = adopted.route_table(cloud, vpc_id, subnet.id)
     if adopted.leads_out(table):
@@ -215,7 +215,7 @@ def _unreachable(request: Request, subnet: Found, services: Iterable[str]) -> li
 
 
 class SessionManagerReach(Validator):
-    """Nodes without a route to the internet have endpoints for Session Manager."""
+    """Checks that nodes without a route to the internet have endpoints for Session Manager."""
 
     name = "session_manager_reach"
     components = frozenset({NETWORK_COMPONENT})
@@ -232,13 +232,13 @@ class SessionManagerReach(Validator):
             missing = set(SESSION_SERVICES) - set(options["interface_endpoints"])
         if missing:
             yield (
-                f"session_manager: nodes in private subnets do not reach {', '.join(sorted(missing))}, which Session Manager needs. "
+                f"session_manager: nodes in private subnets cannot reach {', '.join(sorted(missing))}, which Session Manager needs. "
                 "Add these services to interface_endpoints, or add a NAT gateway."
             )
 
 
 class AdoptedGroups(Validator):
-    """Adopted security groups allow the cluster's traffic. The contents of prefix lists are not checked."""
+    """Checks that adopted security groups allow the cluster's traffic. It does not check the contents of prefix lists."""
 
     name = "adopted_groups"
     components = EVERY_NETWORK_USER
@@ -251,7 +251,7 @@ class AdoptedGroups(Validator):
         for group in groups:
             if group.properties["vpc"] != vpc_id:
                 yield (
-                    f"security_group_ids: {group.id} ({group.address.key}) is in {group.properties['vpc']} and not in {vpc_id}. "
+                    f"security_group_ids: {group.id} ({group.address.key}) is in {group.properties['vpc']}, not in {vpc_id}. "
                     f"Specify a group of {vpc_id}."
                 )
         here = {item.address: item for item in groups if item.properties["vpc"] == vpc_id}
@@ -272,7 +272,7 @@ def _adopted_cidrs(request: Request, found: Sequence[Found]) -> list[str]:
 
 def _check_ssh_group(group: Found) -> Iterator[str]:
     if not any(adopted.covers(rule, SSH) for rule in group.properties["ingress"]):
-        yield f"security_group_ids: {group.id} (ssh) does not allow traffic to TCP port 22, so the master would be unreachable. Add a rule."
+        yield f"security_group_ids: {group.id} (ssh) does not allow inbound traffic on TCP port 22, so SSH would be blocked. Add a rule."
 
 
 def _check_storage_group(group: Found, nodes: Found | None, cidrs: Sequence[str]) -> Iterator[str]:
@@ -281,7 +281,7 @@ def _check_storage_group(group: Found, nodes: Found | None, cidrs: Sequence[str]
         sources.add(SELF)
     if not adopted.lets_in(group.properties["ingress"], NFS, sources, cidrs):
         yield (
-            f"security_group_ids: {group.id} (storage) does not allow traffic from the nodes to TCP port 2049. "
+            f"security_group_ids: {group.id} (storage) does not allow inbound traffic from the nodes on TCP port 2049. "
             "Add a rule for the nodes' security group or subnets."
         )
 
@@ -292,14 +292,14 @@ def _check_nodes_group(group: Found, cidrs: Sequence[str], *, efa: bool) -> Iter
         if not all(both):
             yield (
                 f"security_group_ids: {group.id} (nodes) does not allow all protocols from itself and to itself, "
-                "which efa needs. Add these two rules."
+                "which EFA requires. Add these two rules."
             )
     elif not adopted.lets_in(group.properties["ingress"], ALL_TCP, {SELF}, cidrs):
-        yield (f"security_group_ids: {group.id} (nodes) does not allow all TCP traffic from itself, which nodes need. Add a rule.")
+        yield (f"security_group_ids: {group.id} (nodes) does not allow all TCP traffic from itself, which nodes require. Add a rule.")
 
 
 class NetworkKept(Validator):
-    """A cluster keeps its VPC and its security groups."""
+    """Checks that the cluster keeps its VPC and its security groups."""
 
     name = "network_kept"
     components = EVERY_NETWORK_USER
@@ -318,13 +318,16 @@ class NetworkKept(Validator):
         own = {item.address.key for item in found if item.address.kind == "security_group" and not item.adopted}
         named = adopted.group_ids(request)
         for name in sorted(own & named.keys()):
-            yield f"security_group_ids: {name} is the cluster's own group and cannot become {named[name]}. Remove this group, or {ADVICE}."
+            yield (
+                f"security_group_ids: {name} is the cluster's own group and cannot be replaced with {named[name]}. "
+                f"Remove this group, or {ADVICE}."
+            )
         if before and NODES_GROUP.key not in {*own, *named} and _groups_of_nodes(found):
             yield f"security_group_ids: the nodes are in a group that is not the cluster's own. Specify that group as nodes, or {ADVICE}."
 
     @staticmethod
     def _lies_in(request: Request, found: Sequence[Found]) -> str | None:
-        """Return the VPC of the cluster's own security groups, or, if there are none, the VPC of its auto scaling groups."""
+        """Return the VPC of the cluster's own security groups. If there are none, return the VPC of its Auto Scaling groups."""
         own = [item.properties["vpc"] for item in found if item.address.kind == "security_group" and not item.adopted]
         subnets = [subnet for item in _groups_of_nodes(found) for subnet in item.properties["subnets"]]
         return next(iter([*own, *(item["VpcId"] for item in adopted.subnets(request.cloud, subnets))]), None)
@@ -346,13 +349,13 @@ class InterfaceEndpoints(Validator):
         zone_names = zones(request, found)
         for name in dict.fromkeys(names):
             if name == "s3":
-                yield "interface_endpoints: s3 has a gateway endpoint, which costs nothing. Remove s3."
+                yield "interface_endpoints: s3 has a gateway endpoint, which is free of charge. Remove s3."
             elif name not in offered:
-                yield f"interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. Use the last part of a service's name."
+                yield f"interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. Use the last part of a service name."
             else:
                 lacking = [zone for zone in zone_names if zone not in offered[name]["AvailabilityZones"]]
                 if lacking:
-                    yield f"interface_endpoints: {name} has no endpoint in {', '.join(lacking)}. Remove it, or choose other zones."
+                    yield f"interface_endpoints: {name} is not available in {', '.join(lacking)}. Remove it, or choose other zones."
         yield from self._taken(request, found)
 
     @staticmethod
@@ -365,11 +368,11 @@ class InterfaceEndpoints(Validator):
             name = endpoint_services.short_name(endpoint["ServiceName"], request.cloud.region)
             foreign = endpoint.get("PrivateDnsEnabled") and endpoint["VpcEndpointId"] not in own
             if foreign and name in request.options["interface_endpoints"]:
-                yield f"interface_endpoints: {endpoint['VpcId']} has {endpoint['VpcEndpointId']} for {name}. Remove this service."
+                yield f"interface_endpoints: {endpoint['VpcId']} already has {endpoint['VpcEndpointId']} for {name}. Remove this service."
 
 
 class EnoughAddresses(Validator):
-    """The subnets have enough addresses for nodes, mount targets, endpoints and NAT gateways."""
+    """Checks that the subnets have enough addresses for nodes, mount targets, endpoints and NAT gateways."""
 
     name = "enough_addresses"
     components = frozenset({NETWORK_COMPONENT})
@@ -396,9 +399,9 @@ class EnoughAddresses(Validator):
         if need <= room:
             return
         fitting = [mask for mask in range(addresses.LARGEST_NETWORK, prefix) if addresses.room(mask, zone_count) >= need]
-        advice = f"Specify a mask of /{max(fitting)} or a shorter one" if fitting else "Specify more zones or fewer workers"
+        advice = f"Specify a prefix length of /{max(fitting)} or shorter" if fitting else "Specify more zones or fewer workers"
         yield (
-            f"network_cidr: {cidr} leaves {room} addresses for the public subnets and as many for the private subnets, "
+            f"network_cidr: {cidr} has room for {room} addresses each in the public and the private subnets, "
             f"but {need} are needed. {advice}."
         )
 
@@ -418,7 +421,7 @@ class EnoughAddresses(Validator):
 
 
 def _demand(request: Request, zones_in_use: int) -> dict[str, int]:
-    """Return the number of addresses on each side for nodes, for the mount target and endpoints of each zone, and for NAT gateways."""
+    """Return the number of addresses that nodes, mount targets, endpoints and NAT gateways need in the public and the private subnets."""
     options, node = request.options, _addresses_of_a_node(request)
     gateways = {"single": 1, "per_zone": zones_in_use, "none": 0}[options["nat"]]
     master, workers = (node if "worker_count" in options else 0), node * (options.get("worker_count") or 0)
@@ -440,7 +443,7 @@ def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[
 
 
 def _addresses_of_a_node(request: Request) -> int:
-    """Return the number of addresses of one node: one for each network interface with an address."""
+    """Return the number of addresses of one node: one for each network interface that gets an address."""
     name = request.options.get("instance_type")
     instance_type = instance_types.find(request.cloud, name) if name else None
     if not instance_type:

@@ -39,7 +39,7 @@ class KeyPair(Validator):
 
 
 def _check_private_key(path: str | None, pair: Mapping[str, Any], region: str) -> Iterator[str]:
-    """The private key belongs to the key pair, so that ssh can log in."""
+    """Check that the private key belongs to the key pair, so that SSH can log in."""
     if not path:
         return
     try:
@@ -49,13 +49,13 @@ def _check_private_key(path: str | None, pair: Mapping[str, Any], region: str) -
         return
     if own and pair.get("PublicKey") and own != private_key.public_part(pair["PublicKey"]):
         yield (
-            f"private_key_file: {path} does not belong to the key pair '{pair['KeyName']}' (key_name) in {region}, so logins would be "
-            "refused. Set private_key_file in the inventory to that key pair's file, or key_name to the key pair of this file."
+            f"private_key_file: {path} does not belong to the key pair '{pair['KeyName']}' (key_name) in {region}, so SSH could not "
+            "log in. Set private_key_file in the inventory to that key pair's file, or key_name to the key pair of this file."
         )
 
 
 class InstanceTypeOffered(Validator):
-    """The zones offer the instance type. Another validator checks whether the zones exist."""
+    """Checks that the instance type is offered in the zones. Another validator checks whether the zones exist."""
 
     name = "instance_type_offered"
     components = frozenset({NODES_COMPONENT})
@@ -74,7 +74,7 @@ class InstanceTypeOffered(Validator):
 
 
 class ImageFits(Validator):
-    """The image matches the instance type. Another validator checks whether the type exists."""
+    """Checks that the image matches the instance type. Another validator checks whether the type exists."""
 
     name = "image"
     components = frozenset({NODES_COMPONENT})
@@ -82,7 +82,7 @@ class ImageFits(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if not any(request.options[name] for name in ("image_id", "image_parameter", "image_framework")):
             return
-        # All instance types of an architecture use the same image
+        # All instance types with the same architecture use the same image
         for instance_type in {item.architecture: item for item in _instance_types(request)}.values():
             yield from self._check(request, found, instance_type)
 
@@ -95,23 +95,23 @@ class ImageFits(Validator):
             return
         image = images.find(request.cloud, chosen.image_id)
         if image is None:
-            yield f"image_update: {chosen.image_id}, the former image for {chosen.source}, is gone. Set image_update: true for a new image."
+            yield f"image_update: {chosen.image_id}, the image for {chosen.source}, no longer exists. Set image_update: true for a new one."
             return
         if image.get("Architecture", instance_type.architecture) not in instance_type.architectures:
             yield (
                 f"{_image_option(options)}: {chosen.image_id} is for {image['Architecture']}, but {instance_type.name} is "
-                f"{instance_type.architecture}. Choose an image and an instance type of the same architecture."
+                f"{instance_type.architecture}. Choose an image and an instance type with the same architecture."
             )
         system = images.unsupported_system(image)
         if system:
             yield (
-                f"{_image_option(options)}: {chosen.image_id} ({image['Name']}) is {system}, which Ansible and the storage clients "
-                "do not support. Choose an image of Ubuntu, Debian or Amazon Linux 2023."
+                f"{_image_option(options)}: {chosen.image_id} ({image['Name']}) runs {system}, which Ansible and the storage clients "
+                "do not support. Choose an Ubuntu, Debian or Amazon Linux 2023 image."
             )
         smallest = images.root_volume_size(image)
         if options["root_volume_size"] < smallest:
             yield (
-                f"root_volume_size: {options['root_volume_size']} GiB cannot hold {image['ImageId']}, which needs {smallest} GiB. "
+                f"root_volume_size: {options['root_volume_size']} GiB is too small for {image['ImageId']}, which needs {smallest} GiB. "
                 "Specify at least that size."
             )
 
@@ -140,13 +140,13 @@ class RootVolumeKey(Validator):
             state = cloud.client("kms").describe_key(KeyId=key)["KeyMetadata"]["KeyState"]
         except ClientError as error:
             if error_code(error) == "AccessDeniedException":
-                return  # the permissions for launching nodes do not include reading the key
+                return  # the permissions for launching nodes do not include kms:DescribeKey
             if not is_missing(error) and error_code(error) != "InvalidArnException":
                 raise
             yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Specify the id, ARN or alias (alias/NAME) of a key."
             return
         if state != "Enabled":
-            yield f"root_volume_kms_key: the key '{key}' is in state {state}. Enable it, or specify another one."
+            yield f"root_volume_kms_key: the key '{key}' is in the state {state}. Enable it, or specify another one."
 
 
 class Efa(Validator):
@@ -159,8 +159,8 @@ class Efa(Validator):
         for instance_type in _instance_types(request):
             if not instance_type.most_adapters:
                 relatives = instance_types.with_efa(request.cloud, instance_type.name)
-                advice = f"In its family, {', '.join(relatives)} have one" if relatives else "No type in its family has one"
-                yield f"efa: {instance_type.name} has no Elastic Fabric Adapter. {advice}. Choose another type, or set efa: false."
+                advice = f"In its family, EFA is supported by {', '.join(relatives)}" if relatives else "No type in its family supports EFA"
+                yield f"efa: {instance_type.name} does not support EFA. {advice}. Choose another type, or set efa: false."
                 continue
             try:
                 instance_types.interfaces(instance_type, efa=True)
@@ -169,7 +169,7 @@ class Efa(Validator):
 
 
 class EfaUnused(Validator):
-    """EFA is used if it is available. Every cluster has at least two hosts, so the network between them matters."""
+    """Warns if EFA is available but not used. Every cluster has at least two hosts, so the network between them matters."""
 
     name = "efa_unused"
     level = Level.WARNING
@@ -181,7 +181,7 @@ class EfaUnused(Validator):
         for instance_type in _instance_types(request):
             if instance_type.most_adapters:
                 yield (
-                    f"efa: {instance_type.name} has an Elastic Fabric Adapter, which costs nothing but is not used. "
+                    f"efa: {instance_type.name} supports EFA at no extra cost, but the nodes do not use it. "
                     "For a fast network between the nodes, set efa: true."
                 )
 
@@ -196,9 +196,8 @@ class SuspendedProcesses(Validator):
             suspended = group.attributes["suspended_by_others"] if group.address.kind == "auto_scaling_group" else []
             if suspended:
                 yield (
-                    f"Auto scaling group {group.id}: somebody else has suspended {', '.join(suspended)}, and this run does not "
-                    "change that. When the "
-                    f"reason is gone, resume with: aws autoscaling resume-processes --auto-scaling-group-name {group.id} "
+                    f"Auto Scaling group {group.id}: someone else has suspended {', '.join(suspended)}, and this run does not "
+                    f"resume them. To resume them, run: aws autoscaling resume-processes --auto-scaling-group-name {group.id} "
                     f"--scaling-processes {' '.join(suspended)}"
                 )
 
@@ -210,14 +209,14 @@ class Placement(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         if options["placement"] == "none" and options["placement_group"]:
-            yield f"placement_group: {options['placement_group']} is not possible with placement: none. Remove one of these options."
+            yield f"placement_group: {options['placement_group']} cannot be combined with placement: none. Remove one of these options."
             return
         if not clustered(options):
             return
         for instance_type in _instance_types(request):
             if STRATEGY not in instance_type.placement_strategies:
                 yield (
-                    f"placement: {instance_type.name} cannot be in a placement group with the strategy {STRATEGY}. "
+                    f"placement: {instance_type.name} does not support placement groups with the strategy {STRATEGY}. "
                     "Choose another type, or set placement: none."
                 )
 
@@ -238,6 +237,6 @@ class PlacementGroup(Validator):
 
 
 def _instance_types(request: Request) -> list[InstanceType]:
-    """Return those instance types in the definition that exist."""
+    """Return the instance types in the definition that exist."""
     named = [request.options["instance_type"], *(item["instance_type"] for item in request.options["alternatives"])]
     return [found for name in dict.fromkeys(named) if name and (found := instance_types.find(request.cloud, name))]

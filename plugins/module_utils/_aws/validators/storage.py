@@ -24,11 +24,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 
 KMS_KEY = re.compile(r"(arn:[\w-]+:kms:[\w-]+:\d{12}:key/)?(mrk-)?[0-9a-fA-F-]{32,36}")
 MOUNT_POINT = "mount_point"
-"""The option that sets the directory of the jobs."""
+"""The option that sets the directory where jobs are stored."""
 
 
 class SharedStorage(Validator):
-    """The cluster has shared storage at the mount point that jobs use."""
+    """Checks that the cluster has shared storage at the mount point that jobs use."""
 
     name = "shared_storage"
     components = frozenset({NODES_COMPONENT})
@@ -54,12 +54,10 @@ def _check_jobs_have_a_mount(request: Request, shared: Sequence[Mount]) -> Itera
     wanted = request.options[MOUNT_POINT]
     if request.manages(EFS) and not shared:
         others = " or ".join(f"{option}: true" for option in kinds.SWITCHES if option != "efs")
-        yield f"efs: false leaves the cluster without shared storage, which jobs need. Set {others}, or do not change efs."
+        yield f"efs: false leaves the cluster without shared storage, which jobs need. Set {others}, or efs: true."
     if shared and wanted not in [mount.mount_point for mount in shared]:
         other = shared[0]
-        yield (
-            f"{MOUNT_POINT}: jobs are stored in {wanted}, but nothing is mounted there. Set it to {other.mount_point}, the {other.option}."
-        )
+        yield (f"{MOUNT_POINT}: jobs are stored in {wanted}, but nothing is mounted there. Set it to {other.mount_point} ({other.option}).")
 
 
 def _check_nesting(mounts: Sequence[Mount]) -> Iterator[str]:
@@ -79,11 +77,11 @@ class StorageKey(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         key = request.options["kms_key_id"]
         if key and not KMS_KEY.fullmatch(key):
-            yield f"kms_key_id: '{key}' is not the id or ARN of a KMS key. Specify an id or ARN. An alias could move to another key."
+            yield f"kms_key_id: '{key}' is not the id or ARN of a KMS key. Specify an id or ARN, because an alias can move to another key."
 
 
 class StoragePorts(Validator):
-    """Adopted servers allow traffic from the nodes. Resources that do not exist yet, such as new security groups, are not checked."""
+    """Checks that adopted servers allow traffic from the nodes. It skips resources that do not exist yet, such as new security groups."""
 
     name = "storage_ports"
     components = FILE_SYSTEM_NAMES
@@ -96,7 +94,7 @@ class StoragePorts(Validator):
                 groups = " or ".join(sorted(server.found.properties["security_groups"]))
                 sources = f"{nodes.id if nodes else 'the nodes'} or from {', '.join(cidrs)}"
                 yield (
-                    f"{server.option}: {server.found.id} does not allow traffic from the nodes to TCP port {server.ports[1]}. "
+                    f"{server.option}: {server.found.id} does not allow inbound traffic from the nodes on TCP port {server.ports[1]}. "
                     f"Allow this traffic in {groups} from {sources}."
                 )
 
@@ -114,7 +112,7 @@ def _incoming(request: Request, server: Server) -> list[tuple[str, int, int, str
 
 
 class StorageKept(Validator):
-    """Running nodes keep the storage that they mounted when they were launched."""
+    """Checks that running nodes keep the storage that they mounted when they were launched."""
 
     name = "storage_kept"
     components = STORAGE_NAMES | {NETWORK_COMPONENT, NODES_COMPONENT}
@@ -128,7 +126,7 @@ class StorageKept(Validator):
             before, after = launched.get(tag.key), described.get(tag.key)
             if tag.kept and before and tag.variable in request.options and after not in (before, UNKNOWN):
                 yield (
-                    f"{tag.variable}: running nodes mount {before}, so this option cannot change to {after or 'none'}. "
+                    f"{tag.variable}: running nodes mount {before}, so this option cannot be changed to {after or 'none'}. "
                     "Delete the cluster, which keeps the data, and create it again."
                 )
 

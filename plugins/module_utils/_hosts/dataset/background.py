@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs background work, which continues after the module exits or the connection to the host closes."""
+"""Runs work in the background. The work continues after the module exits or the connection to the host closes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def work(name: str) -> Background:
 
 
 class Background:
-    """One piece of work, identified by its folder. The folder's lock ensures that only one process at a time does the work."""
+    """Background work, identified by its folder. A lock in the folder ensures that only one process at a time does the work."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self.progress, self.log = os.path.join(folder, "progress.json"), os.path.join(folder, "log")
 
     def start(self, attempt: Mapping[str, Any], work: Callable[[], None]) -> None:
-        """Unless the work is already running, start it in a separate process and store `attempt`, which `attempt()` then returns."""
+        """Start the work in a separate process unless it is already running. Store `attempt`, which `attempt()` returns later."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with open(os.path.join(self._folder, "lock"), "w", encoding="utf-8") as lock:
             try:
@@ -45,7 +45,7 @@ class Background:
             os.waitpid(child, 0)
 
     def attempt(self) -> dict[str, Any] | None:
-        """Return the `attempt` that was passed to the last `start()`."""
+        """Return the `attempt` with which the work was last started, or None if it has never been started."""
         return _read(os.path.join(self._folder, "attempt.json"))
 
     def state(self) -> dict[str, Any]:

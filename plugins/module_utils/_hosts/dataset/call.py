@@ -45,7 +45,7 @@ OF_THE_CALL = {"state", "hosts", "attempt", "wait"}
 
 
 def refuse_own_disk(destination: str, directory: str) -> None:
-    """Raise DataError if the destination should be shared storage but is on the host's own disk because no such storage is mounted."""
+    """Raise DataError if the destination requires shared storage but the directory is on the host's own disk."""
     if destination not in (stager.SHARED, stager.DIRECT):
         return
     existing = os.path.abspath(directory)
@@ -53,13 +53,13 @@ def refuse_own_disk(destination: str, directory: str) -> None:
         existing = os.path.dirname(existing)
     if os.stat(existing).st_dev == os.stat("/").st_dev:
         raise DataError(
-            f"{directory} is on the host's own disk, and dataset_destination is {destination}. Mount the shared storage with "
-            "deeplearning.cluster.configure, or set dataset_destination to local."
+            f"dataset_destination: '{destination}' requires shared storage, but {directory} is on the host's own disk. Mount the shared "
+            "storage with the playbook deeplearning.cluster.configure, or set dataset_destination to local."
         )
 
 
 def examine(module: AnsibleModule, spec: stager.Spec) -> None:
-    """Exit the module, and return what is already staged and what a run would change."""
+    """Exit the module with what is already staged and what a run would change."""
     plan = stager.examine(spec)
     where, current = stager.places(spec, plan), plan.current and not stager.missing_shards(spec, plan)
     divided = plan.source.kind == S3 and not plan.single and module.params["hosts"] > 1
@@ -77,7 +77,7 @@ def examine(module: AnsibleModule, spec: stager.Spec) -> None:
 
 
 def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
-    """Start the staging if it is not running, wait up to `wait` seconds, and exit the module with the progress or result of the staging."""
+    """Start the staging if it is not running, wait up to `wait` seconds, and exit the module with its progress or result."""
     what = fingerprint(name_of(parse(spec["source"]), spec["name"]), spec["directory"], spec["destination"])
     work, attempt = background.work(what), {"attempt": module.params["attempt"], "spec": fingerprint(*sorted(spec.items()))}
     known = work.attempt() or {}
@@ -86,13 +86,13 @@ def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
             work.start(attempt, lambda: stager.run(spec, stager.Progress(work.progress)))
     elif known.get("spec") != attempt["spec"]:
         source = spec["source"].partition("?")[0]
-        raise DataError(f"{source} is being staged on this host with other options. Run again after that has ended.")
+        raise DataError(f"{source}: is being staged on this host with different options. Run again after that run has ended.")
     ended = work.wait(module.params["wait"])
     state = work.state()
     if not ended or work.attempt() != attempt:
         module.exit_json(changed=False, finished=False, progress={**state, "seconds": work.seconds()})
     if state.get("stage") != "ended":
-        raise DataError(f"Staging ended before it was complete. See {work.log} on the host, and run again to continue.")
+        raise DataError(f"Staging ended before the data set was complete. See {work.log} on the host, and run again to continue.")
     if "error" in state:
         raise DataError(state["error"])
     module.exit_json(finished=True, **state["result"])

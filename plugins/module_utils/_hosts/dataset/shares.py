@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Divides files among ranks, and S3 objects among hosts that fetch them together. The functions are pure: all hosts get the same result."""
+"""Divides files among ranks, and S3 objects among the hosts that fetch them. The functions are pure, so all hosts get the same result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Callable, List, Sequence, Tuple, TypeVar
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import File
 
 Item = TypeVar("Item")
-# This many groups per host give shares of nearly equal size.
+# With this many groups per host, all shares have nearly the same size.
 GROUPS_PER_SHARE = 8
 
 Patterns = List[str]
@@ -20,7 +20,10 @@ Group = Tuple[str, List[File]]
 
 
 def balanced(items: Sequence[Item], count: int, size: Callable[[Item], int]) -> list[list[Item]]:
-    """Return `count` lists of nearly equal size: each item, largest first, is added to the list with the smallest total so far."""
+    """Divide the items into `count` lists of nearly equal total size, and return the lists.
+
+    The items are added in descending order of size, each to the list with the smallest total so far.
+    """
     result: list[list[Item]] = [[] for _number in range(count)]
     heap = [(0, 0, number) for number in range(count)]
     for item in sorted(items, key=size, reverse=True):
@@ -31,14 +34,14 @@ def balanced(items: Sequence[Item], count: int, size: Callable[[Item], int]) -> 
 
 
 def shards(files: Sequence[File], count: int) -> list[list[File]]:
-    """Return the files of each of `count` ranks, in the order of their paths."""
+    """Return the files for each of `count` ranks, sorted by path."""
     return [sorted(shard) for shard in balanced(sorted(files), count, lambda file: file[1])]
 
 
 def patterns(files: Sequence[File], count: int) -> list[Patterns]:
-    """Return, for each of `count` hosts, the patterns of the objects to fetch, in the form that `aws s3 sync --include` accepts.
+    """Return the patterns of the objects that each of `count` hosts fetches, as arguments for `aws s3 sync --include`.
 
-    Objects are grouped by the beginning of their paths, so that a few patterns can describe millions of objects.
+    Objects are grouped by path prefix, so that a few patterns can describe millions of objects.
     """
     groups: list[Group] = [("", sorted(files))]
     while len(groups) < GROUPS_PER_SHARE * count:
@@ -51,12 +54,12 @@ def patterns(files: Sequence[File], count: int) -> list[Patterns]:
 
 
 def _bytes(group: Group) -> int:
-    # Even an empty object costs a request, so each object counts for at least one byte.
+    # Even an empty object costs a request, so each object counts for one byte more than its size.
     return sum(size + 1 for _path, size in group[1])
 
 
 def _divided(group: Group) -> list[Group]:
-    """Split a group by the first character in which its paths differ, and return the smaller groups."""
+    """Split a group at the first character where its paths differ, and return the smaller groups."""
     files = group[1]
     first, last = files[0][0], files[-1][0]
     common = next((place for place, pair in enumerate(zip(first, last)) if pair[0] != pair[1]), len(first))

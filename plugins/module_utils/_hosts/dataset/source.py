@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Parses the locations of data sets' sources, derives names, and identifies versions. All functions are pure."""
+"""Parses the sources of data sets, derives their names, and identifies their versions. All functions are pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ S3, URL, PATH = "s3", "url", "path"
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DESCRIBING = ".dataset."
-"""The prefix of the names of the files that describe a data set. These files are in the top-level folder of the data set."""
+"""The name prefix of the files that describe a data set. They are in the top-level folder of the data set."""
 ARCHIVE = re.compile(r"\.(tar|tgz|tbz2|txz|tzst|tar\.(gz|bz2|xz|zst)|zip)$", re.IGNORECASE)
 HASHES = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 
 File = Tuple[str, int]
-"""A path inside the data set, and its size in bytes."""
+"""The path of a file in the data set, and the size of the file in bytes."""
 
 
 class DataError(Exception):
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The source as messages show it: without the query of a URL, which may contain a signature."""
+        """The source as messages show it, without the query string of a URL, because that may contain a signature."""
         return self.text.partition("?")[0] if self.kind == URL else self.text
 
     @property
@@ -60,7 +60,8 @@ def parse(text: str) -> Source:
     elif text.startswith("/"):
         return Source(PATH, text)
     raise DataError(
-        f"dataset_source is '{text}': specify s3://bucket/prefix, the https:// URL of a file, or an absolute path on the controller."
+        f"dataset_source: '{text}' is not supported. Use s3://bucket/prefix, the https:// URL of a file, or an absolute path on the "
+        "controller."
     )
 
 
@@ -68,15 +69,18 @@ def parse_s3(option: str, text: str) -> Source:
     """Return the parsed S3 location that an option specifies. Raises DataError for anything else."""
     source = parse(text) if text.startswith("s3://") else None
     if source is None:
-        raise DataError(f"{option} is '{text}': specify shared, local, direct, or a location on S3 such as s3://bucket/prefix.")
+        raise DataError(f"{option}: '{text}' is not supported. Use shared, local, direct, or a location on S3 such as s3://bucket/prefix.")
     return source
 
 
 def name_of(source: Source, name: str | None) -> str:
-    """Return the data set's name. The default is the last part of the source without the suffix of an archive. Raises DataError."""
+    """Return the data set's name. The default is the last part of the source without an archive suffix. Raises DataError."""
     result = name or re.sub(r"[^A-Za-z0-9._-]+", "-", ARCHIVE.sub("", source.basename)).lstrip("._-")[:100]
     if not NAME.fullmatch(result):
-        raise DataError(f"dataset_name is '{result}': use at most 100 letters, digits, '.', '_' and '-', and begin with a letter or digit.")
+        raise DataError(
+            f"dataset_name: '{result}' is not a valid name. Use at most 100 letters, digits, '.', '_' and '-', and begin with a letter or "
+            "digit."
+        )
     return result
 
 
@@ -85,7 +89,10 @@ def parse_checksum(text: str) -> tuple[str, str]:
     algorithm, _colon, digest = text.partition(":")
     digest = digest.strip().lower()
     if len(digest) != HASHES.get(algorithm) or not re.fullmatch("[0-9a-f]+", digest):
-        raise DataError(f"dataset_checksum is '{text}': specify one of {', '.join(sorted(HASHES))}, a colon and the hexadecimal digest.")
+        raise DataError(
+            f"dataset_checksum: '{text}' is not a valid checksum. Use one of {', '.join(sorted(HASHES))}, then a colon and the "
+            "hexadecimal digest."
+        )
     return algorithm, digest
 
 
@@ -95,10 +102,11 @@ def is_archive(path: str) -> bool:
 
 
 def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
-    """Return (path, size, ETag) of each object of a source, sorted, and whether the source is a single object.
+    """Return a sorted list of (path, size, ETag) of the objects of a source, and whether the source is a single object.
 
-    `lines` is the output of `aws s3api list-objects-v2` as text, with the query `Contents[].[Size,ETag,Key]`. If the source's own key is
-    in the list, the source is that object. Otherwise the source is a folder. Other keys that begin with the same text do not belong to it.
+    `lines` is the text output of `aws s3api list-objects-v2` with the query `Contents[].[Size,ETag,Key]`. If the source's own key is in
+    the list, the source is that object. Otherwise the source is a folder. Keys outside the folder do not belong to the source, even if
+    they begin with the same text.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
     found = []
@@ -123,7 +131,7 @@ def fingerprint(*facts: Any) -> str:
 
 
 def human(size: float) -> str:
-    """Return a number of bytes as text for people, such as `1.5 GiB`."""
+    """Return a number of bytes in human-readable form, such as `1.5 GiB`."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

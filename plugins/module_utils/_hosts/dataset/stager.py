@@ -4,7 +4,7 @@
 """Stages one data set on a host: examines the source, then fetches, checks, unpacks and publishes it.
 
 All steps work in a temporary folder beside the data set. The name of this folder contains the version, so that the next run continues
-where an interrupted run stopped. The finished data set contains a marker file that describes it. One rename moves it into place.
+where an interrupted run stopped. The finished data set contains a marker file that describes it. A rename moves the data set into place.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ Spec = Dict[str, Any]
 
 
 class Plan(NamedTuple):
-    """What a source contains, and whether that version is already staged."""
+    """What a source contains, and whether this version of it is already staged."""
 
     source: Source
     name: str
     version: str
     files: list[File]
-    """The objects of a source on S3; empty for other sources."""
+    """The objects of a source on S3. The list is empty for other sources."""
     size: int | None
-    """Total bytes to fetch; None if a server does not report the size."""
+    """The total number of bytes to fetch, or None if the server does not report the size."""
     single: bool
     current: bool
 
@@ -79,7 +79,7 @@ class Places(NamedTuple):
 
     @property
     def fetched(self) -> str:
-        """Return the file that exists once everything is downloaded and checked."""
+        """The path of a file that exists once everything is downloaded and checked."""
         return os.path.join(self.partial, "fetched")
 
     @property
@@ -138,7 +138,7 @@ def examine(spec: Spec) -> Plan:
     if source.kind == S3:
         objects, single = listed(tools.list_objects(_access(spec), source), source)
         if not objects:
-            raise DataError(f"dataset_source {source.text} has no objects. Check the spelling.")
+            raise DataError(f"dataset_source: {source.text} contains no objects. Check the bucket and the prefix.")
         files = [(path, bytes_) for path, bytes_, _tag in objects]
         size = sum(bytes_ for _path, bytes_ in files)
         facts += [source.text, *objects]
@@ -151,12 +151,12 @@ def examine(spec: Spec) -> Plan:
         remote = tools.ask(source)
         size, facts = remote.size, [*facts, source.shown, remote]
     if spec["checksum"] and not single:
-        raise DataError(f"dataset_checksum: {source.shown} is a folder, and a checksum is for a single file. Remove the option.")
+        raise DataError(f"dataset_checksum: applies only to a single file, but {source.shown} is a folder. Remove the option.")
     version = fingerprint(*facts, spec["destination"] == DIRECT)
     marker = _marker(spec, name)
     plan = Plan(source, name, version, files, size, single, current=bool(marker) and marker["version"] == version)
     if not marker and not spec["destination"].startswith("s3://") and os.path.lexists(places(spec, plan).final):
-        raise DataError(f"{places(spec, plan).final} was not staged by this role. Choose another dataset_name, or move that data away.")
+        raise DataError(f"{places(spec, plan).final}: was not staged by this role. Choose another dataset_name, or move that data away.")
     return plan
 
 
@@ -166,11 +166,16 @@ def check_options(spec: Spec, source: Source) -> None:
     if destination not in DESTINATIONS:
         if not parse_s3("dataset_destination", destination).key.strip("/"):
             example = f"{destination.rstrip('/')}/data"
-            raise DataError(f"dataset_destination is '{destination}': add a prefix in the bucket, such as {example}.")
+            raise DataError(f"dataset_destination: '{destination}' has no prefix. Add one, such as {example}.")
         if source.kind == PATH and spec["unpack"]:
-            raise DataError("dataset_unpack: the controller uploads to S3 without unpacking. Unpack the data first, or stage it from S3.")
+            raise DataError(
+                "dataset_unpack: is not supported for uploads from the controller to S3. Unpack the data first, or stage it from S3."
+            )
     if destination == DIRECT and (source.kind != S3 or spec["unpack"] or spec["checksum"]):
-        raise DataError("dataset_destination direct requires a dataset_source on S3, without dataset_unpack and dataset_checksum.")
+        raise DataError(
+            "dataset_destination: 'direct' requires a dataset_source on S3, without dataset_unpack and dataset_checksum. "
+            "Change these options, or choose another destination."
+        )
     if spec["checksum"]:
         parse_checksum(spec["checksum"])
 
@@ -188,7 +193,7 @@ def _access(spec: Spec) -> tools.Access:
 def _marker(spec: Spec, name: str) -> dict[str, Any]:
     """Return the marker of the staged data set, or an empty dictionary if none is staged."""
     if spec["destination"].startswith("s3://"):
-        # Even if the source is read anonymously, the destination needs credentials.
+        # The destination requires credentials even if the source is read anonymously.
         text = tools.read_object(tools.Access(spec["region"] or ""), f"{spec['destination'].rstrip('/')}/{MARKER}")
     else:
         text = _read(os.path.join(spec["directory"], name, MARKER))
@@ -211,7 +216,7 @@ def _read(path: str) -> str | None:
 
 
 def fetch_share(spec: Spec, progress: Progress) -> dict[str, Any]:
-    """Fetch the S3 objects that match the share's patterns into a folder that other hosts share. Raises DataError."""
+    """Fetch the S3 objects that match the share's patterns into a folder that all hosts share. Raises DataError."""
     source, share = parse(spec["source"]), spec["share"]
     partial = os.path.join(spec["directory"], f".{name_of(source, spec['name'])}.{share['version']}.partial")
     included = [option for pattern in share["patterns"] for option in ("--include", pattern)]
@@ -266,7 +271,7 @@ def _described(spec: Spec, plan: Plan) -> dict[str, Any]:
 
 
 def _folder(source: Source) -> str:
-    """Return the S3 prefix of the source, with a slash at the end."""
+    """Return the S3 prefix of the source with a trailing slash."""
     return source.text.rstrip("/") + "/"
 
 
@@ -283,7 +288,8 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
     free, needed = shutil.disk_usage(where.download).free, (plan.size or 0) - _used(where.download)
     if needed > free:
         raise DataError(
-            f"{spec['directory']} has {human(free)} left, and {plan.source.shown} needs {human(needed)} more. Choose another directory."
+            f"{spec['directory']}: has only {human(free)} of free space, but {plan.source.shown} needs {human(needed)} more. "
+            "Free some space, or choose another directory."
         )
     file = os.path.join(where.download, plan.source.basename)
     if plan.source.kind == URL:
@@ -294,7 +300,7 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
         tools.copy_s3(_access(spec), source, target, progress.moved("fetching"), *options, tree=not plan.single)
         _compare(plan, where)
     elif _used(where.download) != plan.size:
-        raise DataError(f"dataset_source {plan.source.text} changed during the copy. Run again after all changes are complete.")
+        raise DataError(f"dataset_source: {plan.source.text} changed during the copy. Run again after all changes are complete.")
     progress.stage("checking")
     try:
         _check(spec, plan, file)
@@ -313,7 +319,7 @@ def _check(spec: Spec, plan: Plan, path: str) -> None:
     found = tools.digest(path, algorithm)
     if found != wanted:
         raise DataError(
-            f"dataset_checksum is {algorithm}:{wanted}, and {plan.source.shown} has {algorithm}:{found}. The download was "
+            f"dataset_checksum: is {algorithm}:{wanted}, but {plan.source.shown} has {algorithm}:{found}. Any downloaded copy was "
             "deleted. Correct the checksum, or check the file."
         )
 
@@ -325,7 +331,7 @@ def _used(folder: str) -> int:
 def _compare(plan: Plan, where: Places) -> None:
     """Check that exactly the listed objects were downloaded. Raises DataError.
 
-    Deletes other files, such as the temporary files that a killed AWS CLI leaves behind.
+    Deletes other files, such as the temporary files that the AWS CLI leaves behind when it is killed.
     """
     found, wanted = dict(walk(where.download)), dict(plan.files)
     for path in found.keys() - wanted.keys():
@@ -333,7 +339,8 @@ def _compare(plan: Plan, where: Places) -> None:
     different = sorted(path for path, size in wanted.items() if found.get(path) != size)
     if different:
         raise DataError(
-            f"{plan.source.text} changed during the download, for example {different[0]}. Run again after all changes are complete."
+            f"dataset_source: {plan.source.text} changed during the download (for example {different[0]}). Run again after all changes "
+            "are complete."
         )
 
 
@@ -379,7 +386,7 @@ def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
 
 
 def _describe(spec: Spec, plan: Plan, folder: str, files: list[File]) -> None:
-    """Write the files that describe the data set into its folder: the marker, the list of files and the lists per rank."""
+    """Write the files that describe the data set into its folder: the marker, the list of files and the per-rank lists."""
     with open(os.path.join(folder, FILES), "w", encoding="utf-8") as file:
         file.writelines(f"{size}\t{path}\n" for path, size in files)
     _write_shards(folder, files, spec["shards"])
@@ -389,7 +396,7 @@ def _describe(spec: Spec, plan: Plan, folder: str, files: list[File]) -> None:
 
 
 def missing_shards(spec: Spec, plan: Plan) -> list[int]:
-    """Return the requested rank counts for which the staged data set has no lists yet."""
+    """Return the requested rank counts for which the staged data set has no per-rank lists yet."""
     if spec["destination"].startswith("s3://"):
         return []
     folder = os.path.join(places(spec, plan).final, SHARDS)
@@ -397,7 +404,7 @@ def missing_shards(spec: Spec, plan: Plan) -> list[int]:
 
 
 def write_shards(spec: Spec, plan: Plan) -> bool:
-    """Write the lists per rank that the data set lacks, and return whether any were missing."""
+    """Write the per-rank lists that the data set lacks, and return whether any were missing."""
     missing = missing_shards(spec, plan)
     if missing:
         final = places(spec, plan).final
@@ -420,7 +427,7 @@ def _write_shards(folder: str, files: list[File], counts: list[int]) -> None:
 
 
 def _publish(where: Places) -> None:
-    """Move the data set into place, and move an earlier version out of the way."""
+    """Move any earlier version out of the way, and then move the data set into place."""
     if os.path.isdir(where.final):
         shutil.rmtree(where.replaced, ignore_errors=True)
         os.rename(where.final, where.replaced)
@@ -428,10 +435,10 @@ def _publish(where: Places) -> None:
 
 
 def upload_facts(path: str) -> dict[str, Any]:
-    """Return the version, the size and the kind of a path on the controller. Raises DataError."""
+    """Return the version and the size of a path on the controller, and whether it is a single file. Raises DataError."""
     path = path.rstrip("/")
     if not os.path.exists(path):
-        raise DataError(f"dataset_source {path} does not exist on the controller.")
+        raise DataError(f"dataset_source: {path} does not exist on the controller. Specify an existing path.")
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     files = local_files(path)
     times = [os.stat(os.path.join(folder, name)).st_mtime_ns for name, _size in files]
@@ -439,7 +446,7 @@ def upload_facts(path: str) -> dict[str, Any]:
 
 
 def _upload(spec: Spec, where: Places, progress: Progress) -> None:
-    """Upload the data set to S3, the marker last. Raises DataError."""
+    """Upload the data set to S3, and then its marker. Raises DataError."""
     access, target = tools.Access(spec["region"] or ""), spec["destination"].rstrip("/") + "/"
     tools.copy_s3(access, where.data, target, progress.moved("uploading"), "--exclude", MARKER)
     tools.copy_s3(access, os.path.join(where.data, MARKER), target + MARKER, progress.moved("uploading"), tree=False)

@@ -20,9 +20,9 @@ from ansible.module_utils.urls import open_url
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import S3, DataError, Source
 
 Report = Callable[[int, int], None]
-"""Called with the number of bytes moved so far and the total number of bytes."""
+"""A function to call with the number of bytes moved so far and the total number of bytes."""
 
-# The directories in which distributions and AWS's installer put the AWS CLI. In shells that read no profile, PATH may lack them.
+# The directories where distributions and the AWS installer put the AWS CLI. Shells that read no profile may not have them in PATH.
 PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
 ASK_SECONDS = 60
 POLL_SECONDS = 1.0
@@ -53,8 +53,8 @@ def aws(access: Access, *arguments: str) -> list[str]:
     program = shutil.which("aws", path=os.pathsep.join((os.environ.get("PATH", ""), *PATHS)))
     if program is None:
         raise DataError(
-            "This host has no AWS CLI, which copies data to and from S3. Use an image that contains it, such as a deep learning AMI, or "
-            "install it: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
+            "AWS CLI: is not installed on this host, but is needed to access S3. Use an image that contains it, such as a Deep Learning "
+            "AMI, or install it: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
         )
     options = [*(["--region", access.region] if access.region else []), *(["--no-sign-request"] if access.anonymous else [])]
     return [program, *arguments, *options]
@@ -83,7 +83,7 @@ def read_object(access: Access, place: str) -> str | None:
 
 
 def copy_s3(access: Access, source: str, target: str, report: Report, *options: str, tree: bool = True) -> None:
-    """Copy files that are missing or different from `source` to `target`, at least one of which is on S3. Raises DataError."""
+    """Copy files from `source` to `target` if they are missing there or differ. At least one of the two is on S3. Raises DataError."""
     command = aws(access, "s3", "sync" if tree else "cp", source, target, *options)
     # The AWS CLI separates progress lines by carriage returns.
     with _start(command) as process:
@@ -114,23 +114,23 @@ def explain_s3(source: Source, errors: str) -> str:
     said = lines[-1] if lines else "the AWS CLI failed without a message"
     if re.search(r"AccessDenied|Forbidden|\b403\b", errors):
         return (
-            f"{source.shown}: S3 denies access to this host: {said}. Add the bucket to deeplearning_read_buckets, or to "
+            f"{source.shown}: S3 denies this host access: {said}. Add the bucket to deeplearning_read_buckets, or to "
             "deeplearning_write_buckets if data is written to it, and run deeplearning.cluster.provision."
         )
     if re.search("Unable to locate credentials|NoCredentials", errors):
-        return f"This host has no credentials for {source.shown}. Nodes get credentials from their instance profile. {said}"
+        return f"{source.shown}: this host has no AWS credentials. On a node, check the instance profile. The AWS CLI reports: {said}"
     return f"{source.shown}: {said}"
 
 
 def ask(source: Source) -> Remote:
     """Return what the server reports about the file at a URL. Raises DataError."""
-    # Some servers and all presigned URLs of S3 refuse HEAD requests. So request the first byte, and do not read it.
+    # Some servers and all presigned S3 URLs reject HEAD requests. So request only the first byte, and do not read it.
     asked = {"Range": "bytes=0-0", "Accept-Encoding": "identity"}
     try:
         with open_url(source.text, headers=asked, timeout=ASK_SECONDS) as answer:
             headers, partial = answer.headers, answer.status == 206
     except (OSError, ValueError) as error:
-        raise DataError(f"dataset_source {source.shown}: download failed: {error}.") from error
+        raise DataError(f"dataset_source {source.shown}: download failed: {error}. Check the URL and the host's network access.") from error
     length = headers.get("Content-Range", "").rpartition("/")[2] if partial else headers.get("Content-Length", "")
     version = headers.get("ETag") or headers.get("Last-Modified") or ""
     return Remote(int(length) if length.isdigit() else None, version)
@@ -150,7 +150,7 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
     if code:
         raise DataError(f"dataset_source {source.shown}: download failed: {error}. The next run continues where this download stopped.")
     if size is not None and _size(path) != size:
-        raise DataError(f"dataset_source {source.shown} has {size} bytes, but {_size(path)} were downloaded. Run again.")
+        raise DataError(f"dataset_source {source.shown}: has {size} bytes, but {_size(path)} were downloaded. Run again.")
 
 
 def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[int, str, str]:
@@ -160,7 +160,7 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
     try:
         process = _start(command, stdin=subprocess.PIPE)
     except FileNotFoundError as error:
-        raise DataError("This host has no curl, which downloads from URLs. Install the package curl.") from error
+        raise DataError("curl: is not installed on this host, but is needed to download from URLs. Install the package curl.") from error
     over = threading.Event()
 
     def watch() -> None:
@@ -169,7 +169,7 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
-    # Every user of the host can see command lines, and the query of the URL may contain a signature, so pass the URL through stdin.
+    # Every user of the host can see command lines, and the URL's query string may contain a signature. So pass the URL on stdin.
     status, errors = process.communicate('url = "{}"\n'.format(source.text.replace("\\", "\\\\").replace('"', '\\"')))
     over.set()
     watching.join()
@@ -214,7 +214,7 @@ def _unpack(archive: str, folder: str) -> None:
 def drop_privileges(folder: str) -> None:
     """Remove the setuid and setgid bits of all files below a folder.
 
-    Otherwise the author of an archive could have programs run with the rights of the user who unpacks it.
+    Otherwise, programs from an archive could run with the privileges of the user who unpacks it.
     """
     for place, _folders, names in os.walk(folder):
         for path in (os.path.join(place, name) for name in names):
@@ -224,7 +224,7 @@ def drop_privileges(folder: str) -> None:
 
 
 def _start(command: list[str], **options: Any) -> subprocess.Popen[str]:
-    # The new process inherits the lock, so that no other process moves the same data while the new one is running.
+    # The new process inherits the lock, so that no other run moves the same data while this process is running.
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", close_fds=False, **options
     )

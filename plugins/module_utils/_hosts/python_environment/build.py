@@ -38,17 +38,17 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python
 )
 
 PROBE = "import json, platform, sys; print(json.dumps([platform.machine(), '{0}.{1}'.format(*sys.version_info)]))"
-#: The arguments with which pip reports the requirements that are not installed, without contacting an index.
+#: The arguments that make pip report missing requirements without contacting an index.
 CHECK = ["-m", "pip", "--isolated", "install", "--quiet", "--dry-run", "--report", "-", "--no-index", "--no-deps", "--requirement"]
 
 
 def from_image(name: str) -> dict[str, Any]:
-    """Return the result for an environment of the host's image. Raises RefusalError if the image has no environment of that name."""
+    """Return the result for an environment of the host's image. Raises RefusalError if the image has no environment with that name."""
     path = image_environment(name)
     if path is None:
         there = ", ".join(image_environments()) or "none"
         raise RefusalError(
-            f"the image of this host does not contain it (the image contains {there}). Choose another environment, or specify requirements."
+            f"is not in this host's image (the image contains {there}). Choose another environment, or specify requirements."
         )
     return outcome(path, "image")
 
@@ -76,7 +76,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
         reason = lacks(module, executable(path), requirements)
         if not reason:
             return outcome(path, "image")
-        reason = f"# {path} of the image is not used: {reason}\n"
+        reason = f"# {path} in the image is not used: {reason}\n"
     before = read((current_path(place) or place.path) + ".json").get("specification", "")
     header = "environment " + params["name"]
     diff = {"before_header": header, "after_header": header, "before": reason + before, "after": specification}
@@ -85,7 +85,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
 
 
 def check_owner(directory: str, place: Place) -> None:
-    """Raise RefusalError if other users can change the folders, because files in them run as this user and in other users' jobs."""
+    """Raise RefusalError if other users can change the folders, because this user and other users' jobs run files in them."""
     for folder in (directory, os.path.dirname(place.folder), place.folder, place.path):
         for look in (os.lstat, os.stat):
             try:
@@ -98,11 +98,11 @@ def check_owner(directory: str, place: Place) -> None:
 
 
 def inspect_python(module: AnsibleModule) -> Interpreter:
-    """Return the Python to build with. Raises RefusalError if it does not exist or does not run."""
+    """Return the Python interpreter to build with. Raises RefusalError if it does not exist or does not run."""
     wanted = module.params["python"]
     path = shutil.which(wanted)
     if path is None:
-        raise RefusalError(f"python {wanted!r}: does not exist. Specify a Python that this host has.")
+        raise RefusalError(f"python {wanted!r}: does not exist. Specify a Python interpreter that is installed on this host.")
     status, output, errors = module.run_command([path, "-c", PROBE])
     if status != 0:
         raise RefusalError(f"python {wanted!r}: does not run: {errors.strip()}")
@@ -119,7 +119,7 @@ def current_path(place: Place) -> str | None:
 
 
 def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
-    """Return which requirements an environment lacks, as text; empty if it has them all."""
+    """Return a message that names the requirements that an environment lacks, or an empty string if it has them all."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=module.tmpdir) as file:
         file.write(requirements)
         file.flush()
@@ -136,7 +136,7 @@ def provide(module: AnsibleModule, place: Place, interpreter: Interpreter, speci
     with exclusive(place.record, module.params["timeout"]) as record:
         known = record.read()
         if record.waited and known:
-            # Another host has just built the environment and made it the current one, or failed. That outcome applies here, too.
+            # Another host has just built the environment and made it current, or has failed to do so. That outcome applies here too.
             if "error" in known:
                 raise RefusalError(known["error"])
             return False

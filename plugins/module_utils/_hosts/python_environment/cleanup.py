@@ -22,7 +22,7 @@ DIGEST = re.compile(r"[0-9a-f]{12}")
 
 
 def unused(directory: str, pythons: list[str], before: float) -> list[Place]:
-    """Return the builds in a directory that were made before a time, are not current, and contain none of the Python programs."""
+    """Return the builds in a directory that are older than `before`, are not current, and contain none of the interpreters `pythons`."""
     folders = glob.glob(os.path.join(glob.escape(directory), "*", "*-python*"))
     found = (Place(folder, digest) for folder in sorted(folders) for digest in _digests(folder))
     return [place for place in found if _built(place) < before and not _is_current(place) and not _is_used(place, pythons)]
@@ -33,7 +33,7 @@ def _digests(folder: str) -> list[str]:
 
 
 def _built(place: Place) -> float:
-    """Return when a build was made or last tried."""
+    """Return when a build was made or last attempted."""
     times = []
     for path in (place.record, place.path):
         with contextlib.suppress(FileNotFoundError):
@@ -50,15 +50,15 @@ def _is_current(place: Place) -> bool:
 
 def _is_used(place: Place, pythons: list[str]) -> bool:
     inside = os.path.join(os.path.realpath(place.path), "")
-    # Only the folders: the Python of an environment is itself a link to the Python of the system.
+    # Resolve only the folders, because an environment's Python is itself a link to the system's Python.
     return any(os.path.join(os.path.realpath(os.path.dirname(python)), "").startswith(inside) for python in pythons)
 
 
 def delete(place: Place) -> bool:
-    """Delete a build, and return whether no other host was building it. Raises OSError."""
+    """Delete a build unless another host is building it. Return whether it was deleted. Raises OSError."""
     try:
         with exclusive(place.record, timeout=0) as record:
-            # An interrupted deletion leaves a build without a complete record, which the role builds again.
+            # If the deletion is interrupted, the incomplete record makes the role build the environment again.
             record.write({})
             if os.path.lexists(place.path):
                 shutil.rmtree(place.path)
@@ -69,6 +69,6 @@ def delete(place: Place) -> bool:
 
 
 def clean_up(params: dict[str, Any], check_mode: bool) -> list[str]:
-    """Delete unused builds, or in check mode only find them, and return their paths. Raises OSError."""
+    """Delete unused builds, or only find them in check mode, and return their paths. Raises OSError."""
     found = unused(params["directory"], params["pythons"], time.time() - params["days"] * DAY)
     return [place.path for place in found if check_mode or delete(place)]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Defines Python environments: where images have them, what identifies a build, and which commands build one."""
+"""Defines Python environments: where images contain them, what identifies a build, and which commands build one."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-#: Paths of environments in deep learning AMIs: current AMIs, AMIs with conda, and the first AMIs (in the login user's home directory).
+#: Paths of environments in Deep Learning AMIs: current AMIs, AMIs with conda, and the oldest AMIs (in the login user's home directory).
 IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/miniconda3/envs/{0}")
 
-#: Lines of a requirements file that refer to other files of the machine on which it was written.
+#: Lines of a requirements file that refer to other files on the machine where it was written.
 ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
 
-#: How many lines from the end of an installer's output to show. They usually contain the requirement that failed and the reason.
+#: The number of lines to show from the end of an installer's output. They usually contain the requirement that failed and the reason.
 LAST_LINES = 12
 
 
 class Interpreter(NamedTuple):
-    """The Python with which an environment is created."""
+    """The Python interpreter with which an environment is created."""
 
     path: str
     machine: str
@@ -64,7 +64,7 @@ class Step(NamedTuple):
 def check_name(name: str) -> None:
     """Raise ValueError if the text is not a valid environment name."""
     if not NAME.fullmatch(name):
-        raise ValueError("use only letters, digits, '.', '_' and '-'.")
+        raise ValueError("is not a valid name. Use letters, digits, '.', '_' and '-', and begin with a letter or digit.")
 
 
 def executable(path: str) -> str:
@@ -96,21 +96,21 @@ def check_requirements(contents: str) -> None:
         if ELSEWHERE.match(line.strip()):
             raise ValueError(
                 f"line {number}, {line.strip()!r}, refers to another file, which is not copied to the hosts. Insert the contents of that"
-                " file here."
+                " file instead."
             )
 
 
 def specify(requirements: str, installer: str, interpreter: Interpreter) -> str:
     """Return the text that identifies a build: the requirements, the installer and the Python.
 
-    The addresses of package indexes are not part of it, because they do not determine which packages are installed, and because addresses
-    with tokens change daily.
+    The URLs of package indexes are not part of the text. They do not determine which packages are installed, and URLs with tokens change
+    daily.
     """
     return f"# installed by {installer} for {interpreter.path}\n{requirements}"
 
 
 def place_of(directory: str, name: str, specification: str, interpreter: Interpreter) -> Place:
-    """Return the location in which the environment is built."""
+    """Return the location where the environment is built."""
     folder = os.path.join(directory, name, f"{interpreter.machine}-python{interpreter.version}")
     return Place(folder, hashlib.sha256(specification.encode()).hexdigest()[:12])
 
@@ -118,26 +118,29 @@ def place_of(directory: str, name: str, specification: str, interpreter: Interpr
 def build_steps(installer: str, python: str, path: str, requirements: str, uv: str | None, scratch: str) -> list[Step]:
     """Return the commands that create the environment at `path` and install the file `requirements`.
 
-    `uv` is the path of the program uv on this host. If it is None, the commands first install uv below `scratch`.
+    `uv` is the path of the program uv on this host. If it is None, the commands first install uv in `scratch`.
     """
     if installer == "pip":
         install = [executable(path), "-m", "pip", "install", "--requirement", requirements]
-        return [Step("make a virtual environment", [python, "-m", "venv", path]), Step("install the requirements", install)]
+        return [Step("create a virtual environment", [python, "-m", "venv", path]), Step("install the requirements", install)]
     steps: list[Step] = []
     if uv is None:
         own = os.path.join(scratch, "uv")
         uv = os.path.join(own, "bin", "uv")
-        steps.append(Step("make a virtual environment for uv", [python, "-m", "venv", own]))
-        steps.append(Step("install uv (which the installer pip does not need)", [executable(own), "-m", "pip", "install", "uv"]))
-    steps.append(Step("make a virtual environment", [uv, "venv", "--python", python, path]))
-    # The users of an environment cannot write to it. Without this option, Python would compile modules again at each import.
+        steps.append(Step("create a virtual environment for uv", [python, "-m", "venv", own]))
+        steps.append(Step("install uv (the installer pip does not need it)", [executable(own), "-m", "pip", "install", "uv"]))
+    steps.append(Step("create a virtual environment", [uv, "venv", "--python", python, path]))
+    # The users of an environment cannot write to it. Without this option, Python would compile the modules again at each import.
     install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode", "--requirement", requirements]
     steps.append(Step("install the requirements", install))
     return steps
 
 
 def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dict[str, str]:
-    """Return the environment variables with the locations of packages for pip and uv. Other users cannot see them with `ps`."""
+    """Return the environment variables that tell pip and uv where to find packages.
+
+    In contrast to command-line options, other users cannot see these variables with `ps`.
+    """
     variables = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
     if index_url:
         variables.update(PIP_INDEX_URL=index_url, UV_DEFAULT_INDEX=index_url)
@@ -153,8 +156,8 @@ def describe_failure(step: Step, output: str) -> str:
 
 
 def missing(status: int, report: Mapping[str, Any], errors: str) -> str:
-    """Return which requirements an environment lacks according to pip's report, as text; empty if it has them all."""
+    """Return a message that names the requirements missing according to pip's report, or an empty string if none is missing."""
     if status != 0:
-        return (errors.strip().splitlines() or ["pip does not work there"])[-1].replace("ERROR: ", "")
+        return (errors.strip().splitlines() or ["pip does not work in it"])[-1].replace("ERROR: ", "")
     names = [package["metadata"]["name"] for package in report.get("install", [])]
     return "it lacks " + ", ".join(names) if names else ""

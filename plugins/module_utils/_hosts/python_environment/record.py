@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The record beside an environment, which describes a finished build and is the lock of a build in progress."""
+"""The record file beside an environment. It describes a finished build, and serves as the lock of a build in progress."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PAUSE = 1.0
 
 
 class RefusalError(Exception):
-    """The environment cannot be provided on this host; the text says why and what to do."""
+    """The environment cannot be provided on this host. The text says why and what to do."""
 
 
 class Record(NamedTuple):
-    """The locked record of a build. `waited` tells whether another host held the lock first."""
+    """The locked record of a build. `waited` is whether another host held the lock first."""
 
     file: TextIO
     waited: bool
@@ -60,7 +60,7 @@ def exclusive(path: str, timeout: float) -> Iterator[Record]:
     """Open and lock a record. Raises RefusalError if another host holds the lock for more than `timeout` seconds.
 
     The record itself is the lock file, so that all hosts see its current contents: an NFS client contacts the server when it opens or
-    locks a file, but answers most other requests from a cache that may be 30 seconds old. If a host fails, its lock is released.
+    locks a file, but answers most other requests from a cache that may be up to 30 seconds old. If a host fails, its lock is released.
     """
     end = time.monotonic() + timeout
     waited = False

@@ -26,9 +26,9 @@ ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {TYPES["efs"].helper},
 
 
 def boot_script(storages: Sequence[Mount], user: str) -> str:
-    """Return the shell script that mounts at boot. It retries with increasing pauses for BOOT_TIMEOUT seconds.
+    """Return the shell script that mounts shared storage at boot. It retries with increasing pauses for BOOT_TIMEOUT seconds.
 
-    If a client is missing and the distribution does not have it, the script skips that storage without retrying.
+    If a client is missing and the distribution does not provide it, the script skips that storage without retrying.
     """
     attempts = "\n".join(f"  {_attempt(storage)} || status=1" for storage in storages)
     entries = "\n".join(_addition(storage) for storage in storages)
@@ -40,8 +40,8 @@ add() {{
   grep -qxF "$1" /etc/fstab || printf '%s\\n' "$1" >>/etc/fstab
   mkdir -p "$2"
 }}
-{preferring}# A private subnet may not reach the package servers yet: installing is tried again like mounting.
-install_client() {{ # package of apt, package of dnf
+{preferring}# Hosts in a private subnet may not reach the package servers yet, so a failed installation is retried.
+install_client() {{ # apt package, dnf package
   if command -v apt-get >/dev/null; then
     [ -n "$1" ] || return 2
     apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$1"
@@ -49,7 +49,7 @@ install_client() {{ # package of apt, package of dnf
     dnf install -y -q "$2"
   fi
 }}
-attempt() {{ # mount point, mount helper, package of apt, package of dnf, advice, not empty where somebody else owns the storage
+attempt() {{ # mount point, mount helper, apt package, dnf package, advice, non-empty if the storage is adopted
   case " $missing " in *" $1 "*) return 0 ;; esac
   if ! mountpoint -q "$1"; then
     if ! command -v "$2" >/dev/null; then
@@ -60,7 +60,7 @@ attempt() {{ # mount point, mount helper, package of apt, package of dnf, advice
         *) return 1 ;;
       esac
     fi
-    # SIGINT lets the client of EFS remove what it has begun; after SIGTERM its proxy would stay
+    # After SIGINT, the EFS client cleans up. After SIGTERM, its proxy would continue to run.
     timeout --signal=INT --kill-after=5 60 mount "$1" || return 1
   fi
   [ -n "$6" ] || chown {shlex.quote(user)}: "$1"
@@ -75,7 +75,7 @@ end=$(($(date +%s) + {BOOT_TIMEOUT}))
 pause=1
 until attempt_all; do
   if [ "$(date +%s)" -ge "$end" ]; then
-    echo "not all shared storage is mounted after {BOOT_TIMEOUT} s" >&2
+    echo "Timed out after {BOOT_TIMEOUT} s waiting for all shared storage to be mounted." >&2
     exit 1
   fi
   sleep "$pause"
@@ -115,7 +115,7 @@ WantedBy=multi-user.target
 
 
 def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
-    """Return the part of a cloud-config that mounts shared storage at boot, in the background, with the role's fstab entries."""
+    """Return the part of a cloud-config that mounts shared storage in the background at boot, with the role's fstab entries."""
     if not storages:
         return {}
     return {
@@ -134,8 +134,8 @@ def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
 def replace_in_script(script: str, storage: Mount, way: Mount) -> str:
     """Return the boot script with its fstab entry for the mount point replaced by that of `way`.
 
-    A host keeps the script that it was launched with, which would add the older entry again at the next boot. A script that
-    chooses the entry itself stays as it is.
+    A host keeps the script that it was launched with. This script would add the older entry again at the next boot. A script that
+    chooses the entry itself is returned unchanged.
     """
     if _addition(storage) in script.splitlines():
         return script

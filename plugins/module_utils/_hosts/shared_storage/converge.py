@@ -34,9 +34,9 @@ FSTAB = "/etc/fstab"
 MOUNTS = "/proc/self/mountinfo"
 #: The paths that find_right() reads, in addition to the mount point.
 PATHS = (FSTAB, MOUNTS, SCRIPT_PATH)
-#: The command that lists the files of the tunnels, which find_right() also needs.
+#: The command that lists the tunnel files, which find_right() also needs.
 LIST_TUNNELS = f"ls {TUNNELS}"
-#: Maximum seconds of one attempt. Without a limit, a mount target that drops packets would block it for minutes.
+#: Maximum seconds of one attempt. Without a limit, a mount target that drops packets would block an attempt for minutes.
 ATTEMPT = 20
 LONGEST_PAUSE = 15.0
 
@@ -111,7 +111,7 @@ def has_client(module: AnsibleModule, storage: Mount) -> bool:
 
 
 def mountable_way(module: AnsibleModule, wanted: Mount) -> Mount:
-    """Return how this host mounts the storage: the best alternative whose client it has, otherwise the simplest alternative."""
+    """Return the best alternative whose client this host has, or the simplest alternative if it has none of the clients."""
     return next((way for way in wanted.ways if has_client(module, way)), wanted.ways[-1])
 
 
@@ -126,12 +126,12 @@ def files(wanted: Mount, way: Mount, host: Host) -> list[HostFile]:
 
 
 def facts(storage: Mount) -> dict[str, Any]:
-    """Return the module's return values for a host that has the storage."""
+    """Return the module's return values for a host that has mounted the storage."""
     return {"source": storage.source, "client_missing": False}
 
 
 def find_right(params: dict[str, Any], host: Host, tunnels: Collection[str]) -> Mount | None:
-    """Return how the host mounts the storage, or None if anything must change. Raises ValueError where the module itself would."""
+    """Return how the host mounts the storage, or None if anything must change. Raises ValueError in the same cases as the module."""
     wanted = described(params)
     mount = mounted_at(host.read(MOUNTS) or "", wanted.mount_point)
     storage = mounted_way(mount, wanted, host.read(FSTAB) or "", tunnels) if mount and mount.is_safe else None
@@ -172,12 +172,15 @@ def has_shared_entry(path: str) -> bool:
 
 
 def current_mount(path: str) -> MountTableEntry | None:
-    """Return what is mounted at `path`, or None if nothing is."""
+    """Return what is mounted at `path`, or None if nothing is mounted there."""
     return mounted_at(THIS.read(MOUNTS) or "", path)
 
 
 def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
-    """Return how the storage is mounted. Raises ValueError if something else is mounted, and does not unmount it: it may be in use."""
+    """Return how the storage is mounted. Raises ValueError if something else is mounted.
+
+    Never unmounts the other storage, because it may be in use.
+    """
     tunnels = os.listdir(TUNNELS) if os.path.isdir(TUNNELS) else []
     way = mounted_way(mount, wanted, THIS.read(FSTAB) or "", tunnels)
     if way is None:
@@ -231,7 +234,8 @@ def make_safe(module: AnsibleModule, path: str) -> None:
     if mount is None or not mount.is_safe:
         reason = (error or output).strip() or "mount reports no error"
         raise ValueError(
-            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). Unmount it while no job runs, and run again."
+            f"{path} is mounted without {SAFE_OPTIONS} and cannot be remounted ({reason}). Unmount it while no job is "
+            "running, and run again."
         )
 
 
@@ -242,13 +246,13 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
         root, uid = os.stat(path), THIS.account(owner).uid
         whose = f"belongs to {root.st_uid}:{root.st_gid} with mode {root.st_mode & 0o7777:04o}"
         raise ValueError(
-            f"{owner} cannot write to {path}, which {whose}, and adopted file systems are not changed. "
-            f"Change the owner of that folder to uid {uid}, or allow that user to write there."
+            f"{owner} cannot write to {path}, which {whose}. This collection does not change adopted file systems. "
+            f"Change the owner of that folder to uid {uid}, or give that user write permission."
         )
 
 
 def ensure_owner(module: AnsibleModule, path: str, owner: str, known: bool) -> list[dict[str, Any]]:
-    """Make `owner` the owner of the mounted root folder. If the storage is not mounted, the present owner is not `known`."""
+    """Make `owner` the owner of the mounted root folder. If the storage is not mounted, the current owner is not `known`."""
     if not known:
         return []
     user = THIS.account(owner)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns how hosts mount shared storage, as entries of fstab, and interprets the mount table."""
+"""Returns the fstab entries with which hosts mount shared storage, and interprets the mount table."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)
 BUCKET_NAME = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 #: A bucket and optionally a prefix. None of the allowed characters has a special meaning in tags or in /etc/fstab.
 BUCKET_SOURCE = re.compile(rf"s3://({BUCKET_NAME})(?:/((?:[A-Za-z0-9._=+@-]+/)*[A-Za-z0-9._=+@-]*))?")
-#: The source that the mount table contains for every mount of Mountpoint for Amazon S3.
+#: The source that the mount table shows for every mount by Mountpoint for Amazon S3.
 MOUNTPOINT = "mountpoint-s3"
 
-#: The source that the mount table contains for an encrypted EFS mount: the local end of the mount helper's tunnel.
+#: The source that the mount table shows for an encrypted EFS mount: the local end of the mount helper's tunnel.
 TUNNEL = "127.0.0.1:/"
-#: The directory in which the mount helper of EFS records the file system to which each tunnel leads.
+#: The directory where the EFS mount helper records the file system of each tunnel.
 TUNNELS = "/var/run/efs"
 
 
 class FileSystemType(NamedTuple):
-    """What a host needs to mount one type of file system. `mounted_as` are the names of this type in the mount table.
+    """What a host needs to mount one type of file system. `mounted_as` contains the names of this type in the mount table.
 
-    `packages` are the client packages in the repositories of distributions, by Ansible's names of distributions or families.
+    `packages` maps Ansible's names of distributions or OS families to the client packages in their repositories.
     """
 
     helper: str
@@ -70,24 +70,24 @@ TYPES = {
     "efs": FileSystemType(
         "mount.efs",
         {"Amazon": "amazon-efs-utils"},
-        "this host has no amazon-efs-utils, which encrypts in transit. Install it in the image as "
-        "https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html says, or set encrypt_in_transit to false.",
+        "this host has no amazon-efs-utils, which encrypts data in transit. Install it in the image, or set encrypt_in_transit to false. "
+        "Instructions: https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html",
         "TCP port 2049",
         ("nfs4",),
     ),
     "lustre": FileSystemType(
         "mount.lustre",
         {"Amazon": "lustre-client"},
-        "this host has no Lustre client. Install the one for its kernel in the image as "
-        "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html says.",
+        "this host has no Lustre client. Install the client for its kernel in the image: "
+        "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html",
         "TCP ports 988 and 1018 to 1023",
         ("lustre",),
     ),
     "mount-s3": FileSystemType(
         "mount.mount-s3",
         {"Amazon": "mount-s3"},
-        "this host has no Mountpoint for Amazon S3, version 1.18 or later. Install it in the image as "
-        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html says.",
+        "this host has no Mountpoint for Amazon S3 (version 1.18 or later). Install it in the image: "
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html",
         "TCP port 443",
         (),  # all FUSE file systems have the same type
     ),
@@ -95,7 +95,7 @@ TYPES = {
 
 
 class Mount(NamedTuple):
-    """Shared storage in the terms of fstab: the source for mount(8), the file system type, the options and the mount point.
+    """Shared storage in fstab terms: the source for mount(8), the file system type, the options and the mount point.
 
     `adopted` storage is not managed by this collection, which changes neither the storage nor its owner. `read_only` storage is never
     written to. `preferred` is the alternative that hosts mount instead if they have its client.
@@ -120,17 +120,17 @@ class Mount(NamedTuple):
 
     @property
     def access_point(self) -> str:
-        """The id of the access point used for the mount; empty if the whole file system is mounted."""
+        """The id of the access point of the mount, or an empty string if the whole file system is mounted."""
         return _access_point(self.options)
 
     @property
     def ways(self) -> list[Mount]:
-        """The alternatives that hosts may mount, the best one first."""
+        """The alternatives that hosts may mount, best first."""
         return [*([self.preferred] if self.preferred else []), self._replace(preferred=None)]
 
 
 class MountTableEntry(NamedTuple):
-    """One line of the mount table. `root` is the mounted folder of the file system, `options` are the options of this mount."""
+    """One line of the mount table. `root` is the mounted folder of the file system, and `options` are the options of this mount."""
 
     source: str
     kind: str
@@ -153,21 +153,21 @@ def _access_point(options: str) -> str:
 
 
 def check_mount_point(mount_point: str) -> None:
-    """Raise ValueError if the mount point is not an absolute path of allowed characters."""
+    """Raise ValueError if the mount point is not an absolute path, or contains characters that are not allowed."""
     if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", mount_point):
-        raise ValueError(f"mount point {mount_point!r}: must be an absolute path of letters, digits, '.', '_' and '-'")
+        raise ValueError(f"{mount_point!r} is not a valid mount point. Use an absolute path of letters, digits, '.', '_' and '-'")
 
 
 def check_file_system_id(text: str) -> None:
     """Raise ValueError if the text is not the id of a file system."""
     if not FILE_SYSTEM_ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not the id of a file system, such as fs-0123456789abcdef0")
+        raise ValueError(f"{text!r} is not a file system id. Use one such as fs-0123456789abcdef0")
 
 
 def check_access_point_id(text: str) -> None:
     """Raise ValueError if the text is not the id of an access point."""
     if not ACCESS_POINT_ID.fullmatch(text):
-        raise ValueError(f"{text!r} is not the id of an access point, such as fsap-0123456789abcdef0")
+        raise ValueError(f"{text!r} is not an access point id. Use one such as fsap-0123456789abcdef0")
 
 
 def check_address(text: str) -> None:
@@ -179,7 +179,7 @@ def check_address(text: str) -> None:
 def check_lustre_source(text: str) -> None:
     """Raise ValueError if the text is not a valid mount(8) source of a Lustre file system."""
     if not LUSTRE_SOURCE.fullmatch(text):
-        raise ValueError(f"{text!r} is not a Lustre file system, such as fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh")
+        raise ValueError(f"{text!r} is not a Lustre source. Use one such as fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh")
 
 
 def efs(
@@ -195,11 +195,11 @@ def efs(
 ) -> Mount:
     """Return how hosts mount an EFS file system.
 
-    If `encrypted` is true, all hosts use TLS. If it is None, hosts that have the client for TLS use TLS.
+    If `encrypted` is true, all hosts use TLS. If it is None, only hosts that have the TLS client use TLS.
     An `access_point` restricts the mount to one directory, and requires TLS.
-    The DNS name of the file system, which ends in the `dns_suffix` of the partition, resolves to the mount target in the host's zone.
+    The DNS name of the file system ends in the partition's `dns_suffix`, and resolves to the mount target in the host's zone.
     Hosts that cannot resolve the name mount the `address` instead.
-    Raises ValueError if the mount point, an id or the address is not valid, or if there is an access point and `encrypted` is false.
+    Raises ValueError if the mount point, an id or the address is not valid, or if `encrypted` is false for an access point.
     """
     check_mount_point(mount_point)
     check_file_system_id(file_system_id)
@@ -209,7 +209,7 @@ def efs(
     if access_point:
         check_access_point_id(access_point)
         if encrypted is False:
-            raise ValueError(f"access point {access_point}: EFS requires TLS for access points, but encrypt_in_transit is false.")
+            raise ValueError(f"access point {access_point}: EFS requires TLS for access points. Do not set encrypt_in_transit to false.")
         target = f"{target},accesspoint={access_point}"
     through_tls = Mount(f"{file_system_id}:/", "efs", f"{TLS_OPTIONS}{target}", mount_point, adopted)
     if encrypted or access_point:
@@ -228,11 +228,11 @@ def lustre(source: str, mount_point: str) -> Mount:
 def check_bucket_source(text: str) -> None:
     """Raise ValueError if the text is not the location of a bucket or of a prefix in a bucket."""
     if not BUCKET_SOURCE.fullmatch(text):
-        raise ValueError(f"{text!r} is not a bucket or prefix of letters, digits and ._=+@-, such as s3://bucket/prefix")
+        raise ValueError(f"{text!r} is not a bucket or prefix. Use letters, digits and ._=+@-, as in s3://bucket/prefix")
 
 
 def bucket_and_prefix(source: str) -> tuple[str, str]:
-    """Return the name of the bucket and the prefix. The prefix is empty or ends in a slash."""
+    """Return the name of the bucket and the prefix. The prefix is empty or ends with a slash."""
     match = BUCKET_SOURCE.fullmatch(source)
     bucket, prefix = match.groups(default="") if match else ("", "")
     return bucket, f"{prefix.rstrip('/')}/" if prefix else ""
@@ -324,7 +324,7 @@ def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) 
     """Return whether the mount is the shared storage. `tunnels` are the names of the files in `TUNNELS`.
 
     The source of a bind mount is the file system that contains the folder, so it does not identify the storage. Bind mounts are deliberate,
-    so they are accepted as the storage. Lustre's client replaces names with addresses, so only the rest of the source is compared.
+    so they are accepted as the storage. The Lustre client replaces names with addresses, so only the rest of the source is compared.
     """
     if mount.kind == "lustre":
         return storage.kind == "lustre" and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
@@ -337,7 +337,7 @@ def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) 
 
 
 def _tunnel_file(storage: Mount) -> str:
-    """Return the pattern of the name of the file in which the mount helper of EFS describes a tunnel to the storage, for any port."""
+    """Return the name pattern of the files in which the EFS mount helper describes tunnels to the storage, with any port."""
     return "{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
 
 
@@ -365,7 +365,7 @@ def entries_at(fstab: str, mount_point: str) -> dict[str, FstabEntry]:
 
 
 def _fits_entry(mount: MountTableEntry, way: Mount, entry: FstabEntry | None) -> bool:
-    """Return whether the entry in /etc/fstab, if there is one, is consistent with this way of mounting."""
+    """Return whether the entry in /etc/fstab is consistent with this alternative. If there is no entry, return True."""
     if entry is None:
         return True
     return _access_point(entry.options) == way.access_point and (mount.source != MOUNTPOINT or entry.source == way.source)
@@ -375,24 +375,24 @@ def explain(output: str, storage: Mount) -> str:
     """Return why a mount command failed with `output`, and what to do about it."""
     if storage.kind == "mount-s3" and not re.search(r"unknown filesystem type", output):
         return (
-            "the role of the nodes must be allowed to list and read the bucket, and a private subnet needs a route to S3. mount reports: "
+            "the nodes' IAM role must be allowed to list and read the bucket, and a private subnet needs a route to S3. mount reports: "
             + (output.strip() or "nothing")
         )
     server = re.split("[:@]", storage.source)[0]
     if re.search(r"resolve|Name or service not known|Temporary failure in name|Can't parse NID", output):
         return (
-            f"this host cannot resolve {server}: an EFS file system has no mount target in this zone and VPC yet, its id or region is"
-            " wrong, or DNS support or DNS host names are disabled in the VPC"
+            f"this host cannot resolve {server}. For EFS, check that there is a mount target in this zone and VPC, that the id and the"
+            " region are correct, and that DNS support and DNS hostnames are enabled in the VPC"
         )
     if re.search(r"timed? ?out|status (124|137)|Input/output error", output, re.IGNORECASE):
-        return f"{server} does not answer: the storage's security group must allow connections from this host to {storage.client.ports}"
+        return f"{server} does not respond. The storage's security group must allow connections from this host to {storage.client.ports}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
         if storage.kind == "efs":
             way = f"access point {storage.access_point}" if storage.access_point else "TLS"
-            return f"{server} refuses this host: its policy must allow clients without an IAM identity that connect through {way}"
+            return f"{server} denies this host access. Its policy must allow clients without an IAM identity to connect through {way}"
         return (
-            f"{server} refuses this host: see the file system's policy (plain NFS is anonymous and not encrypted in transit). "
-            f"If that policy requires TLS, the host needs amazon-efs-utils, and encrypt_in_transit must not be false"
+            f"{server} denies this host access. Check the file system's policy: plain NFS is anonymous and not encrypted in transit. "
+            f"If that policy requires TLS, install amazon-efs-utils on the host, and do not set encrypt_in_transit to false"
         )
     if re.search(r"No such device|unknown filesystem type|bad option; for several filesystems", output):
         return storage.client.advice

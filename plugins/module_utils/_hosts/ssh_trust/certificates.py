@@ -20,10 +20,10 @@ DAY = 86400
 
 #: Critical option: the addresses from which a user certificate may be used.
 SOURCE_ADDRESS = "source-address"
-#: A user certificate permits only a terminal: no forwarding of ports, agents or X11, and no `~/.ssh/rc`.
+#: A user certificate permits only a terminal: no port, agent or X11 forwarding, and no `~/.ssh/rc`.
 PERMISSIONS = ("permit-pty",)
 
-# Values allowed in certificates and configuration files of SSH. A value must match its pattern in full.
+# Values allowed in SSH certificates and configuration files. A value must match its pattern in full.
 PUBLIC_KEY = re.compile(r"(ssh-ed25519 [A-Za-z0-9+/=]{1,200})(?: [^\x00-\x1f\x7f]*)?")
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -46,7 +46,10 @@ class Certificate(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The required contents of a certificate. `sources` are the networks from which a user certificate is valid; empty for all."""
+    """The required contents of a certificate.
+
+    If `sources` is not empty, a user certificate is valid only from these networks.
+    """
 
     kind: str
     principals: Sequence[str]
@@ -76,7 +79,7 @@ def check_names(pattern: re.Pattern[str], option: str, values: Sequence[str]) ->
     """Raise ValueError for a value that does not match the pattern in full. All values are written to SSH configuration files."""
     for value in values:
         if not pattern.fullmatch(value):
-            raise ValueError(f"{option}: {value!r} is not allowed here. Use a value that matches {pattern.pattern}")
+            raise ValueError(f"{option}: {value!r} is not allowed here. Use a value that matches the regular expression {pattern.pattern}")
 
 
 def check_networks(option: str, values: Sequence[str]) -> None:
@@ -85,7 +88,7 @@ def check_networks(option: str, values: Sequence[str]) -> None:
         try:
             ipaddress.ip_network(value)
         except ValueError:
-            raise ValueError(f"{option}: {value!r} is neither an IP address nor a network in CIDR notation") from None
+            raise ValueError(f"{option}: {value!r} is neither an IP address nor a network in CIDR notation.") from None
 
 
 def parse_certificate(line: str) -> Certificate:
@@ -157,7 +160,7 @@ def _line(name: bytes, blob: bytes) -> str:
 
 
 def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms, now: float) -> str | None:
-    """Return why a new certificate is needed, or None if the present certificate meets the terms for at least `renew_days` more days."""
+    """Return why a new certificate is needed, or None if the current certificate meets the terms for at least `renew_days` more days."""
     if certificate is None or public_key is None:
         return "there is none"
     try:
@@ -185,9 +188,9 @@ def key_ids(instance_id: str, user: str) -> dict[str, str]:
 
 
 def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
-    """Return an OpenSSH key revocation list of all certificates of the authority that have these key ids.
+    """Return an OpenSSH key revocation list that revokes the authority's certificates with these key ids.
 
-    The same ids always give the same bytes. OpenSSH's PROTOCOL.krl describes the format.
+    The same ids always produce the same bytes. OpenSSH's PROTOCOL.krl describes the format.
     """
     version, generated, flags = 0, 0, 0
     header = struct.pack(">QIQQQ", 0x5353484B524C0A00, 1, version, generated, flags) + _pack(b"") + _pack(b"")

@@ -54,7 +54,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 def check(params: dict[str, Any]) -> None:
-    """Raise ValueError if parameters contradict each other, or are not allowed in a configuration file of SSH."""
+    """Raise ValueError if parameters contradict each other, or are not allowed in an SSH configuration file."""
     if params["validity_days"] <= params["renew_days"]:
         raise ValueError("validity_days: must be greater than renew_days, or every run would renew the certificates.")
     check_names(CLUSTER_NAME, "cluster", [params["cluster"]])
@@ -74,7 +74,7 @@ def run(module: AnsibleModule) -> None:
     unsigned = unsigned_certificates(module.params, THIS)
     daemon, client = daemon_files(module.params), client_files(module.params, THIS)
     if unsigned:
-        # No file is written until all certificates are present. Until then, return the expected diff.
+        # The files are not written until all certificates are present. Until then, return the predicted diff.
         diff = generated + [change for change in map(difference, daemon + client) if change] + signatures(unsigned)
         module.exit_json(changed=True, diff=diff, unsigned=unsigned)
     diff = generated + converge_daemon(module, daemon) + converge(module, client)
@@ -82,7 +82,7 @@ def run(module: AnsibleModule) -> None:
 
 
 def is_right(params: dict[str, Any], host: Host) -> bool:
-    """Return whether nothing needs to be signed or changed. Raises ValueError where the module itself would."""
+    """Return whether nothing needs to be signed or changed. Raises ValueError in the same cases as the module."""
     check(params)
     if not has_user_key(params, host) or unsigned_certificates(params, host):
         return False
@@ -103,7 +103,7 @@ def has_user_key(params: dict[str, Any], host: Host) -> bool:
 
 
 def ensure_user_key(module: AnsibleModule) -> list[dict[str, str]]:
-    """Create a key for the login user, unless one was already created on this host."""
+    """Create a key for the login user unless one was already created on this host, and return the Ansible diff."""
     if has_user_key(module.params, THIS):
         return []
     if not module.check_mode:

@@ -30,7 +30,7 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
         for file in reversed(before):
             if file.content is not None or os.path.exists(file.path):
                 write(module, file)
-        module.fail_json(msg=f"sshd: rejects its new configuration, and the old one was restored: {problem}")
+        module.fail_json(msg=f"sshd: rejected its new configuration, so the old one was restored: {problem}")
     reload_daemon(module)
     return diff
 
@@ -60,4 +60,4 @@ def reload_daemon(module: AnsibleModule) -> None:
         if status == 0:
             module.run_command(["systemctl", "reload", service], check_rc=True)
             return
-    module.warn("sshd is not running as {0}. It reads the new files when it starts again.".format(" or ".join(SERVICES)))
+    module.warn("sshd is not running as {0}. It will read the new files at its next start.".format(" or ".join(SERVICES)))

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The directory of a job's checkpoints: its own, or that of an earlier job that it continues."""
+"""Determines the directory of a job's checkpoints: its own, or the directory of the earlier job that it continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 
 VARIABLE = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
 
-# Scripts write a checkpoint with such a name, and rename it when it is complete.
+# The suffix of incomplete checkpoints. Scripts rename a checkpoint when it is complete.
 INCOMPLETE = ".tmp"
 
 
@@ -28,14 +28,14 @@ def directory(params: dict[str, Any], paths: records.Paths) -> str:
         return paths.checkpoints
     earlier = earlier_job(params, paths)
     try:
-        # The earlier job may continue another one itself.
+        # The earlier job may itself continue another job.
         return records.read_description(earlier).get("checkpoint_directory") or earlier.checkpoints
     except (OSError, ValueError) as error:
         raise RefusalError(f"resume: job {params['resume']!r} cannot be continued: {error}. status.yml lists the jobs.") from error
 
 
 def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
-    """Raise RefusalError unless the earlier job has ended and has left a checkpoint that this user can continue."""
+    """Raise RefusalError unless the earlier job has ended and has left a checkpoint from which this user can continue."""
     name = params["resume"]
     if not name:
         return
@@ -46,7 +46,7 @@ def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
     if records.job_state([records.with_state(record, now, params["heartbeat_timeout"]) for record in found]) in (PENDING, RUNNING):
         raise RefusalError(f"resume: job {name!r} has not ended. Wait until it ends, or stop it with stop.yml -e training_job_name={name}")
     if not os.path.isabs(place):
-        return  # an address that only the script can read, such as that of a bucket
+        return  # a location that only the script can read, such as an S3 URI
     if not is_complete(place):
         raise RefusalError(f"resume: job {name!r} has left no complete checkpoint in {place}. Start the job without resume.")
     if not os.access(place, os.W_OK | os.X_OK):
@@ -62,5 +62,5 @@ def is_complete(place: str) -> bool:
 
 
 def earlier_job(params: dict[str, Any], paths: records.Paths) -> records.Paths:
-    """Return the paths of the job that is to be continued."""
+    """Return the paths of the job to continue."""
     return records.Paths(os.path.join(os.path.dirname(paths.directory), params["resume"]))

@@ -22,11 +22,14 @@ DELETED = ".deleted-"
 
 
 class CleanupError(Exception):
-    """A job that was named cannot be deleted; the text says why and what to do."""
+    """The named job cannot be deleted. The text says why and what to do."""
 
 
 class Job(NamedTuple):
-    """What decides whether a job is deleted. `last` is when it last gave a sign of life, in seconds since 1970."""
+    """The properties that determine whether a job is deleted.
+
+    `last` is the time of its last heartbeat, or of its creation if there is none, in seconds since 1970.
+    """
 
     name: str
     state: str
@@ -37,14 +40,14 @@ class Job(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The jobs to delete and the jobs to keep, the newest first."""
+    """The jobs to delete and the jobs to keep, both newest first."""
 
     delete: list[Job]
     keep: list[Job]
 
 
 def read_jobs(directory: str, heartbeat_timeout: float, now: float) -> tuple[list[Job], list[str]]:
-    """Return the jobs in a directory, the newest first, and messages about those that cannot be read."""
+    """Return the jobs in a directory, newest first, and messages about those that cannot be read."""
     jobs, problems = [], []
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
         paths = records.Paths(os.path.join(directory, name))
@@ -55,7 +58,7 @@ def read_jobs(directory: str, heartbeat_timeout: float, now: float) -> tuple[lis
         except (FileNotFoundError, NotADirectoryError):
             continue  # not a job
         except (OSError, ValueError) as error:
-            problems.append(f"job {name!r} in {directory} is kept: {error}")
+            problems.append(f"job {name!r} in {directory} is kept, because it cannot be read: {error}")
     return sorted(jobs, key=lambda job: job.created, reverse=True), problems
 
 
@@ -75,27 +78,27 @@ def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: flo
 
 
 def choose(jobs: list[Job], directory: str, keep: int, before: float) -> Choice:
-    """Choose the jobs that have given no sign of life since `before`, except the newest `keep` and those whose files others need."""
+    """Choose the jobs without a heartbeat since `before`, except the newest `keep` jobs and those whose files other jobs need."""
     return _choice(jobs, directory, {job.name for job in jobs[keep:] if job.state != RUNNING and job.last < before})
 
 
 def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> Choice:
-    """Choose one job of any age that has ended. Raises CleanupError if there is none, or if it has not ended or is needed."""
+    """Choose the named job, whatever its age. Raises CleanupError if it does not exist, has not ended, or is needed by another job."""
     job = next((job for job in jobs if job.name == name), None)
     if job is None:
         raise CleanupError(f"job {name!r}: does not exist in {directory}. deeplearning.cluster.status lists the jobs.")
-    # A lost process may still run on a host that the storage cannot be reached from.
+    # A lost process may still be running on a host that cannot reach the storage.
     if job.state not in (SUCCEEDED, FAILED, STOPPED) and job.last >= before:
         raise CleanupError(f"job {name!r}: is {job.state}. Stop it with deeplearning.cluster.stop -e training_job_name={name}, or wait.")
     choice = _choice(jobs, directory, {name})
     if not choice.delete:
         users_of_it = ", ".join(other.name for other in jobs if other.name != name and _owner(other, directory) == name)
-        raise CleanupError(f"job {name!r}: contains the checkpoints of {users_of_it}. Delete that first.")
+        raise CleanupError(f"job {name!r}: contains the checkpoints of {users_of_it}. Delete {users_of_it} first.")
     return choice
 
 
 def _choice(jobs: list[Job], directory: str, chosen: set[str]) -> Choice:
-    """Divide the jobs. A job is kept if a job that is kept has its checkpoints in its directory."""
+    """Divide the jobs. A chosen job is kept if its directory holds the checkpoints of another job that is kept."""
     needed = chosen
     while needed:
         needed = chosen & {_owner(job, directory) for job in jobs if job.name not in chosen}
@@ -104,7 +107,7 @@ def _choice(jobs: list[Job], directory: str, chosen: set[str]) -> Choice:
 
 
 def _owner(job: Job, directory: str) -> str:
-    """Return the name of the job in whose directory the checkpoints of a job are, empty if they are elsewhere."""
+    """Return the name of the job whose directory holds this job's checkpoints, or an empty string if they are stored elsewhere."""
     inside = os.path.relpath(job.checkpoints, directory) if os.path.isabs(job.checkpoints) else os.curdir
     return "" if inside.startswith(os.pardir) else inside.split(os.sep)[0]
 
@@ -116,7 +119,7 @@ def unfinished(directory: str) -> list[str]:
 
 
 def hide(directory: str, name: str) -> str:
-    """Rename a job's directory, so that a job that is half deleted is never listed. Return its path. Raises as delete()."""
+    """Rename a job's directory, so that a partially deleted job is never listed. Return the new path. Raises the errors of delete()."""
     path, going = os.path.join(directory, name), os.path.join(directory, DELETED + name)
     users.as_user(_account(path), lambda: os.rename(path, going))
     return going
@@ -125,8 +128,8 @@ def hide(directory: str, name: str) -> str:
 def delete(path: str, patience: float) -> None:
     """Delete a job's directory within `patience` seconds. Raises OSError, users.UserError, users.FailedWorkError.
 
-    Its files belong to the login user and to the job's user, and root may have no rights on shared storage. So each of the two deletes
-    what it can.
+    Its files belong to the login user and to the job's user, and root may have no permissions on shared storage. So each of the two users
+    deletes the files that it can.
     """
     owner = _account(path)
     with contextlib.suppress(OSError, users.FailedWorkError):
@@ -141,14 +144,14 @@ def _account(path: str) -> pwd.struct_passwd:
         return pwd.getpwuid(number)
     except KeyError:
         raise users.UserError(
-            f"{path} belongs to uid {number}, which is no user of this host. Create that user, or delete it by hand."
+            f"{path}: belongs to uid {number}, but this host has no such user. Create that user, or delete the path manually."
         ) from None
 
 
 def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Delete old jobs, or in check mode only choose them. Raises CleanupError for a named job, and as delete().
+    """Delete old jobs, or only choose them in check mode. Raises CleanupError for a named job, and the errors of delete().
 
-    Returns `jobs`, those that were deleted, `kept`, `pythons` of the jobs that are kept, and `problems`.
+    Returns the deleted `jobs`, the `kept` jobs, the `pythons` of the kept jobs, and `problems`.
     """
     directory, now = params["directory"], time.time()
     jobs, problems = read_jobs(directory, params["heartbeat_timeout"], now)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Elastic Fabric Adapter (EFA): the environment that makes a job fail if it cannot use EFA, and a check whether a host can use EFA."""
+"""Returns the environment variables that make a job fail without Elastic Fabric Adapter (EFA), and checks whether a host can use EFA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 Run = Callable[[List[str]], Tuple[int, str, str]]
 """A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors."""
 
-# Patterns of the names that old and new versions of rdma-core give to the adapters.
+# Patterns of the adapters' names in old and new versions of rdma-core.
 DEVICES = ("efa_*", "rdmap*")
 SYSFS = "/sys/class/infiniband"
 # Where the EFA installer puts fi_info. Only login shells have this directory in PATH.
@@ -22,9 +22,9 @@ FI_INFO = "/opt/amazon/efa/bin/fi_info"
 
 
 def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
-    """Return the environment that makes falling back to TCP an error on hosts with EFA.
+    """Return the environment variables that prevent a silent fallback to TCP on hosts with EFA.
 
-    It is empty if the hosts have no EFA, or if there is only one host. Raises LaunchError if only some of the hosts have EFA.
+    Returns no variables if the hosts have no EFA, or if there is only one host. Raises LaunchError if only some of the hosts have EFA.
     """
     with_efa = [host.name for host in hosts if host.efa]
     if not with_efa:
@@ -37,15 +37,15 @@ def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
         )
     if len(hosts) == 1:
         return {}
-    # If the specified provider or network cannot be used, the process fails. Without these variables, it would fall back to TCP. The
-    # name is that of all versions of the aws-ofi-nccl plugin, which configure fork safety, topology and GPUDirect for the instance type.
+    # If the specified provider or network cannot be used, the process fails. Without these variables, it would fall back to TCP. All
+    # versions of the aws-ofi-nccl plugin use this network name. They configure fork safety, topology and GPUDirect for the instance type.
     return {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
 
 def missing_for_efa(run: Run, sysfs: str = SYSFS, fi_info: str = FI_INFO) -> str:
-    """Return what this host lacks to use its instance's EFA, and what to do about it; an empty text if it lacks nothing."""
+    """Return what this host lacks to use its instance's EFA, and what to do about it. Return an empty string if it lacks nothing."""
     if not any(glob.glob(os.path.join(sysfs, pattern)) for pattern in DEVICES):
-        return f"there is no EFA device in {sysfs}: the image lacks the EFA driver (use a deep learning AMI), or the driver is not loaded"
+        return f"there is no EFA device in {sysfs}: the image lacks the EFA driver (use a Deep Learning AMI), or the driver is not loaded"
     if os.access(fi_info, os.X_OK):
         status, output, error = run([fi_info, "-p", "efa"])
         if status:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Formats a job for people: lines of progress and status, the table of processes, the summary, and the failure message."""
+"""Formats a job for display: lines of progress and status, the table of processes, the summary, and the failure message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES_LIMIT, LINE_LIMIT = 24, 1000
 def progress_line(entry: Document) -> str:
     """Return a progress entry as text, such as `step 20/100, loss 0.31`."""
     rest = dict(entry)
-    rest.pop("time", None)  # only reports use it; here progress is shown as it happens
+    rest.pop("time", None)  # only reports use it, because here progress is shown as it happens
     parts = []
     if "step" in rest:
         step, steps = rest.pop("step"), rest.pop("steps", None)
@@ -55,7 +55,7 @@ def moment(seconds: float | None) -> str:
 
 
 def code(found: JobStatus) -> str:
-    """Return which code a job runs, such as `commit 3f2a1bc4d5e6 with changes`; empty if the code did not come from git."""
+    """Return which code a job runs, such as `commit 3f2a1bc4d5e6 with changes`, or an empty string if the code did not come from git."""
     origin = found.get("code") or {}
     if not origin.get("commit"):
         return ""
@@ -86,7 +86,7 @@ def job_line(found: JobStatus, now: float) -> str:
 
 
 def process_table(processes: Sequence[Record]) -> list[str]:
-    """Return the processes of a job as lines of a table: the host, the state, and the times (UTC) of each."""
+    """Return the processes of a job as lines of a table, with the host, the state and the times (UTC) of each process."""
     rows: list[tuple[str, ...]] = [("process", "host", "state", "exit", "started", "ended", "")]
     for process in processes:
         status = process.get("signal") or process.get("exit_code")
@@ -129,7 +129,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
 
 
 def checkpoints(found: JobStatus) -> str:
-    """Return where the checkpoints of a job are, and the job that they continue."""
+    """Return the location of a job's checkpoints, and the earlier job that it continues, if any."""
     place = found.get("checkpoint_directory") or Paths(found["directory"]).checkpoints
     earlier = found.get("resume")
     return f"{place} (continued from job {earlier})" if earlier else place
@@ -141,7 +141,7 @@ def failure_message(found: JobStatus) -> str:
 
 
 def resume_hint(name: str) -> str:
-    """Return how to go on after a job has ended without success."""
+    """Return how to continue after a job has ended without success."""
     return f"To continue from its newest checkpoint, run train.yml with another training_job_name and -e training_job_resume={name}"
 
 

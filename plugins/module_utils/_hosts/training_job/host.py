@@ -23,14 +23,14 @@ def check_python(params: dict[str, Any]) -> None:
     """Raise RefusalError if the current user cannot run the job's Python."""
     if not params["command"] and not os.access(params["python"], os.X_OK):
         raise RefusalError(
-            "python {!r}: does not exist, or user {!r} cannot run it. Specify the Python that has the framework.".format(
+            "python {!r}: does not exist, or user {!r} cannot run it. Specify the Python interpreter that has the framework.".format(
                 params["python"], params["user"]
             )
         )
 
 
 def read_metadata(directory: str, generation: str) -> dict[str, Any]:
-    """Return the worker metadata of this host. Raises RefusalError if it is missing or of another generation."""
+    """Return the worker metadata of this host. Raises RefusalError if it is missing or has another generation."""
     hint = "Configure the cluster's hosts again (role worker_metadata)."
     path = os.path.join(directory, "metadata.json")
     try:
@@ -40,7 +40,7 @@ def read_metadata(directory: str, generation: str) -> dict[str, Any]:
         raise RefusalError(f"{path}: {error}. {hint}") from error
     if generation and metadata["generation"] != generation:
         raise RefusalError(
-            "the metadata on this host has generation {}, but the inventory has {}: the cluster has changed since. {}".format(
+            "the metadata on this host has generation {}, but the inventory has {}, because the cluster has changed since. {}".format(
                 metadata["generation"], generation, hint
             )
         )
@@ -52,16 +52,19 @@ def describe_host(metadata: dict[str, Any], gpus: list[int] | None, efa: bool) -
     present = list(range(metadata["gpu_count"]))
     missing = sorted(set(gpus or []) - set(present))
     if missing:
-        raise RefusalError(f"gpus: {missing} do not exist on this host, which has {len(present)}.")
+        raise RefusalError(f"gpus: {missing} do not exist on this host (number of GPUs: {len(present)}). Specify others, or remove gpus.")
     worker = next(worker for worker in metadata["workers"] if worker["number"] == metadata["number"])
     for _unused, name in socket.if_nameindex():
         if interface_address(name) == worker["address"]:
             return Host(worker["name"], worker["address"], worker["number"], present if gpus is None else sorted(set(gpus)), name, efa)
-    raise RefusalError("no network interface of this host has its address {}".format(worker["address"]))
+    raise RefusalError(
+        "no network interface of this host has the address {} from metadata.json. Configure the cluster's hosts again "
+        "(role worker_metadata).".format(worker["address"])
+    )
 
 
 def interface_address(interface: str) -> str:
-    """Return the interface's IPv4 address, or an empty text if it has none."""
+    """Return the interface's IPv4 address, or an empty string if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             answer = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))

@@ -41,8 +41,8 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             hindrance = systemd.refuse_nfs(module.run_command, user)
             if hindrance:
                 module.warn(
-                    f"Processes of user {user.pw_name!r} can use NFS directly, and so can read and write everything on an EFS file"
-                    f" system, because NFS could not be blocked: {hindrance}. Install nftables on this host."
+                    f"Processes of user {user.pw_name!r} can use NFS directly, because NFS could not be blocked: {hindrance}. So they"
+                    " can read and write everything on an EFS file system. Install nftables on this host."
                 )
             place = systemd.Place(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
             systemd.start(module.run_command, name, place, specs)
@@ -64,7 +64,7 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: list[Spec], code
     status = os.stat(paths.status)
     if status.st_uid != os.geteuid():
         raise RefusalError(
-            f"user {params['user']!r}: has uid {os.geteuid()} on this host and uid {status.st_uid} on the first one."
+            f"user {params['user']!r}: has uid {os.geteuid()} on this host and uid {status.st_uid} on the first host."
             " Specify a user with the same uid on all hosts."
         )
     for spec in specs:

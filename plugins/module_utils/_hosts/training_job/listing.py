@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Lists the jobs in a directory, the newest first, within a limit on the size of their records."""
+"""Lists the jobs in a directory, newest first, within a limit on the size of their records."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-# Maximum bytes of records that a list of jobs reads and returns. The controller accepts twice as many.
+# Maximum bytes of records to read and return for a list of jobs. The controller accepts twice as many.
 LISTING_LIMIT = 1 << 25
 # Maximum number of skipped files to name.
 PROBLEMS_LIMIT = 20
 
 
 def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return all jobs in the directory, the newest first, and messages about the jobs and files that were skipped."""
+    """Return all jobs in the directory, newest first, and messages about the jobs and files that were skipped."""
     jobs: list[dict[str, Any]] = []
     problems: list[str] = []
     left = LISTING_LIMIT
@@ -53,7 +53,7 @@ def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def newest_first(directory: str) -> list[str]:
-    """Return the names in a directory of jobs, the most recently prepared first, so that the limit leaves out the oldest."""
+    """Return the names in a directory of jobs, most recently prepared first, so that the limit leaves out the oldest."""
     times = {}
     for name in os.listdir(directory) if os.path.isdir(directory) else []:
         try:
@@ -67,4 +67,4 @@ def some(problems: list[str]) -> list[str]:
     """Return the first problems as lines, and a line with the number of the others."""
     shown = [clean_line(problem) for problem in problems[:PROBLEMS_LIMIT]]
     rest = len(problems) - len(shown)
-    return [*shown, f"{rest} more files of jobs are skipped"] if rest else shown
+    return [*shown, f"{rest} more job files are skipped"] if rest else shown

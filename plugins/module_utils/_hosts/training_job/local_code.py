@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The copy of a job's code on a host's own disk, for jobs whose working directory is not on shared storage.
+"""Copies a job's code to a host's own disk, for jobs whose working directory is not on shared storage.
 
 Root only opens or creates the directory. The job's user reads, deletes and writes its contents.
 """
@@ -22,7 +22,7 @@ OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class DirectoryError(Exception):
-    """The code must not be copied to the directory; the text says why and what to do."""
+    """The code must not be copied to the directory. The text says why and what to do."""
 
 
 def check_directory(directory: str, job_directory: str) -> None:
@@ -38,8 +38,8 @@ def check_directory(directory: str, job_directory: str) -> None:
 def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None:
     """Return a descriptor of the directory, or None if it does not exist. With a `user`, create it if necessary, owned by that user.
 
-    Follows no link in the path. Otherwise a user who controls one of the parent directories could choose which directory root creates
-    or gives away. Raises DirectoryError.
+    Does not follow links in the path. Otherwise, a user who controls a parent directory could choose which directory root creates, or
+    which directory it gives to the user. Raises DirectoryError.
     """
     descriptor, made = os.open("/", OPEN), False
     for part in directory.strip("/").split("/"):

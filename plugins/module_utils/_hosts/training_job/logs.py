@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 
 
 class LogPart(NamedTuple):
-    """Lines of a log. `offset` is the byte at which the next lines begin, `left_out` the number of skipped bytes before these lines."""
+    """Lines of a log. The next lines begin at byte `offset`. `left_out` is the number of bytes that were skipped before these lines."""
 
     lines: list[str]
     offset: int

@@ -49,7 +49,7 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
     if not (params["sandbox"] and systemd.hidden(params["python"])):
         check_python(params)
     if len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
-        raise RefusalError("directory {!r}: is on this host's own disk. Jobs need shared storage.".format(params["directory"]))
+        raise RefusalError("directory {!r}: is on this host's own disk. Specify a directory on shared storage.".format(params["directory"]))
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)
     state = check_job(params["name"], paths, params["heartbeat_timeout"])
@@ -80,7 +80,7 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     now = time.time()
     processes = [records.with_state(record, now, heartbeat_timeout) for record in found]
     states = {process["state"] for process in processes}
-    # If one process has failed while others run, the task that waits for the job detects the failure, and the rest can be stopped.
+    # If a process has failed while others run, the task that waits for the job detects the failure, and the others can be stopped.
     if len(processes) < processes[0]["processes"] or states & {RUNNING, LOST}:
         return "running"
     state = records.job_state(processes)

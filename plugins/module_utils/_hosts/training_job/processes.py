@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Plans the processes of a job on one host: pure functions that turn options and hosts into specs for supervisors."""
+"""Plans the processes of a job on one host. Pure functions turn options and hosts into specs for supervisors."""
 
 from __future__ import annotations
 
@@ -79,18 +79,18 @@ def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host])
         if not process.argv
     }
     if found and not params["key"]:
-        raise RefusalError("key: is missing. Launcher {!r} needs the same random text on all hosts.".format(params["launcher"]))
+        raise RefusalError("key: is missing. Launcher {!r} needs the same random string on all hosts.".format(params["launcher"]))
     return found
 
 
 def complete(process: Process) -> Process:
-    """Return a launcher's process with its name and ranks. By default, a process is one rank, and its name contains that rank."""
+    """Return a launcher's process with its name and ranks. By default, a process has one rank, and its name contains that rank."""
     ranks = [process.rank] if process.ranks is None else list(process.ranks)
     return process._replace(name=process.name or f"rank{process.rank}", ranks=ranks)
 
 
 def environment(params: dict[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, str]:
-    """Return the environment of a process. The user's variables override the launcher's, which override those of the fabric."""
+    """Return the environment of a process. The user's variables override the launcher's, which override those for EFA."""
     general = {
         "DEEPLEARNING_JOB": params["name"],
         "DEEPLEARNING_JOB_DIRECTORY": paths.directory,

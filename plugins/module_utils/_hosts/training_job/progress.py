@@ -12,14 +12,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 # Number of bytes at the end of the file in which to search for the last entry.
 PROGRESS_TAIL = 4096
 
-# Maximum bytes of progress in one answer. Earlier entries are left out.
+# Maximum bytes of progress in one response. Earlier entries are left out.
 PROGRESS_LIMIT = 1 << 20
 
 
 def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
     """Return the complete progress lines from `offset` (bytes) on, and the offset to read from next.
 
-    Lines that are not JSON objects are the script's mistakes and are skipped. Nothing is read from a file that is not a regular file.
+    Lines that are not JSON objects are errors of the script and are skipped. Only a regular file is read.
     """
     try:
         with open_regular(path) as file:

@@ -3,10 +3,10 @@
 
 """Runs commands on another host inside the job's unit there, for frameworks such as MPI that start their own daemons.
 
-A job's user has no SSH key. Besides, a process that ssh starts belongs to a login session, so it is not subject to the job's limits and
+A job's user has no SSH key. Also, a process that ssh starts belongs to a login session, so it is not subject to the job's limits and
 does not end with the job. Instead, a process of the job waits on the other host (``serve``), and a replacement for ssh (``rsh HOST
-COMMAND``) sends the command to that process. Each side proves that it has the job's key, which no other job has. Like all traffic of
-MPI, the output is not encrypted.
+COMMAND``) sends the command to that process. Each side proves that it has the job's key, which no other job has. Like all MPI
+traffic, the output is not encrypted.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 
 # Seconds to wait for the other host's unit. All units are started at the same time.
 PATIENCE = 60.0
-# Seconds within which each side must prove that it has the key.
+# Seconds that each side has to prove that it has the key.
 HANDSHAKE = 10
 # Any program that can reach the port can open connections, and each connection uses a thread.
 MOST_CONNECTIONS = 100
 MOST = 1 << 20
 NONCE = 32
-# TCP keep-alive settings (seconds, number of probes), which detect a host that is gone.
+# TCP keep-alive settings (seconds, number of probes), which detect a host that is down.
 KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 
 # The first byte of a server's message, which indicates what the message contains.
@@ -74,7 +74,7 @@ def _end() -> None:
 def _others() -> list[int]:
     """Return the ids of this unit's processes except the supervisor and this process.
 
-    They are found by their cgroup, because daemons, whose parents have exited, belong to the unit too.
+    They are found by their cgroup, because the unit includes daemons whose parents have exited.
     """
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         own = file.read()
@@ -103,7 +103,7 @@ def _run(accepted: socket.socket, key: str) -> None:
 
 
 def _pass_on(child: subprocess.Popen[bytes], connection: Connection) -> None:
-    """Send the command's output and exit status. Daemons that the command leaves behind may keep its output open; do not wait for them."""
+    """Send the command's output and exit status. Do not wait for daemons that keep its output open."""
     with selectors.DefaultSelector() as selector:
         for stream, kind in ((child.stdout, OUTPUT), (child.stderr, ERRORS)):
             if stream is not None:
@@ -133,7 +133,7 @@ def rsh(spec: Spec, words: list[str]) -> int:
     try:
         connected = _connect(there["address"], there["port"])
     except OSError as error:
-        sys.stderr.write(f"{host} does not respond at port {there['port']}: {error}\n")
+        sys.stderr.write(f"{host} does not respond on port {there['port']}: {error}\n")
         return 1
     try:
         with _connection(connected, HANDSHAKE) as connection:
@@ -162,7 +162,7 @@ def _ask(connection: Connection, key: str, command: bytes) -> int:
     answer = connection.recv_bytes(2 * NONCE)
     theirs, proof = answer[:NONCE], answer[NONCE:]
     if not hmac.compare_digest(proof, _proof(key, b"serve", ours + theirs)):
-        sys.stderr.write("another program responds at the port of this job on that host\n")
+        sys.stderr.write("another program is listening on this job's port on that host\n")
         return 1
     connection.send_bytes(_proof(key, b"start", ours + theirs + command) + command)
     _limit(connection, 0)
@@ -177,12 +177,12 @@ def _ask(connection: Connection, key: str, command: bytes) -> int:
 
 
 def _proof(key: str, purpose: bytes, message: bytes) -> bytes:
-    """Return a proof of having the key. `purpose` prevents one side's proof from being used as the other's."""
+    """Return a proof that this side has the key. `purpose` prevents one side's proof from being used as the other's."""
     return hmac.new(key.encode(), purpose + b"\0" + message, "sha256").digest()
 
 
 def _connection(connected: socket.socket, seconds: int) -> Connection:
-    """Return a connection that transfers whole messages. Reading fails after a wait of `seconds`."""
+    """Return a connection that transfers whole messages. A read times out after `seconds`."""
     connected.settimeout(None)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in KEEP_ALIVE:
@@ -193,6 +193,6 @@ def _connection(connected: socket.socket, seconds: int) -> Connection:
 
 
 def _limit(connection: Connection, seconds: int) -> None:
-    """Make reading fail after a wait of `seconds`, or never if it is 0."""
+    """Set the timeout of reads in seconds. 0 means no timeout."""
     with socket.socket(fileno=os.dup(connection.fileno())) as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))

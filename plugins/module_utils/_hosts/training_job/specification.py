@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The parameters of the module training_job, and the checks that need no host."""
+"""The parameters of the module training_job, and the checks that do not need a host."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ SPECIFICATION: dict[str, Any] = {
 
 
 class RefusalError(Exception):
-    """This host cannot run the job; the text says why and what to do."""
+    """This host cannot run the job. The text says why and what to do."""
 
 
 EXPECTED = (RefusalError, local_code.DirectoryError, ValueError, systemd.UnitError)
 
 
 def check(params: dict[str, Any]) -> None:
-    """Run the checks that need no host, and add defaults to the launcher's options. Raises RefusalError, ValueError."""
+    """Run the checks that do not need a host, and add defaults to the launcher's options. Raises RefusalError, ValueError."""
     records.check_name(params["name"])
     if params["resume"]:
         records.check_name(params["resume"])

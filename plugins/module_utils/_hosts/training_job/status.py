@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the present status of a job from its files on the shared storage, with the help of the launchers' code."""
+"""Reads the current status of a job from its files on the shared storage, and uses the launchers to find the cause of a failure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TAIL_SIZE = 1 << 18
 
 
 def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None) -> JobStatus:
-    """Return the status of one job. Raises OSError or ValueError if the directory is not a job's.
+    """Return the status of one job. Raises OSError or ValueError if the directory is not a job directory.
 
     Invalid records and those beyond the budget are left out and listed in `problems`.
     """
@@ -68,12 +68,12 @@ def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failu
 
 
 def tag(record: Record, launcher: Launcher | None) -> str:
-    """Return the tag with which each rank's lines begin in a process's log; empty if its lines are not tagged."""
+    """Return the tag with which each rank's lines begin in a process's log, or an empty string if its lines are not tagged."""
     return launcher.tag if launcher and record.get("tagged") else ""
 
 
 def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
-    """Return `how` a process ended and the last `lines` of its `log`, if possible those of the rank that failed first.
+    """Return `how` a process ended and the last `lines` of its `log`. If possible, these are lines of the rank that failed first.
 
     There are no lines for a process that was stopped, because its log does not show why the job failed.
     """

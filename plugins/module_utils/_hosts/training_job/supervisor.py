@@ -49,7 +49,7 @@ HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
 
 # Number of polls that must see a failure before the verdict is written. If several processes fail together, the failure that is seen
-# first may not be the first one.
+# first may not be the first failure.
 POLLS_OF_FAILURE = 2
 
 # The name of a file in a process's directory on its host. The file exists if the unit is ending.
@@ -59,14 +59,14 @@ PROFILE = "/etc/profile"
 
 
 class End(NamedTuple):
-    """The state and reason to record of a process that was stopped."""
+    """The state and reason to record for a process that was stopped."""
 
     state: str
     reason: str
 
 
 FROM_OUTSIDE = End(STOPPED, "was stopped by an operator (for example with stop.yml)")
-# A failure, because an elastic job continues without the host, and because any other job fails on the other hosts as a result.
+# This is a failure, because an elastic job continues without the host, and any other job fails on the other hosts as a result.
 SHUT_DOWN = End(FAILED, HOST_SHUT_DOWN)
 
 
@@ -97,7 +97,7 @@ class Watch:
         self._stopped.set()
 
     def write(self, **changes: Any) -> None:
-        """Write the record with the present time. If the storage is full, training continues, and the next heartbeat retries."""
+        """Write the record with the current time. If the storage is full, training continues, and the next heartbeat retries."""
         with self._lock:
             self.record = cast(Record, {**self.record, **changes, "heartbeat": time.time()})
             path = self._paths.record(self.record["name"])
@@ -129,7 +129,7 @@ class Watch:
             self._stopped.wait(POLL_INTERVAL)
 
     def _note_progress(self) -> None:
-        """Record the present size of the progress file, because its lines may contain no time."""
+        """Record the current size of the progress file, because its lines may contain no time."""
         try:
             size = os.path.getsize(self._paths.progress)
             if size > self._progress_size:
@@ -214,7 +214,7 @@ class Supervisor:
         return status
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of the process. Its Python's directory is first in PATH, as in an active virtual environment."""
+        """Return the environment of the process. The directory of its Python comes first in PATH, as in an active virtual environment."""
         login = login_environment(self.spec["own_profile"])
         path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
         return {**login, "PATH": path, **self.spec["environment"]}
@@ -227,7 +227,7 @@ class Supervisor:
             self.child.terminate()
 
     def wait(self, child: subprocess.Popen[bytes]) -> int:
-        """Return the process's return code (negative: the signal that killed it)."""
+        """Wait for the process to end, and return its return code. A negative code is the number of the signal that killed it."""
         limit = self.spec["time_limit"]
         end = time.monotonic() + limit if limit else float("inf")
         while True:
@@ -280,7 +280,7 @@ class Supervisor:
 
 
 def is_shutting_down() -> bool:
-    """Return whether systemd is stopping this host."""
+    """Return whether systemd is shutting down this host."""
     try:
         found = subprocess.run(
             ["systemctl", "is-system-running"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5, check=False

@@ -48,7 +48,7 @@ PROPERTIES = (
     "LimitNOFILE=1048576",
     # More than data loaders and their threads need. SLICE limits all units of a host together.
     "TasksMax=65536",
-    # The training script has to handle a data loader that is killed for lack of memory. The unit ends only with its main process.
+    # The training script has to handle a data loader that the OOM killer ends. The unit ends only with its main process.
     "OOMPolicy=continue",
     # SIGTERM goes to the supervisor, which passes it on once. Processes that remain get SIGKILL.
     "KillMode=mixed",
@@ -63,11 +63,11 @@ SHARED_MEMORY_OPTIONS = "mode=0755,size=90%,nr_inodes=1048576"
 
 
 class UnitError(Exception):
-    """A systemd command failed; the text names the command and its error."""
+    """A systemd command failed. The text names the command and its error."""
 
 
 # None of these settings needs a system call filter, which slows processes down on older kernels (spec_store_bypass_disable=seccomp).
-# Jobs use the host's devices, shared memory and network, for GPUs and EFA. Namespaces and debuggers work.
+# Jobs use the host's devices, shared memory and network, for GPUs and EFA. Namespaces and debuggers still work.
 # The system bus is hidden because a job could request a user manager from logind there (enable-linger). Such a manager would run files
 # from the job's home directory without the job's limits.
 SANDBOX = (
@@ -105,7 +105,7 @@ PATIENCE = 120.0
 
 
 class Visible(NamedTuple):
-    """Directories that processes can read or write even if these are home directories, which are hidden otherwise."""
+    """Directories that processes can read or write even if they are in home directories, which are otherwise hidden."""
 
     read: Sequence[str]
     write: Sequence[str]
@@ -121,9 +121,9 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def exclusive() -> Iterator[None]:
-    """Hold the lock under which a run checks for a job's units and starts them, because two controllers may start a job simultaneously.
+    """Hold the lock while a run checks for a job's units and starts them.
 
-    Raises UnitError if another run holds the lock for too long.
+    Without the lock, two controllers could start the same job. Raises UnitError if another run holds the lock for too long.
     """
     end = time.monotonic() + PATIENCE
     with open(os.open(records.LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as lock:
@@ -150,7 +150,7 @@ def sandbox(visible: Visible) -> list[str]:
     for setting, paths in (("BindPaths", visible.write), ("BindReadOnlyPaths", visible.read)):
         for path in sorted(set(paths)):
             if hidden(path) and os.path.isdir(path):
-                # Unescaped spaces and colons would end the path.
+                # An unescaped space or colon would end the path.
                 found.append("{}={}".format(setting, re.sub(r"([\\:\s'\"])", r"\\\1", path)))
     return found
 
@@ -162,7 +162,7 @@ def make_devices(run: Run, gpu_count: int) -> None:
 
 
 def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
-    """Block NFS connections of the user's processes until this host restarts. Return why that is not possible, or `""`."""
+    """Block NFS connections of the user's processes until this host restarts. Return why that failed, or an empty string."""
     nft = shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if nft is None:
         return "the package nftables is missing"
@@ -171,7 +171,7 @@ def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
 
 
 def start(run: Run, job: str, place: Place, specs: Sequence[Spec]) -> None:
-    """Start the job's processes on this host, which the specs describe. Raises UnitError."""
+    """Start the job's processes on this host as the specs describe. Raises UnitError."""
     memory = _shared_memory(run, job, place.user)
     status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
     if status:

@@ -39,11 +39,11 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
     try:
         if os.fstat(job).st_uid != os.geteuid():
             raise RefusalError(f"directory {paths.directory!r} belongs to another user. Choose another name for the job.")
-        os.fchmod(job, 0o755)  # until all files that the job's user must not create first exist
+        os.fchmod(job, 0o755)  # the job's user must not create files until all of these exist
         records.delete([paths.code, paths.description])
         os.mkdir(paths.code)
         with tarfile.open(fileobj=source) as archive:
-            # Otherwise Python 3.14 would change modes by itself.
+            # By default, Python 3.14 would change the modes.
             archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
             archive.extractall(paths.code, members=(readable(member, shared) for member in archive))
         keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
@@ -63,7 +63,7 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
 
 
 def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:
-    """Return an entry of the archive with the owner and mode to unpack it with. If `shared`, the job's group can read it, too."""
+    """Return an entry of the archive with the owner and mode to unpack it with. If `shared`, the job's group can read it too."""
     member.uid, member.gid = os.geteuid(), os.getegid()
     member.mode &= 0o777  # no setuid: the author of the code must not run programs as the user who unpacks it
     if shared:

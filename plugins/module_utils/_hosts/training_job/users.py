@@ -40,11 +40,11 @@ ANSWER_LIMIT = 1 << 20
 
 
 class UserError(Exception):
-    """The user cannot be used; the text says why and what to do."""
+    """The user cannot be used. The text says why and what to do."""
 
 
 class FailedWorkError(Exception):
-    """Work done as another user failed; the text says why."""
+    """Work done as another user failed. The text says why."""
 
 
 def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
@@ -57,12 +57,12 @@ def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
     except KeyError:
         if name != NAME:
             raise UserError(
-                f"user {name!r}: does not exist on this host. Specify a user that has the same id on all hosts, or no user to use {NAME!r}."
+                f"user {name!r}: does not exist on this host. Specify a user with the same id on all hosts. The default is {NAME!r}."
             ) from None
         return create(run) if make else pwd.struct_passwd((NAME, "x", ID, ID, "", HOME, SHELL))
     if name == NAME and (account.pw_uid, account.pw_gid) != (ID, ID):
         raise UserError(
-            f"user {name!r}: has uid {account.pw_uid} and gid {account.pw_gid} on this host, expected {ID} for both."
+            f"user {name!r}: has uid {account.pw_uid} and gid {account.pw_gid} on this host instead of {ID} for both."
             " Specify another user for jobs."
         )
     return account
@@ -78,7 +78,7 @@ def create(run: Run) -> pwd.struct_passwd:
         if owner != NAME:
             raise UserError(f"user {NAME!r}: {kind} {ID} belongs to {owner!r} on this host. Specify another user for jobs.")
     group = ["groupadd", "--gid", str(ID), NAME]
-    # PAM rejects an expired account, so sshd and cron do too. Even a job that writes authorized_keys cannot be used to log in.
+    # PAM rejects an expired account, so sshd and cron do too. So nobody can log in, even if a job writes authorized_keys.
     user = ["useradd", "--uid", str(ID), "--gid", str(ID), "--home-dir", HOME, "--no-create-home", "--shell", SHELL]
     user += ["--expiredate", "1970-01-02", "--comment", "Training jobs", NAME]
     for command, exists in ((group, _has_group), (user, _has_user)):
@@ -166,7 +166,7 @@ def _read_answer(reader: int, name: str, patience: float) -> str:
 def _work_and_exit(
     account: pwd.struct_passwd, gid: int, work: Callable[[], Any], expected: tuple[type[Exception], ...], writer: int
 ) -> NoReturn:
-    """Give up all privileges, do the work, write its result to the pipe and exit."""
+    """Drop all privileges, do the work, write its result to the pipe and exit."""
     try:
         try:
             os.initgroups(account.pw_name, gid)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The status of one job for a controller that follows it, with new log lines and new progress."""
+"""Returns the status of one job to a controller that follows it, with new log lines and new progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOG_LIMIT = 1 << 12
 
 
 class NoProcessError(Exception):
-    """The job has no process with that name; the text lists its processes."""
+    """The job has no process with that name. The text lists its processes."""
 
 
 def watch(paths: records.Paths, params: dict[str, Any]) -> JobStatus:

@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 
 
 def collect(paths: records.Paths, heartbeat_timeout: int) -> dict[str, Any]:
-    """Return the data for the report of a job. Raises OSError or ValueError if the directory is not a job's."""
+    """Return the data for the report of a job. Raises OSError or ValueError if the directory is not a job directory."""
     # Read the status before the progress, so that the progress of a finished job is complete.
     job = read_status(paths, heartbeat_timeout)
     processes = job["processes"]

@@ -17,10 +17,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 File = Dict[str, Any]
 Listing = Dict[str, Any]
 
-# The maximum number of files of a directory to list, and the maximum number to count.
+# The maximum number of files in a directory to list, and the maximum number to count.
 NAMED, COUNTED = 100, 100_000
 
-# Maximum bytes of code that the digest covers.
+# The maximum number of bytes of code that the digest covers.
 DIGEST_LIMIT = 1 << 30
 
 # The directory that Python creates beside the code that it runs.
@@ -33,7 +33,7 @@ def newest(directory: str) -> Listing:
 
 
 def code(directory: str) -> Listing:
-    """Return the files of a job's code as newest() does, but sorted by name, and a digest that is equal for equal code."""
+    """Return the files of a job's code as newest() does, but sorted by name, with a digest that is the same for identical code."""
     found = sorted(_files(directory), key=lambda file: file["name"])
     total, rest = hashlib.sha256(), DIGEST_LIMIT
     for file in found:
@@ -58,13 +58,13 @@ def _files(directory: str) -> Iterator[File]:
         try:
             status = os.lstat(path)
         except OSError:
-            continue  # deleted in the meantime
+            continue  # it was deleted in the meantime
         if stat.S_ISREG(status.st_mode):
             yield {"name": os.path.relpath(path, directory), "size": status.st_size, "changed": min(status.st_mtime, TIME_LIMIT)}
 
 
 def _paths(directory: str) -> Iterator[str]:
-    # os.walk is not used because its depth is limited by the stack before Python 3.12, and jobs create these trees.
+    # Before Python 3.12, the stack limits the depth of os.walk. Jobs create these trees, so they may be deeper.
     folders = [] if os.path.islink(directory) else [directory]
     while folders:
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Turns the progress that a job's script has reported into curves, whose size is limited regardless of the job's duration."""
+"""Turns the progress that a job's script has reported into curves. Their size is limited, regardless of the job's duration."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ LEFT_OUT = 100
 # Maximum bytes to read from the end of the progress file, maximum bytes of one line, and maximum characters of a curve's name.
 FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
 
-# Keys that describe the position of an entry's other values, so they get no curves.
+# Keys that describe the position of an entry's other values. They get no curves of their own.
 STEP, STEPS, TIME = "step", "steps", "time"
 
-# Distinguishes seconds since 1970, which are larger, from seconds since the job began.
+# Times from this value on are seconds since 1970. Smaller times are ignored, because they may be seconds since the job began.
 SINCE_1970 = 1e9
 
 Notes = Sequence[Tuple[float, int]]
-"""Sizes of a growing file at different times: (seconds since 1970, bytes), both increasing."""
+"""The sizes of a growing file at different times: pairs (seconds since 1970, bytes) in increasing order."""
 
 
 class Point(NamedTuple):
-    """Combines neighbouring values of a curve: the step and time of the last one, and their range, sum and number."""
+    """Combines adjacent values of a curve: the step and time of the last value, and the range, sum and number of all values."""
 
     step: float
     time: float
@@ -59,7 +59,10 @@ class Point(NamedTuple):
 
 
 class Curve:
-    """Values in the order in which they are added. As their number grows, each point combines more values; its range covers them all."""
+    """The values of a curve, in the order in which they are added.
+
+    As the number of values grows, each point combines more values. The range of a point covers all of its values.
+    """
 
     def __init__(self) -> None:
         self.points: list[Point] = []
@@ -68,7 +71,7 @@ class Curve:
         self._width = 1
 
     def add(self, step: float, time: float, value: float) -> None:
-        """Add the next value. Values that are not finite are only counted."""
+        """Add the next value. Values that are not finite are counted but not stored."""
         if math.isfinite(value):
             self._note({"value": value, STEP: step, TIME: time})
             self._append(Point(step, time, value, value, value, 1))
@@ -129,7 +132,7 @@ class Clock:
 
 
 class Progress:
-    """The progress of a job for its report. Add the entries in their order with `add`."""
+    """The progress of a job for its report. Entries must be added in order."""
 
     def __init__(self, start: float) -> None:
         self._start = start
@@ -195,7 +198,10 @@ def number(value: Any) -> float | None:
 
 
 def throughput(done: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
-    """Return steps per second from pairs (seconds, steps so far), on average and in at most RATES parts; None without enough data."""
+    """Return the average rate in steps per second, and the rates of at most RATES parts, from pairs (seconds, steps so far).
+
+    Returns None if there is not enough data.
+    """
     if len(done) < 2 or done[-1][0] <= done[0][0] or done[-1][1] <= done[0][1]:
         return None
     (began, zero), (ended, last) = done[0], done[-1]
@@ -218,7 +224,7 @@ def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
 
 
 def entries(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield each complete line that is a JSON object, with the offset of its end. Other lines are mistakes of the script."""
+    """Yield each complete line that is a JSON object, with the offset of its end. Other lines are errors of the script and are skipped."""
     for offset, line in _lines(path):
         entry = progress_entry(line)
         if entry is not None:

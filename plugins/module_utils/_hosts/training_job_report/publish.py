@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the page of a report to a job's directory."""
+"""Writes the report page to a job's directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = "report.html"
 def put(page: str, directory: str, check_mode: bool) -> bool:
     """Write the page to the job's directory, and return whether it differed. Raises OSError.
 
-    Follows no links, because the job's user may have created links with any name there.
+    Does not follow links, because the job's user may have created links with any name there.
     """
     with open(page, "rb") as file:
         content = file.read()
@@ -34,7 +34,7 @@ def put(page: str, directory: str, check_mode: bool) -> bool:
 
 
 def read(directory: int, size: int) -> bytes:
-    """Return at most `size` bytes of the page in an open directory; empty if there is no regular file."""
+    """Return at most `size` bytes of the page in an open directory, or no bytes if the page is not a regular file."""
     try:
         page = os.open(PAGE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     except OSError:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The files that describe the cluster on a host: metadata, host file, /etc/hosts, /etc/hostname and login environment."""
+"""Converges the files that describe the cluster on a host: metadata, host file, /etc/hosts, /etc/hostname and login environment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
 CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
 #: In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot. It may also reset the host name.
 CLOUD_INIT_CONTENT = (
-    "# Without these settings, the cluster's block in /etc/hosts and the host name would disappear at a reboot.\n"
+    "# Without these settings, cloud-init would overwrite the cluster's block in /etc/hosts and the host name at a reboot.\n"
     "manage_etc_hosts: false\npreserve_hostname: true\n"
 )
 LIST_GPUS = ("nvidia-smi", "-L")
@@ -67,12 +67,12 @@ def ensure_present(module: AnsibleModule) -> None:
 
 
 def set_host_name(module: AnsibleModule, name: str) -> None:
-    """Give the running system the name that /etc/hostname gives it at the next boot."""
+    """Set the host name of the running system, because /etc/hostname takes effect only at the next boot."""
     try:
         if socket.gethostname() != name:
             socket.sethostname(name)
     except OSError as error:
-        module.warn(f"host name {name!r}: takes effect only at the next boot: {error}")
+        module.warn(f"host name {name!r}: cannot be set now: {error}. It takes effect at the next boot.")
 
 
 def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFile]:
@@ -97,7 +97,7 @@ def own_name(params: dict[str, Any]) -> str:
     for worker in params["workers"]:
         if worker["number"] == params["number"]:
             return str(worker["name"])
-    raise ValueError("workers do not contain this host's own number {0}".format(params["number"]))
+    raise ValueError("workers do not contain this host's number, {0}".format(params["number"]))
 
 
 def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
 
 
 def own_paths(params: dict[str, Any]) -> list[str]:
-    """Return the paths of the files that only this module writes. Jobs do not start on a host without the last of them, metadata.json."""
+    """Return the paths of the files that only this module writes. The last one is metadata.json, which a host needs to start jobs."""
     address_files = [params["worker_ip_file"]] if params["worker_ip_file"] else []
     return [workers_path(params), *address_files, CLOUD_INIT, PROFILE, metadata_path(params)]
 
@@ -117,12 +117,15 @@ def paths(params: dict[str, Any]) -> list[str]:
 
 
 def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:
-    """Return whether nothing needs to be changed. Raises ValueError where the module itself would."""
+    """Return whether nothing needs to be changed. Raises ValueError in the same cases as the module."""
     return agree(described(params, gpu_count, host), host)
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Remove all files and the block in /etc/hosts, and exit the module. metadata.json is first: jobs do not start on a host without it."""
+    """Remove all files and the block in /etc/hosts, and exit the module.
+
+    Removes metadata.json first, because jobs do not start on a host without it.
+    """
     files: list[HostFile] = [HostFile(path, None) for path in reversed(own_paths(module.params))]
     hosts = THIS.read(HOSTS)
     if hosts is not None:
@@ -151,6 +154,6 @@ def detect_gpus(module: AnsibleModule) -> int:
         return 0
     status, output, error = module.run_command([command, *LIST_GPUS[1:]])
     if status != 0:
-        module.warn(f"nvidia-smi -L failed, so this host is treated as one without GPUs: {(error or output).strip()}")
+        module.warn(f"nvidia-smi -L failed, so this host is treated as a host without GPUs: {(error or output).strip()}")
         return 0
     return count_gpus(output)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The contents of the files that describe the cluster on every host, and the digest that identifies them."""
+"""Returns the contents of the files that describe the cluster on every host, and the digest that identifies the cluster's members."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ordered(workers: Iterable[Worker]) -> list[Worker]:
     ]
     result.sort(key=lambda worker: worker["number"])
     if not result or result[0]["number"] != 1:
-        raise ValueError("workers must contain number 1, the master")
+        raise ValueError("workers must contain the master, which has number 1")
     for field in ("number", "name", "address"):
         seen = set()
         for worker in result:
@@ -45,7 +45,7 @@ def generation(cluster: str, workers: Iterable[Worker]) -> str:
 
 
 def alias(number: int) -> str:
-    """Return the name of a worker that is the same in all clusters, so that scripts can contain it."""
+    """Return a worker's alias, which is the same in all clusters, so that scripts can contain it."""
     return f"deeplearning-worker{number}"
 
 
@@ -80,10 +80,10 @@ def parse_metadata(text: str) -> dict[str, Any]:
     """Return the contents of metadata.json. Raises ValueError if the text is anything else."""
     document = json.loads(text)
     if not isinstance(document, dict):
-        raise ValueError("not worker metadata: not a dictionary")
+        raise ValueError("invalid worker metadata: not a dictionary")
     missing = {"cluster", "generation", "number", "workers", "gpu_count"} - set(document)
     if missing:
-        raise ValueError("not worker metadata: {} missing".format(", ".join(sorted(missing))))
+        raise ValueError("invalid worker metadata: {} missing".format(", ".join(sorted(missing))))
     return document
 
 

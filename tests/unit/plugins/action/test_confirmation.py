@@ -45,5 +45,5 @@ def test_the_play_goes_on(confirm, answer, arguments, asked):
     ("answer", "words"), [(b"no", "'no'"), (b"", "''"), (b"y", "'y'"), (b"\xff", "'\ufffd'"), (AnsiblePromptInterrupt(), "'ctrl-c'")]
 )
 def test_anything_but_yes_ends_it(confirm, answer, words):
-    with pytest.raises(AnsibleActionFail, match=f"Nothing was changed, because the answer was {words} and not 'yes'"):
+    with pytest.raises(AnsibleActionFail, match=f"Nothing was changed because the answer was {words}, not 'yes'"):
         confirm(answer)

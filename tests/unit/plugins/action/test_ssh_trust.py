@@ -40,7 +40,7 @@ def test_a_host_does_not_choose_its_names():
 
 @pytest.mark.parametrize(
     ("private", "message"),
-    [(None, "required"), ("secret words", "not an OpenSSH private key"), (key_pair()[0], "does not belong")],
+    [(None, "required"), ("secret words", "not an OpenSSH private key"), (key_pair()[0], "does not match the public key")],
 )
 def test_unusable_authority(private, message):
     with pytest.raises(AnsibleActionFail, match=message) as failure:
@@ -73,5 +73,5 @@ def test_an_answer_of_another_shape_is_refused(unsigned):
 
 
 def test_a_revoked_host_gets_no_certificate():
-    with pytest.raises(AnsibleActionFail, match="i-1 is revoked"):
+    with pytest.raises(AnsibleActionFail, match="i-1: this instance is revoked"):
         signed("host", revoked=["i-1"])

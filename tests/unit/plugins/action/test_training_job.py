@@ -25,7 +25,7 @@ def test_the_generation_is_that_of_the_clusters_hosts_alone():
 
 
 def test_an_inventory_without_a_cluster_is_refused():
-    with pytest.raises(AnsibleActionFail, match="no deeplearning_cluster"):
+    with pytest.raises(AnsibleActionFail, match="deeplearning_cluster: the variable is not set"):
         action.inventory_generation({"hostvars": {}})
 
 

@@ -27,4 +27,4 @@ def test_one_job_has_its_own_lines_alone():
 
 
 def test_without_jobs_it_says_so():
-    assert shown([], {"directory": "/efs/jobs"}) == ["there are no jobs in /efs/jobs"]
+    assert shown([], {"directory": "/efs/jobs"}) == ["There are no jobs in /efs/jobs."]

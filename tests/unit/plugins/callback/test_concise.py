@@ -212,7 +212,7 @@ def test_a_failure_is_shown_once_with_its_hosts(project):
         "  FAILED: Loop (h3)",
         "    item a: no a",
         "    item b: no b",
-        "Failed after # s: changed nothing. With -v, all tasks and results are shown.",
+        "Failed after # s: changed nothing. Use -v to show all tasks and results.",
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_failed_run_says_what_it_has_created(project):
         "Provision",
         "  FAILED: Apply",
         "    no capacity",
-        "Failed after # s: created 2 resources. With -v, all tasks and results are shown.",
+        "Failed after # s: created 2 resources. Use -v to show all tasks and results.",
     ]
 
 
@@ -236,7 +236,7 @@ def test_a_failure_that_is_rescued_is_shown_only_if_the_rescue_fails_too(project
         "  FAILED: Repair (h1)",
         "    cannot repair",
         "    This followed the failure of 'Break': broken",
-        "Failed after # s: changed 1 host. With -v, all tasks and results are shown.",
+        "Failed after # s: changed 1 host. Use -v to show all tasks and results.",
     ]
 
 
@@ -271,7 +271,7 @@ def test_unreachable_hosts_are_one_line(project):
     assert [lines[0], *lines[2:]] == [
         "Work",
         "  Change: changed on h3",
-        "Failed after # s: changed 1 host. With -v, all tasks and results are shown.",
+        "Failed after # s: changed 1 host. Use -v to show all tasks and results.",
     ]
 
 

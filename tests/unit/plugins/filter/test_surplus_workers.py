@@ -35,7 +35,7 @@ def test_the_highest_numbers_go(numbers, count, gone):
 @pytest.mark.parametrize(
     ("found", "count", "message"),
     [
-        ([{"deeplearning_number": 2}], 0, "lacks the variable deeplearning_hostname"),
+        ([{"deeplearning_number": 2}], 0, "deeplearning_hostname: the variable is not set"),
         (hosts(2), "many", "'many' is not a number"),
     ],
 )

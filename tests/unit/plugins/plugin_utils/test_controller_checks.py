@@ -39,10 +39,10 @@ def test_all_findings_come_at_once(errors, tmp_path):
     for message in (
         "training_job_time_limit: 'an hour' is not of type int. Use a value of that type.",
         "ssh_trust_validity_days: 'soon' is not of type int. Use a value of that type.",
-        f"python_environment_requirements 'req.txt' is not a file on the controller (looked in {tmp_path})",
-        "training_job_name 'My_Job' is not a job name",
+        f"python_environment_requirements: 'req.txt' is not a file on the controller (searched in {tmp_path})",
+        "training_job_name: 'My_Job' is not a valid job name",
         "training_job_launcher 'torch': is unknown. Use one of command",
-        f"training_job_script 'nope.py' is not a file on the controller (looked in {tmp_path})",
+        f"training_job_script: 'nope.py' is not a file on the controller (searched in {tmp_path})",
         f"training_job_report_directory: '{tmp_path}/file' is not a directory. Choose another directory",
     ):
         assert any(message in finding for finding in found), message
@@ -71,7 +71,7 @@ def test_what_is_good_or_not_known_is_not_refused(errors, values):
 
 
 def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
-    assert errors() == ["training_job_script: is missing. Set the training script, or training_job_command."]
+    assert errors() == ["training_job_script: it is not set. Set it to the training script, or set training_job_command."]
     assert errors(needs_job=False, training_job_launcher="not looked at") == []
 
 
@@ -82,10 +82,10 @@ def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
         ({"training_job_then": "keep", "training_job_wait": False}, ""),
         ({"training_job_then": "destroy", "training_job_wait": UNKNOWN}, ""),
         ({"training_job_then": "scale_in", "training_job_wait": "yes"}, ""),
-        ({"training_job_then": "delete"}, "training_job_then: 'delete' is unknown. Use one of keep, scale_in, destroy."),
+        ({"training_job_then": "delete"}, "training_job_then: 'delete' is not a valid value. Use one of keep, scale_in, destroy."),
         (
             {"training_job_then": "destroy", "training_job_wait": "false"},
-            "training_job_then: destroy is not possible with training_job_wait",
+            "training_job_then: 'destroy' cannot be combined with training_job_wait: false",
         ),
     ],
 )
@@ -95,7 +95,7 @@ def test_what_happens_after_the_job(values, message):
 
 def test_code_has_one_place(errors):
     assert errors(**job(source="src", repository="git@example.com:x")) == [
-        "training_job_source: is set, and so is training_job_repository. Set only the variable that specifies the code."
+        "training_job_source: it cannot be combined with training_job_repository. Remove one of them."
     ]
 
 
@@ -107,12 +107,12 @@ def test_a_secret_of_the_wrong_type_is_not_shown(errors):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"source": "s3:/bucket"}, "dataset_source is 's3:/bucket': specify s3://bucket/prefix"),
+        ({"source": "s3:/bucket"}, "dataset_source: 's3:/bucket' is not supported. Use s3://bucket/prefix"),
         ({"source": "/nowhere/at/all"}, "dataset_source: '/nowhere/at/all' does not exist on the controller."),
-        ({"source": "s3://b/k", "name": "a b"}, "dataset_name is 'a b'"),
-        ({"source": "s3://b/k", "checksum": "md4:1"}, "dataset_checksum is 'md4:1'"),
-        ({"source": "s3://b/k", "destination": "s3://bucket"}, "dataset_destination is 's3://bucket': add a prefix"),
-        ({"source": "https://e.org/x.tar", "destination": "direct"}, "dataset_destination direct requires"),
+        ({"source": "s3://b/k", "name": "a b"}, "dataset_name: 'a b' is not a valid name"),
+        ({"source": "s3://b/k", "checksum": "md4:1"}, "dataset_checksum: 'md4:1' is not a valid checksum"),
+        ({"source": "s3://b/k", "destination": "s3://bucket"}, "dataset_destination: 's3://bucket' has no prefix"),
+        ({"source": "https://e.org/x.tar", "destination": "direct"}, "dataset_destination: 'direct' requires"),
         ({"source": "s3://b/k", "unpack": "perhaps"}, "dataset_unpack: 'perhaps' is not of type bool."),
     ],
 )

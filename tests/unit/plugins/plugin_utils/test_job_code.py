@@ -63,11 +63,11 @@ def test_a_commit_is_a_version_also_when_abbreviated(git):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": "nowhere"}, "version 'nowhere' is not a branch, tag or commit there"),
+        ({"version": "nowhere"}, "version 'nowhere' is not a branch, tag or commit of this repository"),
         ({"version": "--upload-pack=touch hacked"}, "is not a branch, tag or commit"),
-        ({"script": "other.py"}, "script 'other.py' is not a file in repository"),
+        ({"script": "other.py"}, "script: 'other.py' is not a file in repository"),
         ({"source": "src"}, "source and repository: both are set"),
-        ({"repository": "https://me:secret-token@localhost:1/x.git"}, r"repository 'https://localhost:1/x.git' cannot be used"),
+        ({"repository": "https://me:secret-token@localhost:1/x.git"}, r"repository: 'https://localhost:1/x.git' cannot be used"),
     ],
 )
 def test_a_repository_that_cannot_be_used_is_refused(git, changes, message):
@@ -123,11 +123,11 @@ def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"script": "none.py"}, "script 'none.py' is not a file on the controller"),
-        ({"script": "project"}, "script 'project' is not a file"),
-        ({"script": "train.py", "source": "none"}, "source 'none': is not a directory"),
-        ({"script": "none.py", "source": "project"}, "script 'none.py' is not a file in source 'project'"),
-        ({"script": "/etc/passwd", "source": "project"}, "Specify a path relative to it, or leave source empty"),
+        ({"script": "none.py"}, "script: 'none.py' is not a file on the controller"),
+        ({"script": "project"}, "script: 'project' is not a file"),
+        ({"script": "train.py", "source": "none"}, "source: 'none' is not a directory"),
+        ({"script": "none.py", "source": "project"}, "script: 'none.py' is not a file in source 'project'"),
+        ({"script": "/etc/passwd", "source": "project"}, "Set a path relative to it, or remove source"),
     ],
 )
 def test_missing_code_is_named(project, arguments, message):

@@ -18,5 +18,5 @@ def test_requirements_are_read_on_the_controller(tmp_path):
     text = "--index-url https://example.com/simple\ntorch==2.7 ; python_version > '3'\nown @ https://example.com/own.whl\n"
     (tmp_path / "requirements.txt").write_text(text)
     assert read_requirements("requirements.txt", ["/nowhere", str(tmp_path)]) == text
-    with pytest.raises(AnsibleActionFail, match=r"'other.txt' is not a file on the controller \(looked in /nowhere\)"):
+    with pytest.raises(AnsibleActionFail, match=r"'other.txt' is not a file on the controller \(searched in /nowhere\)"):
         read_requirements("other.txt", ["/nowhere"])

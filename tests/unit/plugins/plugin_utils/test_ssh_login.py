@@ -8,7 +8,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login imp
 REFUSED = "Failed to connect to the host via ssh: ubuntu@192.0.2.1: Permission denied (publickey)."
 
 
-@pytest.mark.parametrize(("key", "named"), [("/home/me/team.pem", "the key file '/home/me/team.pem'"), (None, "ssh's own default keys")])
+@pytest.mark.parametrize(("key", "named"), [("/home/me/team.pem", "the key file '/home/me/team.pem'"), (None, "ssh's default keys")])
 def test_a_refused_login(key, named):
     advice = login_advice(REFUSED, "ubuntu", key)
     assert advice.startswith(f" The node refused user 'ubuntu' with {named}.")

@@ -120,7 +120,7 @@ UNKNOWN = [
 
 
 def test_misspelled_variables_are_one_error():
-    own = " If it is your own, set deeplearning_allow_unknown_variables: true."
+    own = " If the variable is your own, set deeplearning_allow_unknown_variables: true."
     with pytest.raises(AnsibleActionFail) as refused:
         check_names(MISSPELLED)
     assert refused.value.message == "\n".join(line + own for line in UNKNOWN)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of a bucket that nodes mount as files."""
+"""Options for mounting an S3 bucket on the nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ OPTIONS = (
         REPLACES_NODES,
         (
             "S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). The objects appear as read-only files at"
-            " O(bucket_mount_point). Mountpoint for Amazon S3 uses the credentials of the nodes' role, which may read these objects.",
+            " O(bucket_mount_point). Mountpoint for Amazon S3 uses the credentials of the nodes' role, which is allowed to read these"
+            " objects.",
             "By default, no bucket is mounted.",
         ),
     ),

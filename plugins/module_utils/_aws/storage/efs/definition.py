@@ -20,16 +20,16 @@ POLICY_ID = "deeplearning.cluster"
 
 ACCESS_POINT_KIND = "access_point"
 OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
-"""The login user of Ubuntu, Debian and Amazon Linux. If EFS creates the directory, it belongs to this user."""
+"""The login user of Ubuntu, Debian and Amazon Linux. If EFS creates the directory, this user owns it."""
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:
-    """Return the address of a directory's access point. Those of former file systems have other addresses, because they cannot move."""
+    """Return the address of a directory's access point. For a former file system, it also contains that file system's id."""
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 
 
 def wanted_access_point(directory: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
-    """Return the access point of a directory. The access point sets no user, because jobs do not run as the login user."""
+    """Return the access point of a directory. It enforces no user identity, because jobs do not run as the login user."""
     address = access_point(directory)
     return Wanted(address, {"file_system": Ref(FILE_SYSTEM), "tags": tags(address)})
 
@@ -44,11 +44,11 @@ def stale_mount_target(zone: str, file_system_id: str) -> Address:
 
 
 def host_address(targets: Mapping[str, str], zones: Sequence[str], *, same_vpc: bool, one_zone: str | None) -> str:
-    """Return the address that all hosts mount, or an empty string if each host can mount the name.
+    """Return the address that all hosts mount, or an empty string if each host can use the DNS name.
 
-    The name resolves to the mount target of the host's zone. It resolves only in the VPC of the mount targets, and only in zones with a
-    mount target. A One Zone file system has only one mount target. `targets` contains the addresses by zone. The mount target in the
-    first possible zone of the cluster is preferred.
+    The name resolves to the mount target in the host's zone. It resolves only in the VPC of the mount targets, and only in zones with a
+    mount target. A One Zone file system has only one mount target. `targets` maps zones to addresses. The first zone of the cluster that
+    has a mount target takes precedence.
     """
     if not targets or (same_vpc and (one_zone is None or set(zones) <= {one_zone})):
         return ""
@@ -74,7 +74,7 @@ def file_system_policy(*, tls_required: bool) -> Wanted:
 
 
 def policy_document(*, tls_required: bool) -> dict[str, Any]:
-    """Return the policy of the file system. Clients do not use IAM, so the security groups of the mount targets control access.
+    """Return the policy of the file system. Clients do not use IAM authorization, so the mount targets' security groups control access.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """

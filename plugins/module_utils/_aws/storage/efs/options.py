@@ -19,7 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 
 MODULE = "file_system"
 SWITCH = "efs"
-"""The option that gives a cluster a file system of its own."""
+"""The option that gives the cluster its own file system."""
 
 OPTIONS = (
     Option(
@@ -35,12 +35,12 @@ OPTIONS = (
         (MODULE, NODE_GROUP),
         forbidden(DELETE_AND_CREATE, details="while running nodes mount another file system"),
         (
-            "An existing EFS file system to use. The file system is never changed or deleted. The cluster adds missing mount targets in its"
-            " zones, and deletes these mount targets when it is deleted. If the mount targets are in another VPC, there must be a route"
+            "An existing EFS file system to use. A run never changes or deletes the file system. It adds missing mount targets in the"
+            " cluster's zones, and deletes them together with the cluster. If the mount targets are in another VPC, there must be a route"
             " to them, and nodes mount the file system by its address.",
-            "By default, the cluster creates its own file system.",
+            "By default, a run creates a file system for the cluster.",
             "M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs this option if the"
-            " mount targets are not the cluster's own.",
+            " mount targets do not belong to the cluster.",
         ),
         former_variables=("deeplearning_file_system",),
     ),
@@ -65,7 +65,7 @@ OPTIONS = (
         in_place("but AWS allows the next decrease only after a day"),
         (
             "Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data. With V(elastic), the"
-            " throughput follows the load and is billed by the gigabyte. With V(provisioned), it is O(provisioned_throughput).",
+            " throughput follows the load and is billed per gigabyte. With V(provisioned), the throughput is O(provisioned_throughput).",
         ),
     ),
     Option(
@@ -79,12 +79,12 @@ OPTIONS = (
         "file_system_directory",
         {"type": "str"},
         (MODULE, NODE_GROUP),
-        Update(Policy.REPLACES_NODES, advice="The old access point is deleted as soon as no node uses it"),
+        Update(Policy.REPLACES_NODES, advice="A run deletes the old access point once no node uses it"),
         (
             "Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such as V(/teams/bert)."
-            " The directory is at most four levels deep. Nodes mount the directory with TLS through an access point, which is created and"
-            " deleted together with the cluster. The directory is not deleted.",
-            "If the directory does not exist, EFS creates it with the owner id 1000.",
+            " The directory can be at most four levels deep. Nodes mount it with TLS through an access point, which is created and deleted"
+            " together with the cluster. The directory itself is never deleted.",
+            "If the directory does not exist, EFS creates it with the owner UID 1000.",
         ),
     ),
     Option(
@@ -93,10 +93,10 @@ OPTIONS = (
         (MODULE, NODE_GROUP),
         REPLACES_NODES,
         (
-            "Whether the nodes mount EFS with TLS. For TLS, nodes need C(amazon-efs-utils), which is installed if the distribution has it.",
-            "By default, nodes whose image has that package use TLS, and other nodes use plain NFS. A cluster that was launched with"
+            "Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution provides it.",
+            "By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that was launched with"
             " plain NFS keeps plain NFS.",
-            "With V(true), the policy of the cluster's own file system denies plain NFS as soon as no node of any cluster uses it.",
+            "With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses it.",
         ),
     ),
     Option(

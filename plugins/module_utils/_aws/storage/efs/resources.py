@@ -62,9 +62,9 @@ Properties = Mapping[str, Any]
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
     """Return the cluster's own or adopted file system, and the mount targets that this cluster uses or no longer needs.
 
-    Mount targets have no tags. Mount targets with the cluster's own security group belong to the cluster. If the file system is the
-    cluster's own, mount targets with an adopted group also belong to the cluster. The file system has these attributes: `address`, which
-    hosts mount instead of the file system's name; `vpc`, the VPC of the mount targets (None if there are none); `addresses` of the mount
+    Mount targets have no tags, so those with the cluster's own security group belong to the cluster. If the file system is the cluster's
+    own, mount targets with an adopted group also belong to the cluster. The file system has these attributes: `address`, which hosts use
+    instead of the file system's name; `vpc`, the VPC of the mount targets (None if there are none); `addresses` of the mount
     targets; and `one_zone`, the zone of a One Zone file system.
     """
     cloud, network = request.cloud, list(network)
@@ -96,7 +96,7 @@ def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str])
 
 
 def _read_access_points(request: Request, file_system_id: str | None) -> list[Found]:
-    """Return the cluster's access points of the adopted file system, or of all file systems if the run deletes the access points."""
+    """Return the cluster's access points on the adopted file system, or on all file systems if the run deletes the cluster."""
     cloud, present = request.cloud, request.present
     if present and not (file_system_id and request.options.get("file_system_id")):
         return []
@@ -127,7 +127,7 @@ def _defines(request: Request) -> bool:
 
 
 def _behind(cloud: AwsClient, group: Found) -> list[str]:
-    """Return the file systems with a mount target in the cluster's security group, from the descriptions of network interfaces."""
+    """Return the ids of file systems with a mount target in the cluster's security group, as shown by its network interfaces."""
     interfaces = cloud.retrieve(
         "ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=[{"Name": "group-id", "Values": [group.id]}]
     )
@@ -136,7 +136,7 @@ def _behind(cloud: AwsClient, group: Found) -> list[str]:
 
 
 def _left_over(cloud: AwsClient, group: Found, file_system_id: str) -> list[Found]:
-    """Return the mount targets of a file system that the cluster no longer uses. These mount targets have the cluster's security group."""
+    """Return the mount targets with the cluster's security group on a file system that the cluster no longer uses."""
     targets = [_mount_target(cloud, target) for target in _targets(cloud, file_system_id)]
     return [
         replace(target, address=stale_mount_target(target.address.key, file_system_id))
@@ -180,7 +180,7 @@ def _attributes(
 
 
 def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
-    """Return the policy of a file system, if there is one. A policy with a different Id is not the cluster's own."""
+    """Return the policy of a file system, if there is one. A policy with a different `Id` counts as adopted."""
     try:
         document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
     except ClientError as error:
@@ -215,7 +215,7 @@ def _targets(cloud: AwsClient, file_system_id: str) -> list[dict[str, Any]]:
 
 
 def _mount_target(cloud: AwsClient, target: Mapping[str, Any]) -> Found:
-    # A target that was just created has no network interface yet
+    # A mount target that was just created has no network interface yet
     describe_groups = partial(cloud.once_visible, cloud.efs.describe_mount_target_security_groups, "IncorrectMountTargetState")
     groups = describe_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"]
     return Found(
@@ -244,7 +244,7 @@ def _create_file_system(cloud: AwsClient, address: Address, properties: Properti
         existing = FILE_SYSTEMS.describe(cloud, FileSystemId=file_system_id)
         if not existing or not FILE_SYSTEMS.is_own(cloud, existing):
             raise ClusterError(
-                f"{file_system_id} was created earlier for a cluster named {cloud.cluster}, but its tags are gone. "
+                f"{file_system_id} was created earlier for a cluster named {cloud.cluster}, but it no longer has the cluster's tags. "
                 "Adopt it with file_system_id, or delete it."
             ) from error
         created = existing  # This call has created the file system, but the first response was lost
@@ -258,7 +258,7 @@ def _throughput(properties: Properties) -> dict[str, Any]:
 
 
 def _settle(lookup: Lookup) -> Callable[[AwsClient, Found], Found]:
-    """Return a function that waits until a resource can be used, and raises ClusterError if the resource has failed."""
+    """Return a function that waits until a resource is available, and raises ClusterError if the resource has failed."""
 
     def settle(cloud: AwsClient, found: Found) -> Found:
         def is_available(description: Mapping[str, Any]) -> bool:
@@ -283,9 +283,7 @@ def _update_file_system(cloud: AwsClient, found: Found, properties: Properties, 
 def _delete_file_system(cloud: AwsClient, found: Found) -> None:
     others = cloud.retrieve("efs", "describe_mount_targets", "MountTargets", FileSystemId=found.id)
     if others:
-        raise ClusterError(
-            f"File system {found.id} has another mount target in {others[0]['SubnetId']}, so it stays. Delete that mount target first."
-        )
+        raise ClusterError(f"File system {found.id} still has a mount target in {others[0]['SubnetId']}. Delete that mount target first.")
     cloud.once_unused(cloud.efs.delete_file_system, FileSystemId=found.id)
     FILE_SYSTEM_LOOKUP.wait_until_gone(cloud, found)
 
@@ -313,7 +311,7 @@ def _settle_policy(cloud: AwsClient, found: Found) -> Found:
     def shown() -> bool:
         return [item.properties for item in _read_policy(cloud, found.properties["file_system"])] == [found.properties]
 
-    cloud.wait_until(f"the policy of {found.properties['file_system']}", shown)
+    cloud.wait_until(f"the policy of {found.properties['file_system']} to become visible", shown)
     return found
 
 
@@ -356,7 +354,7 @@ def _create_mount_target(cloud: AwsClient, address: Address, properties: Propert
         if error_code(error) != "UnsupportedAvailabilityZone":
             raise
         raise ClusterError(
-            f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Choose other zones in zones, "
+            f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Specify other zones in zones, "
             "or subnets of other zones in private_subnet_ids, or set efs: false."
         ) from error
     return Found(address, created["MountTargetId"], properties)

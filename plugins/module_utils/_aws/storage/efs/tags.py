@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The tags on nodes and their groups that describe the EFS file system that they mount. Pure."""
+"""The tags on nodes and their groups that describe the mounted EFS file system. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # for nodes that c
 FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it with TLS; a key of the dictionary `TLS`
 ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # the access point of nodes that mount only a directory
 TLS = {"true": True, "false": False, "preferred": None}
-"""The value of the option `encrypt_in_transit` by the value of the tag. With `preferred`, hosts that have the client use TLS."""
+"""Maps the value of the tag to the option `encrypt_in_transit`. With `preferred`, hosts that have the TLS client use TLS."""
 
 TAGS = (
     StorageTag(FILE_SYSTEM_TAG, "source", "file_system_id", mounts.check_file_system_id, kept=True),

@@ -35,7 +35,7 @@ class FileSystemOptions(Validator):
             yield f"file_system_id: {options['file_system_id']} is not used with efs: false. Remove one of these options."
         yield from _check_throughput(options)
         if options["kms_key_id"] and not options["encrypted"] and options["efs"]:
-            yield "kms_key_id: not possible with encrypted: false. Remove one of these options."
+            yield "kms_key_id: cannot be combined with encrypted: false. Remove one of these options."
 
 
 def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
@@ -45,9 +45,9 @@ def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
     if not DIRECTORY.fullmatch(directory):
         yield f"file_system_directory: '{directory}' is not a valid directory for an access point. Specify one such as /teams/bert."
     if not options["file_system_id"]:
-        yield "file_system_directory: only possible with an adopted file system. Set file_system_id, or remove this option."
+        yield "file_system_directory: requires an adopted file system. Set file_system_id, or remove this option."
     if options["encrypt_in_transit"] is False:
-        yield "encrypt_in_transit: false is not possible with file_system_directory, because access points need TLS. Remove one option."
+        yield "encrypt_in_transit: false cannot be combined with file_system_directory, which requires TLS. Remove one of these options."
 
 
 def _check_throughput(options: Mapping[str, Any]) -> Iterator[str]:
@@ -55,13 +55,13 @@ def _check_throughput(options: Mapping[str, Any]) -> Iterator[str]:
     if mode == "provisioned" and (throughput is None or throughput < 1):
         yield "provisioned_throughput: missing or too small. Specify at least 1 MiB/s with throughput_mode: provisioned."
     if mode != "provisioned" and throughput is not None:
-        yield f"provisioned_throughput: not possible with throughput_mode: {mode}. Remove it, or set throughput_mode: provisioned."
+        yield f"provisioned_throughput: cannot be combined with throughput_mode: {mode}. Remove it, or set throughput_mode: provisioned."
     if mode == "elastic" and options["performance_mode"] == "maxIO":
-        yield "throughput_mode: elastic is not possible with performance_mode: maxIO. Remove one of these options."
+        yield "throughput_mode: elastic cannot be combined with performance_mode: maxIO. Remove one of these options."
 
 
 class AdoptedFileSystem(Validator):
-    """The EFS file system exists, and the nodes can reach it from their network."""
+    """Checks that the EFS file system exists and that the nodes can reach it from their network."""
 
     name = "file_system"
     components = frozenset({FILE_SYSTEM})
@@ -75,7 +75,7 @@ class AdoptedFileSystem(Validator):
         elif adopted_id:
             yield (
                 f"file_system_id: {adopted_id} does not exist in {request.cloud.region}. "
-                "Specify the id of a file system there. To have a new one created, remove the option."
+                "Specify the id of an existing file system, or remove the option to create a new one."
             )
 
 
@@ -97,12 +97,12 @@ def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -
     name, one_zone, zone_names = f"file_system_id: {file_system.id}", file_system.attributes["one_zone"], zones(request, found)
     addresses, group = file_system.attributes["addresses"], find(found, STORAGE_GROUP)
     if one_zone and not addresses and zone_names != [one_zone]:
-        yield f"{name} is only in {one_zone}, and has no mount target. Set zones: [{one_zone}], or add a mount target."
+        yield f"{name} is a One Zone file system in {one_zone} without a mount target. Set zones: [{one_zone}], or add a mount target."
     lacking = [zone for zone in zone_names if zone not in addresses and one_zone in (None, zone)]
     if group and group.adopted and file_system.adopted and lacking:
         yield (
-            f"{name} has no mount target in {', '.join(lacking)}. With an adopted security group, the cluster adds no mount targets, "
-            "because it could not recognize them later. Add the mount targets, or remove security_group_ids.storage."
+            f"{name} has no mount target in {', '.join(lacking)}. With an adopted security group, a run adds no mount targets, "
+            "because later runs could not recognize them. Create the mount targets yourself, or remove security_group_ids.storage."
         )
 
 
@@ -118,8 +118,8 @@ class FileSystemPolicy(Validator):
         if policy and policy.adopted and not request.options["file_system_id"]:
             file_system = policy.properties["file_system"]
             yield (
-                f"file_system: {file_system} keeps its policy, which is not the cluster's own (Id {policy.attributes['policy_id']!r}). "
-                "To get the cluster's own policy, delete the present one with "
+                f"file_system: {file_system} keeps its policy (Id {policy.attributes['policy_id']!r}), which the collection did not write. "
+                "To replace this policy with the cluster's own, delete it with "
                 f"aws efs delete-file-system-policy --file-system-id {file_system}, and provision again."
             )
 

@@ -57,7 +57,7 @@ def _keeps(request: Request, item: Found) -> bool:
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse to delete a file system, or the network resources through which others reach it, while other clusters mount it."""
+    """Refuse to delete the file system, or the network resources through which other clusters reach it, while they mount it."""
     if not plan or request.present:
         return
     for item in found:
@@ -79,7 +79,7 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
 
 
 def _adopted_servers(found: Sequence[Found]) -> tuple[Server, ...]:
-    """Return the adopted file system if it is in the cluster's VPC. Validators check only the port on which its servers listen."""
+    """Return the adopted file system if it is in the cluster's VPC. Validators check only the port on which Lustre servers listen."""
     item = resources.FILE_SYSTEMS.find(found)
     here = item is not None and item.adopted and item.attributes["vpc"] == vpc_id(found)
     return (Server(item, "lustre_file_system_id", definition.PORTS[0]),) if item and here else ()

@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 LUSTRE = Address("lustre_file_system", "main")
 PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
-"""The protocol, the first and the last port that servers and clients use to connect to each other."""
+"""The protocol, first and last port of each range on which servers and clients connect to each other."""
 SCRATCH, PERSISTENT = "SCRATCH_2", "PERSISTENT_2"
 EVENTS = frozenset({"NEW", "CHANGED", "DELETED"})
 """The events that a link to S3 transfers."""

@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 
 MODULE = "lustre_file_system"
 SWITCH = "lustre"
-"""The option that gives a cluster a file system of its own."""
+"""The option that gives the cluster its own file system."""
 BOUND_TO_NETWORK = "A Lustre file system cannot move to another network, so copy its data and also delete the file system"
 
 OPTIONS = (
@@ -32,7 +32,7 @@ OPTIONS = (
         (NETWORK, MODULE),
         Update(Policy.REPLACES_NODES, advice=f"{DELETE_AND_CREATE} to disable this option while running nodes mount the file system"),
         (
-            "Whether the nodes share a file system of FSx for Lustre. Security groups allow traffic to the ports of Lustre only with this"
+            "Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports only with this"
             " option or O(lustre_file_system_id).",
             "If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.",
         ),
@@ -43,7 +43,7 @@ OPTIONS = (
         (NETWORK, MODULE, NODE_GROUP),
         forbidden(DELETE_AND_CREATE, details="while running nodes mount another file system"),
         (
-            "An existing file system of FSx for Lustre to use. The file system is never changed or deleted. If it is in another VPC, there"
+            "An existing FSx for Lustre file system to use. A run never changes or deletes the file system. If it is in another VPC, there"
             " must be a route to it, and nodes mount it by its address.",
         ),
     ),
@@ -52,7 +52,7 @@ OPTIONS = (
         {"type": "int", "default": 1200},
         (MODULE,),
         in_place(
-            "at most once in six hours, and only to a larger size",
+            "but at most once every six hours, and only to a larger size",
             "To shrink it, copy the data to a smaller file system and adopt that one",
         ),
         ("Size of a new Lustre file system in GiB: 1200 or a multiple of 2400.",),
@@ -76,7 +76,7 @@ OPTIONS = (
         {"type": "str", "choices": ["NONE", "LZ4"], "default": "LZ4"},
         (MODULE,),
         in_place("but only for data that is written after the change"),
-        ("The compression of data on the Lustre file system.",),
+        ("Compression of the data on the Lustre file system.",),
     ),
     Option(
         "lustre_data_repositories",
@@ -84,9 +84,9 @@ OPTIONS = (
         (MODULE,),
         in_place(
             "and imported files stay on the file system",
-            "To change the prefix of a path, remove the path, run, add the path again with the other prefix, and run again",
+            "To change the prefix of a path, remove the path and run. Then add the path with the new prefix, and run again",
         ),
-        ("Prefixes in S3 that appear as directories of a new Lustre file system.",),
+        ("S3 prefixes that appear as directories of the cluster's own Lustre file system.",),
         (
             Suboption(
                 "path",
@@ -101,8 +101,8 @@ OPTIONS = (
             Suboption(
                 "import_changes",
                 {"type": "bool", "default": True},
-                "Whether existing objects appear as files, and later changes and deletions of objects are imported. This setting can"
-                " be changed in place.",
+                "Whether existing objects appear as files, and later changes and deletions of objects are also imported. This setting"
+                " can be changed in place.",
             ),
             Suboption(
                 "export_changes",

@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
 
 NAME = "lustre"
-TIMEOUT = 3600  # seconds to create, change or delete a file system. According to AWS, this takes minutes, or longer for a large one
+TIMEOUT = 3600  # seconds to create, change or delete a file system. AWS needs minutes for this, or longer for a large file system
 FILE_SYSTEM = Lookup(
     "Lustre file system", "fsx", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemIds": [id_]}, ("FileSystemNotFound",)
 )
@@ -40,7 +40,7 @@ LINK = Lookup(
     lambda id_: {"AssociationIds": [id_]},
     ("DataRepositoryAssociationNotFound",),
 )
-VERSION = "2.15"  # the default for the older deployment types is 2.10, which does not support associations with S3
+VERSION = "2.15"  # the default for the older deployment types is 2.10, which does not support data repository associations
 Properties = Mapping[str, Any]
 
 
@@ -140,7 +140,7 @@ def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:
 
 
 def _token(cloud: AwsClient, request: Mapping[str, Any]) -> str:
-    """Return the client token for a request. Within a run, the same request has the same token, so that a retry creates nothing twice.
+    """Return the client token for a request. Within a run, the same request has the same token, so that a retry creates no duplicate.
 
     Another run finds existing resources by their tags. It uses new tokens, because FSx could return a deleted resource for an old token.
     """
@@ -196,7 +196,7 @@ def _is_available(description: Mapping[str, Any]) -> bool:
 
 
 def _target(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the new values of those properties of a file system that are being updated."""
+    """Return the target values of the file system properties that are being updated."""
     target: dict[str, Any] = {}
     for action in reversed(description.get("AdministrativeActions", [])):
         if action["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE" and action["Status"] in ("PENDING", "IN_PROGRESS"):
@@ -292,6 +292,6 @@ KINDS = (
         update=_update_link,
         settle=_settle_link,
         updatable=frozenset({"imports", "exports", "tags"}),
-        advice="Remove this path from lustre_data_repositories, run, add the path again with the other prefix, and run again.",
+        advice="Remove this path from lustre_data_repositories and run. Then add the path with the new prefix, and run again.",
     ),
 )

@@ -30,7 +30,7 @@ class LustreOptions(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         if options["lustre_file_system_id"] and options["lustre_data_repositories"]:
-            yield "lustre_data_repositories: an adopted file system is not changed. Create the links yourself, and remove this option."
+            yield "lustre_data_repositories: an adopted file system is never changed. Create the links yourself, and remove this option."
         if not options["lustre"] or options["lustre_file_system_id"]:
             return
         yield from _check_capacity(options["lustre_capacity"], FILE_SYSTEMS.find(found))
@@ -39,7 +39,7 @@ class LustreOptions(Validator):
 
 def _check_capacity(capacity: int, own: Found | None) -> Iterator[str]:
     if capacity <= 0 or (capacity != 1200 and capacity % 2400):
-        yield f"lustre_capacity: {capacity} GiB is not possible. Specify 1200 or a multiple of 2400."
+        yield f"lustre_capacity: {capacity} GiB is not a valid size. Specify 1200 or a multiple of 2400."
     elif own and capacity < own.properties["capacity"]:
         size = own.properties["capacity"]
         yield f"lustre_capacity: {own.id} has {size} GiB and cannot shrink to {capacity}. Specify {size}, or adopt a smaller file system."
@@ -48,12 +48,12 @@ def _check_capacity(capacity: int, own: Found | None) -> Iterator[str]:
 def _check_links(repositories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     option = "lustre_data_repositories"
     if len(repositories) > MOST_LINKS:
-        yield f"{option}: {len(repositories)} are too many. Specify at most {MOST_LINKS}."
+        yield f"{option}: {len(repositories)} links are too many. Specify at most {MOST_LINKS}."
     for item in repositories:
         if not S3_PREFIX.fullmatch(item["s3"]):
             yield f"{option}: '{item['s3']}' is not a bucket or prefix. Specify one such as s3://bucket/prefix."
         if not DIRECTORY.fullmatch(item["path"]):
-            yield f"{option}: '{item['path']}' is not a directory of the file system. Specify one such as /dataset."
+            yield f"{option}: '{item['path']}' is not a valid directory. Specify one such as /dataset."
     paths = sorted(item["path"].rstrip("/") + "/" for item in repositories)
     for first, second in zip(paths, paths[1:]):
         if second.startswith(first):
@@ -61,7 +61,7 @@ def _check_links(repositories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 class AdoptedLustre(Validator):
-    """The Lustre file system exists and has not failed, and the nodes can reach it from their network."""
+    """Checks that the Lustre file system exists and has not failed, and that the nodes can reach it from their network."""
 
     name = "lustre"
     components = frozenset({LUSTRE})
@@ -70,8 +70,8 @@ class AdoptedLustre(Validator):
         cloud, adopted_id, file_system = request.cloud, request.options["lustre_file_system_id"], FILE_SYSTEMS.find(found)
         if adopted_id and file_system is None:
             yield (
-                f"lustre_file_system_id: {adopted_id} is not a file system of FSx for Lustre in {cloud.region}. "
-                "Specify the id of one, or remove the option."
+                f"lustre_file_system_id: {adopted_id} is not an FSx for Lustre file system in {cloud.region}. "
+                "Specify the id of an existing file system, or remove the option."
             )
         if file_system is None or not is_mounted(request, found):
             return
@@ -80,8 +80,8 @@ class AdoptedLustre(Validator):
         vpc, address = file_system.attributes["vpc"], file_system.attributes["address"]
         if vpc != vpc_id(found) and not is_routed(cloud, found, address):
             yield (
-                f"lustre_file_system_id: {file_system.id} is in {vpc}. Peer that VPC with the cluster's VPC and add routes to {address}, "
-                "or specify another file system."
+                f"lustre_file_system_id: {file_system.id} is in {vpc}, which the nodes cannot reach. "
+                f"Peer that VPC with the cluster's VPC and add routes to {address}, or specify another file system."
             )
 
 

@@ -36,9 +36,9 @@ def test_a_warning_is_returned_once_and_without_a_deprecation(end):
 def test_an_endpoint_that_does_not_answer_is_explained(monkeypatch):
     error = EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    assert "start it again: local-cloud start, or make train" in connection_advice(error)
+    assert "start that cloud again: local-cloud start, or make train" in connection_advice(error)
     monkeypatch.delenv("AWS_ENDPOINT_URL")
-    assert connection_advice(error) == ". Check the network, and the name of the region."
+    assert connection_advice(error) == ". Check the network connection and the region name."
     assert connection_advice(ValueError("other")) == ""
     refused = ClientError({"Error": {"Code": "AuthFailure", "Message": "no"}}, "DescribeInstances")
     assert "Sign in again, or correct the keys" in connection_advice(refused)

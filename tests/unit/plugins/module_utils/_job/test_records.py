@@ -19,7 +19,7 @@ def test_names(name):
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a_b", "a/b", "../a", "a b", "a\n", "a.b", "ü", "a" * 64])
 def test_what_is_not_a_name(name):
-    with pytest.raises(ValueError, match="is not a job name"):
+    with pytest.raises(ValueError, match="is not a valid job name"):
         records.check_name(name)
 
 
@@ -317,7 +317,7 @@ def test_the_description_of_a_job(job):
     write(job.description, {**DESCRIPTION, "name": "other", "time_limit": None})
     assert records.read_description(job) == DESCRIPTION
     write(job.description, {**DESCRIPTION, "created": "now"})
-    with pytest.raises(ValueError, match=r"^its created is 'now', not a number of seconds$"):
+    with pytest.raises(ValueError, match=r"^its 'created' is 'now', not a number of seconds$"):
         records.read_description(job)
 
 
@@ -329,7 +329,7 @@ def test_a_link_is_no_directory_of_a_job(job, tmp_path):
     (tmp_path / "other/status").symlink_to("../digits/status")
     (tmp_path / "digits/status/x.json").write_text("{")
     problems = []
-    with pytest.raises(ValueError, match=r"^the job's directory is a link$"):
+    with pytest.raises(ValueError, match=r"^the job's directory is a symbolic link$"):
         records.read_description(records.Paths(str(tmp_path / "link")))
     assert records.read_records(records.Paths(str(tmp_path / "other")), problems) == problems == []
     (tmp_path / "file").mkdir()
@@ -379,11 +379,11 @@ def test_a_record_that_has_just_been_replaced_is_no_problem(job, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "rank1"}, "its name is 'rank1', not that of the file"),
-        ({"state": "failed"}, "it has no finished"),
-        ({"state": "stopped"}, "it has no finished"),
-        ({"state": "succeeded"}, "it has no finished"),
-        ({"host": ""}, "its host is '', not the name of a host"),
+        ({"name": "rank1"}, "its name 'rank1' does not match the name of the file"),
+        ({"state": "failed"}, "it has no 'finished'"),
+        ({"state": "stopped"}, "it has no 'finished'"),
+        ({"state": "succeeded"}, "it has no 'finished'"),
+        ({"host": ""}, "its 'host' is '', not the name of a host"),
     ],
 )
 def test_what_is_wrong_with_a_record_is_told(job, changes, message):
@@ -424,9 +424,9 @@ def test_how_a_job_ended(job):
     ("verdict", "message"),
     [
         ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        ({"state": "running"}, "its state is 'running', not one of succeeded, failed, stopped, lost"),
-        ({"state": "failed"}, "it has no name"),
-        ({"state": "failed", "failure": []}, "its failure is a list, not an object"),
+        ({"state": "running"}, "its 'state' is 'running', not one of succeeded, failed, stopped, lost"),
+        ({"state": "failed"}, "it has no 'name'"),
+        ({"state": "failed", "failure": []}, "its 'failure' is a list, not an object"),
     ],
 )
 def test_a_verdict_that_is_not_valid_is_named(job, verdict, message):

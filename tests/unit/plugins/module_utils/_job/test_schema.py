@@ -53,7 +53,7 @@ def test_values_of_a_field(make, good, bad):
         (lambda: schema.list_of(word(), 2), "a list of up to 2 elements, each of them a word"),
         (lambda: schema.list_of(word()), "a list of up to 131072 elements, each of them a word"),
         (schema.mapping, "an object"),
-        (lambda: schema.mapping({"word": word()}), "an object with the right values"),
+        (lambda: schema.mapping({"word": word()}), "an object with valid values"),
     ],
 )
 def test_a_field_says_what_it_accepts(make, words):
@@ -83,13 +83,13 @@ def test_what_a_schema_knows_of_a_document(document, found):
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({}, "it has no word"),
-        ({"word": None}, "its word is None, not a word"),
-        ({"word": "a", "size": "3"}, "its size is '3', not an integer from 0 to 9"),
-        ({"word": {"a": 1}}, "its word is an object, not a word"),
-        ({"word": ["a"]}, "its word is a list, not a word"),
-        ({"word": "é" * 50}, "its word is '" + r"\xe9" * 40 + "', not a word"),
-        ({"word": 1 << 70}, f"its word is {1 << 70}, not a word"),
+        ({}, "it has no 'word'"),
+        ({"word": None}, "its 'word' is None, not a word"),
+        ({"word": "a", "size": "3"}, "its 'size' is '3', not an integer from 0 to 9"),
+        ({"word": {"a": 1}}, "its 'word' is an object, not a word"),
+        ({"word": ["a"]}, "its 'word' is a list, not a word"),
+        ({"word": "é" * 50}, "its 'word' is '" + r"\xe9" * 40 + "', not a word"),
+        ({"word": 1 << 70}, f"its 'word' is {1 << 70}, not a word"),
     ],
 )
 def test_what_is_wrong_with_a_document(document, message):

@@ -59,8 +59,8 @@ def test_processes_have_the_gpus_of_the_job_and_no_others():
         (
             make_hosts(2, 8),
             {"processes_per_host": 4},
-            "^4 processes would leave GPUs of deeplearning-worker1 idle, because each of them uses one GPU with deepspeed. "
-            r"Specify the GPUs \(gpus\), or set the number of processes per host to 0.$",
+            "^4 processes would leave GPUs of deeplearning-worker1 idle, because a deepspeed process uses one GPU. "
+            r"Select 4 GPUs with gpus, or set processes_per_host to 0 to use all GPUs.$",
         ),
     ],
 )

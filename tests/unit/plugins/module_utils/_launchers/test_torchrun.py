@@ -81,9 +81,9 @@ def test_all_hosts_are_wanted_unless_one_may_be_lost():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"min_hosts": 4}, "min_hosts is 4 and the job has 3 hosts. Use 1 to 3, or 0"),
+        ({"min_hosts": 4}, "min_hosts is 4, but the job has 3 hosts. Use 1 to 3, or 0"),
         ({"min_hosts": -1}, "min_hosts is -1"),
-        ({"max_restarts": -1}, "max_restarts is -1. Use 0 or more"),
+        ({"max_restarts": -1}, "max_restarts is -1, but it cannot be negative. Use 0 or more"),
     ],
 )
 def test_impossible_numbers_are_refused(options, message):

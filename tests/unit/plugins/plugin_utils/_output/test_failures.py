@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.failu
         ({"msg": "Task failed: Action failed: script: there is none"}, "script: there is none"),
         ({"msg": "Task failed: Module failed: no disk"}, "no disk"),
         ({"msg": "Assertion failed", "assertion": "a == b"}, "Assertion failed: a == b"),
-        ({"censored": "the output has been hidden", "changed": False}, "The reason is hidden, because the task has no_log."),
+        ({"censored": "the output has been hidden", "changed": False}, "The reason is hidden, because the task sets no_log."),
         ({"msg": "non-zero return code", "rc": 2, "cmd": ["ls", "/x"], "stderr": "no such file"}, "Exit status 2 of: ls /x\nno such file"),
         ({"msg": "The command exited with a non-zero return code.", "rc": 1, "cmd": "false"}, "Exit status 1 of: false"),
         ({"msg": "no start of json", "module_stdout": "\n".join("abcdefghij")}, "no start of json\nc\nd\ne\nf\ng\nh\ni\nj"),

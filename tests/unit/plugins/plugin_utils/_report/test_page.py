@@ -86,8 +86,8 @@ STOPPED = {**process(0, "stopped", reason="was stopped"), "log": "/efs/jobs/digi
         (report(), "The script reported no progress"),
         (report(state="stopped", failure=STOPPED), "was stopped. The logs are in /efs/jobs/digits/logs</p>\n\n<h2>Progress"),
         (report(processes=[], state="pending"), "No process has started"),
-        (report(state="running"), "The job was not over"),
-        (report([{"step": 1, "loss": float("nan")}]), "loss was not a number (NaN or infinite) at step 1"),
+        (report(state="running"), "The job had not ended"),
+        (report([{"step": 1, "loss": float("nan")}]), "loss was NaN or infinite at step 1"),
         (report([{"loss": 1e300}]), "1e+300"),
     ],
 )

@@ -50,11 +50,11 @@ def test_more_zones_than_there_is_room_for():
 @pytest.mark.parametrize(
     ("cidr", "message"),
     [
-        ("10.0.0.0/8", "mask from /16 to /27"),
-        ("10.0.0.0/28", "mask from /16 to /27"),
+        ("10.0.0.0/8", "prefix length from /16 to /27"),
+        ("10.0.0.0/28", "prefix length from /16 to /27"),
         ("10.0.0.1/16", "host bits set"),
-        ("ten", "is not an IPv4 range"),
-        ("fd00::/64", "is not an IPv4 range"),
+        ("ten", "is not an IPv4 address range"),
+        ("fd00::/64", "is not an IPv4 address range"),
     ],
 )
 def test_ranges_that_are_refused(cidr, message):

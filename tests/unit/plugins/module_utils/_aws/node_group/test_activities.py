@@ -48,12 +48,12 @@ def test_capacity_may_come_and_a_bad_key_does_not():
         (
             "The requested reservation does not have sufficient compatible and available capacity for this request.",
             False,
-            "no free instances",
+            "no available capacity",
         ),
         ("You have requested more vCPU capacity than your current vCPU limit of 0 allows.", True, "Service Quotas"),
         ("The key pair 'k' does not exist. Launching EC2 instance failed.", True, "key_name"),
         ("Your requested instance type (p4d.24xlarge) is not supported in your requested Availability Zone.", True, "other zones"),
-        ("Request limit exceeded. Launching EC2 instance failed.", False, "tries again"),
+        ("Request limit exceeded. Launching EC2 instance failed.", False, "retries automatically"),
         (
             "MaxSpotInstanceCountExceeded - Max spot instance count exceeded.",
             True,
@@ -74,12 +74,12 @@ def test_capacity_may_come_and_a_bad_key_does_not():
         (
             "InvalidParameterValue - Value (x) for parameter y is invalid. Launching EC2 instance failed.",
             True,
-            "the option that the message",
+            "the option that the AWS message",
         ),
         ("Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", False, "not visible"),
         ("InvalidBlockDeviceMapping - Volume of size 8GB is smaller than snapshot", True, "launch template"),
         ("MaxIOPSLimitExceeded - You have exceeded your maximum IOPS limit.", True, "A quota of the account"),
-        ("RequestLimitExceeded - Request limit exceeded.", False, "tries again"),
+        ("RequestLimitExceeded - Request limit exceeded.", False, "retries automatically"),
         ("The image id '[ami-1]' does not exist. Launching EC2 instance failed.", True, "image_id"),
         ("Something that nobody has seen before.", False, "Something that nobody has seen before"),
         (

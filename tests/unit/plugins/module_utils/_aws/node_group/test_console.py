@@ -19,7 +19,7 @@ def test_all_host_keys_on_the_console_agree():
     keys = ["ecdsa-sha2-nistp256 AAAAE2VjZHNh", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA"]
     assert host_keys(CONSOLE) == keys
     assert host_keys(CONSOLE + "a reboot\n" + CONSOLE) == keys
-    with pytest.raises(ValueError, match="different SSH host keys"):
+    with pytest.raises(ValueError, match="conflicting SSH host keys"):
         host_keys(CONSOLE + CONSOLE.replace("IA root", "IB root"))
 
 

@@ -48,8 +48,8 @@ def test_forbidden_changes_are_named_together_with_advice():
     with pytest.raises(ForbiddenChange) as error:
         make_plan(WANTED, found, KINDS)
     assert str(error.value) == (
-        "lid main: box is 'box-2' and cannot become 'box-1'. Take another lid. "
-        f"box main: size is 2 and cannot become 3. {KINDS['label'].advice}"
+        "lid main: box is 'box-2' and cannot be changed to 'box-1'. Take another lid. "
+        f"box main: size is 2 and cannot be changed to 3. {KINDS['label'].advice}"
     )
     assert KINDS["label"].advice == "Restore the former value, or delete the cluster, which keeps the data, and create it again."
 

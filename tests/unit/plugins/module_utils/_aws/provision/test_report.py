@@ -57,7 +57,7 @@ def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, app
     run = SimpleNamespace(request=SimpleNamespace(cloud=cloud, present=present), before=[], module=None)
     with pytest.raises(ClusterError) as failure:
         report.fail_applying(run, ApplyError(created(TEMPLATE), ValueError("AWS is tired"), applied), applied)
-    advice = f"{costs} To stop the cost, delete the cluster with {report.DESTROY}" if costs else ""
+    advice = f"{costs} To stop these costs, delete the cluster with {report.DESTROY}" if costs else ""
     assert str(failure.value).endswith(report._describe_applied(applied) + advice)
 
 
@@ -67,15 +67,15 @@ def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, app
         ([updated(TEMPLATE, {}, {"image_id": "ami-2"})], "The launch template changes (image_id). These changes are deferred"),
         (
             [updated(TEMPLATE, {}, {"image_id": "ami-2"}), updated(NODES, {"outdated": (3, 2)}, {"outdated": ()})],
-            "The launch template changes (image_id), which replaces nodes 2, 3. These changes are deferred",
+            "The launch template changes (image_id), so nodes 2, 3 need to be replaced. These changes are deferred",
         ),
         (
             [updated(NODES, {"outdated": (2,)}, {"outdated": ()})],
-            "The launch template has changed, which replaces nodes 2. These changes are deferred",
+            "The launch template has changed, so nodes 2 need to be replaced. These changes are deferred",
         ),
         (
             [updated(NODES, {"unhealthy": (4,)}, {"unhealthy": ()})],
-            "EC2 status checks have failed on nodes 4, which need to be replaced. These changes are deferred. To apply them, run",
+            "EC2 status checks have failed on nodes 4, so they need to be replaced. These changes are deferred. To apply them, run",
         ),
     ],
 )

@@ -27,8 +27,8 @@ def test_good_names(name):
 @pytest.mark.parametrize("name", ["", "Bert", "2fast", "a_b", "a-", "a" * 31, "a b", "sg-1"])
 def test_bad_names(name):
     assert list(definition.check_cluster_name(name)) == [
-        f"cluster: '{name}' is not possible. Specify 1 to 30 lower case letters, digits and dashes. The name must start with a letter, "
-        "but not with sg-, and must not end with a dash."
+        f"cluster: '{name}' is not a valid name. Use 1 to 30 lowercase letters, digits and hyphens. The name must start with a letter, "
+        "but not with sg-, and must not end with a hyphen."
     ]
 
 
@@ -60,15 +60,15 @@ def test_ssh_cidrs(cidrs, anywhere, message):
 @pytest.mark.parametrize(
     ("cidrs", "finding"),
     [
-        ([], "missing. Specify the address ranges that may reach the master by SSH, for example 203.0.113.0/24."),
+        ([], "missing. Specify the address ranges from which SSH is allowed to reach the master, for example 203.0.113.0/24."),
         (
             ["11.0.0.0/8", "10.0.0.0/8", "12.0.0.0/32"],
             "11.0.0.0/8, 12.0.0.0/32 opens SSH to more than a /8 of the internet. "
-            "Specify your own ranges. If you want to allow this, set allow_ssh_from_anywhere: true.",
+            "Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true.",
         ),
         (
             ["::/0", "fd00::/8"],
-            "::/0 opens SSH to the whole internet. Specify your own ranges. If you want to allow this, set allow_ssh_from_anywhere: true.",
+            "::/0 opens SSH to the whole internet. Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true.",
         ),
     ],
 )
@@ -93,17 +93,17 @@ def test_the_range_of_a_network(cidr):
         ({"instance_type": ""}, "instance_type: missing. Specify a value, for example p4d.24xlarge."),
         ({"key_name": None}, "key_name: missing. Specify a value, for example my-key."),
         ({"worker_count": None}, "worker_count: missing. Specify the number of workers besides the master, at least 1."),
-        ({"worker_count": 0}, "worker_count: 0 is not possible. A cluster has at least 1 worker besides the master."),
+        ({"worker_count": 0}, "worker_count: 0 is not valid. Specify at least 1 worker besides the master."),
         (
             {"image_id": None},
-            "image_id: missing. Specify the id of an image, the framework of a deep learning AMI such as pytorch in image_framework, "
+            "image_id: missing. Specify the id of an image, the framework of a Deep Learning AMI such as pytorch in image_framework, "
             "or a public SSM parameter in image_parameter.",
         ),
-        ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not possible. Specify a number from 1 to 64."),
-        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not possible. Specify a number from 1 to 64."),
+        ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not valid. Specify a number from 1 to 64."),
+        ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not valid. Specify a number from 1 to 64."),
         ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small. Specify at least 8."),
-        ({"mount_point": "efs"}, "mount_point: mount point 'efs': must be an absolute path"),
-        ({"mount_point": "/efs/"}, "mount_point: mount point '/efs/': must be an absolute path"),
+        ({"mount_point": "efs"}, "mount_point: 'efs' is not a valid mount point. Use an absolute path"),
+        ({"mount_point": "/efs/"}, "mount_point: '/efs/' is not a valid mount point. Use an absolute path"),
     ],
 )
 def test_nodes(change, finding):
@@ -133,16 +133,16 @@ def test_all_that_is_missing_is_said_at_once():
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"team": "speech", "Kostenstelle/EU": "Müller & Co"}, "'Kostenstelle/EU' must have 1 to 128"),
-        ({"": "x"}, "'' must have 1 to 128"),
-        ({"k": "v" * 257}, "at most 256"),
+        ({"team": "speech", "Kostenstelle/EU": "Müller & Co"}, "'Kostenstelle/EU' is not valid. Use 1 to 128"),
+        ({"": "x"}, "'' is not valid. Use 1 to 128"),
+        ({"k": "v" * 257}, "up to 256 in values"),
         ({"AWS:x": "y"}, "'AWS:x' must not start with aws:"),
         ({"deeplearning:number": "1"}, "must not start with aws: or deeplearning:"),
-        ({"k" * 129: "v"}, "' must have 1 to 128"),
+        ({"k" * 129: "v"}, "' is not valid. Use 1 to 128"),
         ({"name": "x"}, "'name' is a duplicate"),
         ({"NodeType": "x"}, "'NodeType' is a duplicate, because IAM ignores case. Rename or remove it."),
         ({"Team": "a", "team": "b"}, "'team' is a duplicate"),
-        ({f"k{number}": "v" for number in range(44)}, "44 are too many. Specify at most 42"),
+        ({f"k{number}": "v" for number in range(44)}, "44 tags are too many. Specify at most 42"),
     ],
 )
 def test_tags(wanted, message):

@@ -149,12 +149,12 @@ def test_what_the_role_has_not_made_stays(server, stage, tmp_path):
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        ("https://example.org/a", {"destination": "efs"}, "dataset_destination is 'efs'"),
-        ("https://example.org/a", {"destination": "s3://bucket"}, "add a prefix in the bucket, such as s3://bucket/data"),
-        ("https://example.org/a", {"destination": "direct"}, "direct requires a dataset_source on S3"),
+        ("https://example.org/a", {"destination": "efs"}, "dataset_destination: 'efs' is not supported"),
+        ("https://example.org/a", {"destination": "s3://bucket"}, "has no prefix. Add one, such as s3://bucket/data"),
+        ("https://example.org/a", {"destination": "direct"}, "'direct' requires a dataset_source on S3"),
         ("s3://data/a", {"destination": "direct", "unpack": True}, "without dataset_unpack"),
-        ("/data/a", {"destination": "s3://bucket/a", "unpack": True}, "without unpacking"),
-        ("https://example.org/a", {"checksum": "abc"}, "dataset_checksum is 'abc'"),
+        ("/data/a", {"destination": "s3://bucket/a", "unpack": True}, "not supported for uploads"),
+        ("https://example.org/a", {"checksum": "abc"}, "dataset_checksum: 'abc' is not a valid checksum"),
     ],
 )
 def test_what_cannot_be_asked_for_together(stage, given, options, message):
@@ -164,4 +164,4 @@ def test_what_cannot_be_asked_for_together(stage, given, options, message):
 def test_a_full_disk_is_noticed_before_it_is_full(server, stage, monkeypatch):
     server.content = b"x" * 100
     monkeypatch.setattr(stager.shutil, "disk_usage", lambda _path: type("Usage", (), {"free": 10}))
-    assert "has 10 bytes left" in stage(server.url("set.bin"))["error"]
+    assert "has only 10 bytes of free space" in stage(server.url("set.bin"))["error"]

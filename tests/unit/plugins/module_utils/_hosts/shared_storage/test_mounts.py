@@ -35,7 +35,7 @@ def test_fstab_entry(described, entry):
 
 @pytest.mark.parametrize("path", ["efs", "/", "/a b", "/a;b", ""])
 def test_bad_mount_point(path):
-    with pytest.raises(ValueError, match="is not the id of an access point"):
+    with pytest.raises(ValueError, match="is not an access point id"):
         mounts.efs("fs-1", "us-east-1", "/efs", access_point=f"fsap-1{path},x")
     with pytest.raises(ValueError, match="mount point"):
         mounts.efs("fs-1", "us-east-1", path)
@@ -202,13 +202,13 @@ def test_mounted_at_takes_the_topmost():
 @pytest.mark.parametrize(
     ("output", "described", "expected"),
     [
-        ("mount.nfs4: Failed to resolve server fs-1: Name or service not known", PLAIN, "no mount target"),
+        ("mount.nfs4: Failed to resolve server fs-1: Name or service not known", PLAIN, "check that there is a mount target"),
         ("mount.nfs4: Connection timed out", PLAIN, "port 2049"),
         (" status 124", PLAIN, "port 2049"),
-        (" status 124", LUSTRE, "fs-2.fsx.us-east-1.amazonaws.com does not answer.*988"),
+        (" status 124", LUSTRE, "fs-2.fsx.us-east-1.amazonaws.com does not respond.*988"),
         ("mount.lustre: Can't parse NID 'fs-2'", LUSTRE, "cannot resolve"),
-        ("mount.nfs4: access denied by server while mounting", PLAIN, "policy.*If that policy requires TLS, the host needs amazon-efs"),
-        ("mount.nfs4: access denied by server while mounting 127.0.0.1:/", TLS, "fs-1 refuses this host: its policy.*without an IAM"),
+        ("mount.nfs4: access denied by server while mounting", PLAIN, "policy.*If that policy requires TLS, install amazon-efs"),
+        ("mount.nfs4: access denied by server while mounting 127.0.0.1:/", TLS, "fs-1 denies this host access. Its policy.*without an IAM"),
         ("access denied by server", POINT, "connect through access point fsap-1"),
         ("mount: unknown filesystem type 'nfs4'.", PLAIN, "nfs-common"),
         ("mount: unknown filesystem type 'efs'.", TLS, "install amazon-efs-utils|no amazon-efs-utils"),
@@ -217,7 +217,7 @@ def test_mounted_at_takes_the_topmost():
         (
             "Error: Failed to create S3 client: Access Denied",
             BUCKET,
-            "role of the nodes must be allowed.*Access Denied",
+            "IAM role must be allowed.*Access Denied",
         ),
         ("mount: unknown filesystem type 'mount-s3'.", BUCKET, "no Mountpoint for Amazon S3"),
     ],

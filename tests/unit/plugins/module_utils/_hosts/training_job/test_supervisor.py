@@ -434,7 +434,7 @@ def test_who_lacks_the_jobs_key_starts_nothing(serving, rsh, tmp_path):
     rsh(serving, "deeplearning-worker2", "true")
     refused = rsh(serving, "deeplearning-worker2", f"touch {tmp_path}/started", key="another")
     assert refused.returncode == 1
-    assert "another program responds at the port of this job on that host" in refused.stderr
+    assert "another program is listening on this job's port on that host" in refused.stderr
     # One that does not care who answers, and one that sends back what it has heard.
     for proof in (lambda answer: b"\0" * 32, lambda answer: answer[32:]):
         with Client(("127.0.0.1", serving)) as connection:
