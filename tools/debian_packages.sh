@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the missing ones of the Debian packages that the local cloud and the tests need.
+# Installs any missing Debian packages that the local cloud and the tests need.
 set -eu
 
 wanted="podman runc netavark iptables mmdebstrap debian-archive-keyring iproute2 openssh-client git python3-venv rsync"

@@ -76,7 +76,7 @@ IMPLIED: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Account:
-    """The clusters and the partition that the policies are for."""
+    """The clusters and the partition to which the policies apply."""
 
     cluster: str = EXAMPLE
     partition: str = "aws"
@@ -95,7 +95,7 @@ class Account:
         return {"ArnEquals": {"iam:PermissionsBoundary": self.permissions_boundary}} if self.permissions_boundary else {}
 
     def arns(self, *names: str) -> tuple[str, ...]:
-        """Return ARNs of an account's resources from strings such as `service:resource`. ARNs of IAM have no region."""
+        """Return ARNs of an account's resources from strings such as `service:resource`. IAM ARNs contain no region."""
         parts = [name.split(":", 1) for name in names]
         return tuple(f"arn:{self.partition}:{service}:{'' if service == 'iam' else '*'}:*:{resource}" for service, resource in parts)
 
@@ -115,7 +115,10 @@ class Account:
 
 @dataclass(frozen=True)
 class Scope:
-    """The resources and the condition for which actions are allowed. AWS checks each resource of a call, so an action may need several."""
+    """The resources and the condition for which actions are allowed.
+
+    AWS checks each resource of a call, so an action may need several scopes.
+    """
 
     name: str
     actions: tuple[str, ...]
@@ -194,14 +197,14 @@ MOUNT_TARGETS = (
     "elasticfilesystem:ModifyMountTargetSecurityGroups",
 )
 INTERFACES = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute")
-# Resources to which a launch template refers, and resources that the auto scaling group adds or AWS creates
+# Resources to which a launch template refers, and resources that the Auto Scaling group adds or AWS creates
 NAMED = ("capacity-reservation", "key-pair", "placement-group", "security-group")
 MADE = ("instance", "network-interface", "spot-instances-request", "subnet", "volume")
 DOCUMENT_CHECK = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
 SERVICE_ROLES = ("autoscaling", "spot", "elasticfilesystem", "fsx", "s3.data-source.lustre.fsx")
 
 
-# Actions on the authority's parameter, without ssm:DescribeParameters, which SSM cannot restrict to a single parameter
+# Actions on the certificate authority's parameter, without ssm:DescribeParameters, which cannot be restricted to a single parameter
 AUTHORITY_ACTIONS = tuple(
     action
     for action in dict.fromkeys((*AUTHORITY_INFO.reads, *AUTHORITY.reads, *AUTHORITY.present, *AUTHORITY.absent))
@@ -210,7 +213,7 @@ AUTHORITY_ACTIONS = tuple(
 
 
 def scopes(account: Account) -> tuple[Scope, ...]:
-    """Return the scopes that do not cover all resources."""
+    """Return the scopes that restrict actions to certain resources or conditions."""
     run, own_template = "ec2:RunInstances", account.arns("ec2:launch-template/*")
     names, authority_alias = f"{account.cluster}-nodes-*", alias(account.cluster)
     groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
@@ -283,7 +286,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         ),
         Scope("GroupsOfLustre", ("ec2:ModifyNetworkInterfaceAttribute",), account.arns("ec2:security-group/*"), account.own),
         Scope("LaunchOwnTemplate", (run,), own_template, account.own),
-        # The auto scaling group sets the subnets. The values in the template cannot be overridden
+        # The Auto Scaling group sets the subnets. The values in the template cannot be overridden
         Scope(
             "LaunchFromTemplate",
             (run,),
@@ -312,7 +315,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.new,
         ),
         Scope("WriteNodesRole", ("iam:PutRolePolicy",), account.arns(f"iam:role{PATH}{names}"), account.own | account.bounded),
-        # If no boundary is required, nobody may set one, because a boundary does not restrict callers who may set any boundary
+        # If no boundary is required, nobody may set one. Callers who could set any boundary could also replace a restrictive one
         Scope(
             "BoundNodesRole",
             ("iam:PutRolePermissionsBoundary",),
@@ -362,7 +365,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ),
             account.arns(f"ssm:parameter/deeplearning/{account.cluster}/ssh-authority"),
         ),
-        # S3 evaluates conditions on the tags of a bucket only after this is enabled for that bucket
+        # S3 evaluates conditions on a bucket's tags only if attribute-based access control is enabled for that bucket
         Scope(
             "DataBuckets",
             ("s3:TagResource", *UPLOADS, *BUCKET.reads, *BUCKET.present),
@@ -421,13 +424,13 @@ def scopes(account: Account) -> tuple[Scope, ...]:
 
 
 def with_implied(actions: Iterable[str]) -> set[str]:
-    """Return the actions of the calls, and the actions that AWS also checks because of them."""
+    """Return the given actions, and the actions that AWS also checks because of them."""
     called = set(actions)
     return called | {action for action, causes in IMPLIED.items() if called & set(causes)}
 
 
 def playbooks() -> dict[str, set[str]]:
-    """Return the IAM actions by playbook. Playbooks that log in to nodes with Session Manager also need those of `session_manager`."""
+    """Return the IAM actions by playbook. Playbooks that use Session Manager also need the actions of the entry `session_manager`."""
     reads = {action for calls in COMPONENT_ACTIONS for action in calls.reads}
     validate = reads | {action for calls in (*COMPONENT_ACTIONS, VALIDATORS) for action in calls.definition}
     inventory = set(INVENTORY.reads)
@@ -461,7 +464,7 @@ def statements(actions: set[str], account: Account) -> Iterator[dict[str, Any]]:
 
 
 def _in_region(statement: dict[str, Any], region: str) -> Iterator[dict[str, Any]]:
-    """Return the statement for one region, and a separate one without the region for services that have no regions."""
+    """Return the statement for one region, and a separate statement without the region for global services."""
     regional = [action for action in statement["Action"] if not action.startswith(WITHOUT_REGION)]
     others = [action for action in statement["Action"] if action.startswith(WITHOUT_REGION)]
     if regional:
@@ -514,7 +517,7 @@ def main() -> None:
     parser.add_argument("--cluster", help="name of the cluster, or a pattern with * (needs --output)")
     parser.add_argument("--partition", default="aws", choices=["aws", "aws-cn", "aws-us-gov"])
     parser.add_argument(
-        "--permissions-boundary", default="", metavar="ARN", help="policy that all roles of nodes must have as their boundary"
+        "--permissions-boundary", default="", metavar="ARN", help="policy that all node roles must have as their permissions boundary"
     )
     parser.add_argument(
         "--adopt", action="append", default=[], metavar="ARN", help="ARN of a file system, role, bucket or parameter in the definitions"

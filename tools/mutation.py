@@ -4,7 +4,7 @@
 pyproject.toml lists the pure files and the tests. tests/equivalent_mutants.yml lists the mutants that change no behaviour, with reasons.
 
 mutmut finds a module by its import path. The collection is imported as `ansible_collections.deeplearning.cluster`,
-so mutmut works in a folder with a link of that name.
+so mutmut runs in a folder with a link of that name.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 TREE = ROOT / ".cache" / "mutation"
 PLUGINS = Path("ansible_collections/deeplearning/cluster/plugins")
 EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yml"
-#: Smallest percentage of faults that the tests must detect in each file.
+#: Minimum percentage of faults that the tests must detect in each file.
 FLOOR = 90
-#: mutmut's statuses of a detected fault. Faults in functions without tests have other statuses.
+#: The statuses that mutmut gives to detected faults. Faults in functions without tests have other statuses.
 NOTICED = {"killed", "timeout", "segfault"}
 
 

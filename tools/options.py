@@ -35,14 +35,14 @@ REGION = {
     "type": "str",
     "description": ["Region of the cluster. Required. The inventory sets it."],
 }
-VALIDATED = "V(validated) only reports the problems of the definition and the account, and changes nothing."
+VALIDATED = "V(validated) only reports problems with the definition and the account, and changes nothing."
 REQUIRED = "Required. The inventory sets it."
 
 FRAGMENT_HEAD = f'''\
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Documentation of the options of the modules that provision.
+"""Documentation of the options of the provisioning modules.
 
 {GENERATED}
 """
@@ -51,13 +51,13 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documentation that all of these modules share, and the options of each module under its name."""
+    """Documentation that all provisioning modules share, and the options of each module under its name."""
 '''
 ATTRIBUTES = {
     "attributes": {
-        "check_mode": {"description": "Predicts exactly what a run changes and changes nothing.", "support": "full"},
-        "diff_mode": {"description": "Shows for every change the properties that differ.", "support": "full"},
-        "idempotent": {"description": "A second run changes nothing and makes read calls only.", "support": "full"},
+        "check_mode": {"description": "Predicts exactly what a run would change, and changes nothing.", "support": "full"},
+        "diff_mode": {"description": "For every change, shows the properties that differ.", "support": "full"},
+        "idempotent": {"description": "A second run changes nothing and makes only read API calls.", "support": "full"},
     },
     "extends_documentation_fragment": ["amazon.aws.common.modules", "amazon.aws.region.modules", "amazon.aws.boto3"],
 }
@@ -82,7 +82,7 @@ def to_yaml(content: Any) -> str:
 
 
 def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
-    """Return Ansible's markup with option names that get a prefix, or that are marked with `ignore:` if the option is unknown."""
+    """Return Ansible's markup with the prefix added to its option names. Without a prefix, unknown options are marked with `ignore:`."""
 
     def option(match: re.Match[str]) -> str:
         name, value = match.groups()
@@ -102,7 +102,7 @@ def documented(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def documentation(option: Option, *, prefix: str = "", known: Collection[str] = (), nested: str = "suboptions") -> dict[str, Any]:
-    """Return an option in the format of a module's documentation, or with `prefix` and `nested` in that of a role's argument specs."""
+    """Return an option in the format of a module's documentation. `prefix` and `nested` adapt it to a role's argument specs."""
     paragraphs = [*option.description, *filter(None, [option.update.sentences])]
     result = {"description": [marked(text, prefix, known) for text in paragraphs], **documented(dict(option.spec))}
     if option.suboptions:
@@ -162,7 +162,7 @@ def variables(option: Option) -> list[str]:
     """Return the variables of an option. The first defined variable determines the value.
 
     In earlier versions, `deeplearning_<option>` was the default of the role's own variable, which therefore takes precedence.
-    The playbooks set the variables of SCALED_IN to remove workers even if the definition is passed with `-e`.
+    The playbooks set the variables for SCALED_IN, so that they can remove workers even if the definition is passed with `-e`.
     """
     of_the_role = [name for name in option.former_names if name.startswith(FORMER_PREFIX)]
     of_playbooks = [f"__provision_{option.name}"] if option.name in SCALED_IN else []

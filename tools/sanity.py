@@ -1,8 +1,10 @@
-"""Runs `ansible-test sanity` on a copy of the collection, without the user's home, and using no server but the Python package index.
+"""Runs `ansible-test sanity` on a copy of the collection, with a separate home directory.
 
-ansible-test needs three things that a checkout does not provide: a path that ends in ansible_collections/NAMESPACE/NAME with the imported
-collections in the same tree, a pip bootstrap script, which ansible-test would otherwise download from its own server, and a file with
-pip's configuration, because ansible-test drops environment variables.
+The only server that the tests contact is the Python package index. ansible-test needs three things that a checkout does not provide:
+
+- A path that ends in ansible_collections/NAMESPACE/NAME, with the imported collections in the same tree.
+- A pip bootstrap script. Otherwise, ansible-test would download one from its own server.
+- A file with pip's configuration, because ansible-test drops environment variables.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def link_dependencies() -> None:
     """Creates links to the installed collections that this collection imports."""
     spec = find_spec("ansible_collections")
     if spec is None or not spec.submodule_search_locations:
-        raise SystemExit("Run this with the Python of the virtual environment.")
+        raise SystemExit("Run this script with the Python interpreter of the virtual environment.")
     for dependency in DEPENDENCIES:
         part = Path(*dependency.split("."))
         source = next(path for where in spec.submodule_search_locations if (path := Path(where) / part).is_dir())
@@ -65,7 +67,7 @@ def link_dependencies() -> None:
 
 
 def write_pip_bootstrap() -> None:
-    """Writes the script that ansible-test looks for in its cache before it downloads the script."""
+    """Writes pip's bootstrap script to ansible-test's cache, so that ansible-test does not download it."""
     from ansible_test._internal.python_requirements import get_venv_packages
 
     version = get_venv_packages(SimpleNamespace(version=f"{sys.version_info.major}.{sys.version_info.minor}"))["pip"]
@@ -75,7 +77,7 @@ def write_pip_bootstrap() -> None:
 
 
 def write_pip_configuration() -> None:
-    """Writes pip's effective configuration (from files and environment) to the file that pip reads in the other home directory."""
+    """Writes pip's effective configuration (from files and environment) to the file that pip reads in the separate home directory."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], check=True, capture_output=True, text=True)
     options = {"quiet": "2"}
     for line in listed.stdout.splitlines():

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows what a play is about to do, and asks on a terminal whether to continue."""
+"""Shows what a play is about to do and, on a terminal, asks whether to continue."""
 
 from __future__ import annotations
 

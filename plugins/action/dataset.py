@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Shows the progress of the module of the same name, and passes it the properties of a source path on the controller."""
+"""Runs the module of the same name, passes it the properties of a source path on the controller, and shows the module's progress."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class ActionModule(NodeAction, module="dataset"):
 
 
 def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
-    """Return the answer, or a failed result if its `download` value is not a path.
+    """Return the module result, or a failed result if the `download` value is not a path.
 
-    rsync copies the controller's files to this directory.
+    rsync copies the controller's files to the directory in `download`.
     """
     download = answer.get("download")
     if download is None or PLACE.fullmatch(download):
@@ -65,7 +65,7 @@ def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
 
 
 def silence(host: str, seconds: int) -> str:
-    """Return the error for a host whose answers no longer change. Valid answers differ at least in the elapsed seconds."""
+    """Return the message about a host whose reported progress no longer changes. Valid reports differ at least in the elapsed seconds."""
     return (
         f"{host}: the module dataset is still running, but its progress has not changed for {seconds} s. Check the host, "
         "or increase deeplearning_answer_timeout."
@@ -73,7 +73,7 @@ def silence(host: str, seconds: int) -> str:
 
 
 def text(progress: dict[str, Any]) -> str:
-    """Return the progress as readable text, or an empty string while it is unknown."""
+    """Return the progress as readable text, or an empty string while the progress is unknown."""
     stage, done, total = progress.get("stage", ""), progress.get("done", 0), progress.get("total", 0)
     if not total:
         return f"{stage} {human(done)}" if done else stage

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the module of the same name on hosts that have not mounted the storage correctly yet."""
+"""Runs the module of the same name on hosts where the storage is not mounted correctly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ActionModule(NodeAction, module="shared_storage"):
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))}
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the task's arguments and the region's DNS suffix from the controller's botocore. Raises ValueError if it is unknown."""
+        """Return the task's arguments and the DNS suffix that botocore has for the region. Raises ValueError if the suffix is unknown."""
         arguments: dict[str, Any] = self._task.args
         region = arguments.get("region")
         return {"dns_suffix": partition_of(region).dns_suffix, **arguments} if region else arguments

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the controller's SSH files for a cluster. It runs no module, because the files are already correct in most runs."""
+"""Writes the controller's SSH files for a cluster. It runs no module, because that would slow down the many runs that change nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ARGUMENTS = {
 
 
 class ActionModule(ActionBase):
-    """Compares and writes the files, and returns the hosts without a known key. The files are a cache, so check mode writes them too."""
+    """Writes the files and returns the instances without a known host key. The files are a cache, so check mode writes them too."""
 
     _supports_check_mode = True
     _supports_diff = True
@@ -51,7 +51,7 @@ class ActionModule(ActionBase):
             directory = Path(arguments["directory"])
             before = ssh_files.parse_known_hosts(_read(directory / KNOWN_HOSTS).decode(errors="replace"))
             known, gone = learn(before, nodes, arguments)
-            # Keep the keys of instances that are no longer hosts until AWS has listed the former nodes, which are revoked.
+            # Keep the keys of instances that are no longer hosts until AWS has listed the former nodes. Those are then revoked.
             contents = file_contents(directory, nodes, known, gone if arguments["former"] is None else [], arguments["jump_host"])
             diff = [difference for path, content in contents.items() if (difference := _write(path, content))]
         except ValueError as error:

@@ -94,7 +94,7 @@ def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], priv
     principals, ids = {HOST: arguments["principals"], USER: [user]}, key_ids(host, user)
     options = {}
     if not isinstance(unsigned, Mapping):
-        raise AnsibleActionFail(f"the host's answer does not contain the certificates that it needs: {unsigned!r:.60}")
+        raise AnsibleActionFail(f"the module result does not list the certificates that the host needs: {unsigned!r:.60}")
     for kind in principals:
         if kind in unsigned:
             terms = Terms(kind, principals[kind], arguments["authority"], days, 0, sources)
@@ -114,7 +114,7 @@ def offered_key(kind: str, need: Any) -> str:
 
 
 def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKey:
-    """Return the authority's key. Raises AnsibleActionFail if the key cannot be used. The message contains no part of the key."""
+    """Return the authority's private key. Raises AnsibleActionFail if the key cannot be used. The message contains no part of the key."""
     if CRYPTOGRAPHY_ERROR:
         raise AnsibleActionFail(f"{VERSION}: {CRYPTOGRAPHY_ERROR}. {UPGRADE}")
     if not private_key:
@@ -122,12 +122,12 @@ def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKe
     try:
         authority = load_ssh_private_key(private_key.encode(), password=None)
     except (ValueError, TypeError):
-        raise AnsibleActionFail(f"authority_private_key: the value is not an OpenSSH private key without a passphrase. {NEW_KEY}") from None
+        raise AnsibleActionFail(f"authority_private_key: the value is not an OpenSSH private key, or has a passphrase. {NEW_KEY}") from None
     if not isinstance(authority, Ed25519PrivateKey):
         raise AnsibleActionFail(f"authority_private_key: the value is not an ed25519 key. {NEW_KEY}")
     own = authority.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     if own != bare_key(public_key):
-        raise AnsibleActionFail("authority_private_key: the key does not match the public key in authority. Use both keys of one key pair.")
+        raise AnsibleActionFail("authority_private_key: the key does not match the public key in authority. Use the two keys of one pair.")
     return authority
 
 

@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 
 
 class ActionModule(NodeAction, module="training_job"):
-    """Adds the code and the inventory's cluster, which are available only on the controller, to the task's arguments."""
+    """Adds the code and values from the inventory, which are available only on the controller, to the task's arguments."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -89,17 +89,17 @@ class ActionModule(NodeAction, module="training_job"):
 
 
 def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer if its description of the host matches the inventory. Otherwise, return a failed result."""
+    """Return the module result if its description of the host matches the inventory. Otherwise, return a failed result."""
     name, said = variables["inventory_hostname"], answer["host"]
     for key, known in known_nodes(variables).get(name, {}).items():
         own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]
         if str(own) != str(known):
-            return refusal(name, "training_job", f"the host's {key} is {known} in the inventory, but {own} in the answer")
+            return refusal(name, "training_job", f"the host's {key} is {known} in the inventory, but {own} in the module result")
     return answer
 
 
 def inventory_generation(variables: Mapping[str, Any]) -> str:
-    """Return the generation that the metadata of hosts must have to match the inventory's cluster."""
+    """Return the generation that the hosts' metadata must have to match the cluster in the inventory."""
     cluster = cluster_of(variables)
     if not cluster:
         raise AnsibleActionFail(

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the module of the same name, and returns only the documented values of the host's answer."""
+"""Runs the module of the same name on a host, and returns only the documented return values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ display = Display()
 
 
 class ActionModule(NodeAction, module="training_job_cleanup"):
-    """Checks the job names in the answer, because users decide by these names whether to delete the jobs."""
+    """Checks the job names in the module result, because users decide by these names whether to delete the jobs."""
 
     _supports_check_mode = True
 

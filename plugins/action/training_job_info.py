@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs the module of the same name, and returns only the documented values of the host's answer."""
+"""Runs the module of the same name on a host, and returns only the documented return values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch imp
 
 
 class ActionModule(NodeAction, module="training_job_info"):
-    """Runs the module like any other action on a node."""
+    """Runs the module on a node and filters its result."""
 
     _supports_check_mode = True
 

@@ -35,7 +35,7 @@ class ActionModule(NodeAction, module="training_job_report"):
         if not charts.can_draw():
             display.warning("The report has no curves because matplotlib is not installed on the controller. Run pip install matplotlib.")
         dest = os.path.abspath(os.path.expanduser(self._task.args["dest"]))
-        # Names in JSON can contain lone surrogates, which UTF-8 cannot encode.
+        # Strings in JSON can contain lone surrogates, which UTF-8 cannot encode.
         with self.reading(variables):
             gone = gone_hosts(report["job"], node_table(variables), self._task.args.get("former_nodes") or ())
             report["job"] = with_gone_hosts(report["job"], gone)

@@ -22,7 +22,7 @@ TABLE_LIMIT = 32
 
 
 class ActionModule(NodeAction, module="training_job_info"):
-    """Passes the task's arguments to the module and shows its answer."""
+    """Passes the task's arguments to the module and shows the module result."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)

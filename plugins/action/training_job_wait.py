@@ -61,7 +61,7 @@ class ActionModule(NodeAction, module="training_job_info"):
                     found = watch.follow(lambda: bool(question.answer))
             except AnsibleActionFail as error:
                 # The role's failed_when needs a result instead of an exception. Otherwise, the role could not stop the rest of the job.
-                # The result of ansible-core 2.21 does not contain `failed` and `msg`.
+                # In ansible-core 2.21, the exception's result does not contain `failed` and `msg`.
                 return {**result, **error.result, "failed": True, "msg": error.message}
         result.update(job=found, metrics=watch.metrics)
         if not states.is_over(found["state"]):
@@ -104,7 +104,7 @@ def inventory_options(task_vars: Mapping[str, Any]) -> str:
 
 
 def interrupted(name: str, answer: str, options: str) -> dict[str, Any]:
-    """Return the task's result for a wait that ended before the job did."""
+    """Return the task's result if the wait ended before the job."""
     if answer == STOP:
         return {"interrupted": answer, "failed": True, "msg": f"Job {name} will be stopped, as requested with Ctrl-C."}
     again, stop = (f"ansible-playbook{options} deeplearning.cluster.{each} -e training_job_name={name}" for each in ("logs", "stop"))

@@ -14,7 +14,7 @@ description:
   - Shows each play that has something to report, with one line for each change and message. Skipped tasks and tasks that change
     nothing are not shown.
   - Lists the AWS resources that tasks create, change and delete. Hosts with the same change share one line.
-  - On a terminal, progress is a single line that is rewritten. Elsewhere, progress lines are at least 10 seconds apart.
+  - On a terminal, progress is a single line that is rewritten. Without a terminal, progress lines are at least 10 seconds apart.
   - A failure is shown once, as text, with all hosts that report it. Failures that the playbook handles are not shown.
   - In check mode, the plan has one line for each change and ends with the number of changes. With C(--diff), it also shows the main
     properties of new resources.
@@ -46,7 +46,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output impor
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import Folded, host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.screen import Screen
 
-# Host variables whose values may stand for the host in messages, instead of its inventory name.
+# Host variables whose values may appear in messages in place of the host's inventory name.
 ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")
 # Texts that are shown once for all hosts if they differ only in the host's own name.
 FOLDED = ("warnings", "failures", "unreachable")
@@ -109,7 +109,7 @@ def silent(name: str) -> Callable[..., None]:
 
 
 class CallbackModule(DefaultCallback):
-    """Collects what the hosts report about a task. When the task is over, it shows each report once, with its hosts."""
+    """Collects the hosts' reports about a task. When the task has ended, shows each report once, with the hosts that sent it."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -119,10 +119,11 @@ class CallbackModule(DefaultCallback):
         super().__init__()
         self._screen, self._totals = Screen(self._display), Totals()
         self._tasks: dict[str, TaskEvents] = {}
-        # The hosts of the current play, and the lines about changes that it has already shown.
+        # The hosts of the current play, and the lines about changes that have already been shown for this play.
         self._hosts: set[str] = set()
         self._told: set[str] = set()
-        # The failures that rescue sections handle, by host and block. If a rescue section fails too, they are the cause.
+        # The failures that rescue sections handle, by host and block. If a rescue section also fails, these failures are shown as its
+        # cause.
         self._handled: dict[tuple[str, str], tuple[str, str]] = {}
 
     # Plays and tasks
@@ -276,7 +277,7 @@ class CallbackModule(DefaultCallback):
             events.lines += [(line, constants.COLOR_CHANGED) for line in done or ["Nothing to change."]]
 
     def _message(self, result: Mapping[str, Any]) -> str:
-        """Return the output of the module debug: its message, or a variable with its name."""
+        """Return the output of the debug module: its message, or a variable with its name."""
         shown = dict(result)
         self._clean_results(shown, "debug")
         if "msg" in shown:
@@ -296,7 +297,7 @@ class CallbackModule(DefaultCallback):
 
     def _show(self, events: TaskEvents) -> None:
         for text, hosts in events.warnings:
-            self._display.warning(f"{text} (also {host_names(hosts[1:], ())})" if hosts[1:] else text)
+            self._display.warning(f"{text} (also on {host_names(hosts[1:], ())})" if hosts[1:] else text)
         for line, color in events.lines:
             self._display.display(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False), color=color)
         for name, hosts in events.changed:
@@ -332,14 +333,14 @@ class CallbackModule(DefaultCallback):
             self._show_error(textwrap.indent("\n".join(failures.shortened(text, limit)), "  "), constants.COLOR_ERROR)
         rest = [host for _text, hosts in groups[FAILURES:] for host in hosts]
         if rest:
-            self._show_error(f"It also failed on {host_names(rest, ())}, for other reasons.", constants.COLOR_ERROR)
+            self._show_error(f"The task also failed on {host_names(rest, ())} for other reasons.", constants.COLOR_ERROR)
 
     def _show_error(self, text: str, color: str) -> None:
         self._display.display(text, color=color, stderr=self.get_option("display_failed_stderr"))
 
     def _show_block(self, heading: str, lines: list[str], limit: int) -> None:
         rest = len(lines) - limit
-        more = [f"... ({rest} more lines, -v shows them)"] if rest > 0 else []
+        more = [f"... ({rest} more lines, -v shows them)" if rest > 1 else "... (1 more line, -v shows it)"] if rest > 0 else []
         self._display.display("\n".join([heading, *lines[:limit], *more]))
 
     def _who(self, events: TaskEvents, hosts: list[str]) -> str:
@@ -348,7 +349,7 @@ class CallbackModule(DefaultCallback):
             return ""
         return host_names(hosts, self._hosts)
 
-    # The end
+    # Summary
 
     @concise
     def v2_playbook_on_stats(self, stats: Any) -> None:
@@ -388,7 +389,7 @@ def enclosing_blocks(task: Any) -> Iterator[tuple[Block, str]]:
 
 
 def items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the results of a loop's items, or the result itself."""
+    """Return the results of a loop's items, or only the task's own result if the task has no loop."""
     results = result.get("results")
     return [each for each in results if isinstance(each, Mapping)] if isinstance(results, list) else [result]
 

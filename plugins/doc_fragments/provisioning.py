@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Documentation of the options of the modules that provision.
+"""Documentation of the options of the provisioning modules.
 
 Written by tools/options.py from the list in plugins/module_utils/_aws/options/registry.py.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documentation that all of these modules share, and the options of each module under its name."""
+    """Documentation that all provisioning modules share, and the options of each module under its name."""
 
     DOCUMENTATION = r"""
 options:
@@ -34,10 +34,10 @@ options:
     description:
       - Tags for every resource, in addition to the tags that the collection sets. Use only letters, digits, spaces
         and C(_.:/=+-@).
-      - A run does not change other tags of a resource.
+      - A run does not change any other tags of a resource.
       - This option can be changed in place, except for root volumes, network interfaces and Spot requests, which
-        are tagged only at launch. If you remove a tag here, existing resources keep it. Remove the tag from these
-        resources yourself.
+        are tagged only at launch. If you remove a tag from this option, existing resources keep the tag. Remove
+        the tag from those resources yourself.
     type: dict
     default: {}
   suppress_validators:
@@ -50,27 +50,27 @@ options:
   wait:
     description:
       - Whether to wait until all resources are ready.
-      - With V(false), a run waits only for resources that other resources need, and does not assign numbers to
-        the nodes.
+      - With V(false), a run waits only for resources that other resources depend on, and does not assign numbers
+        to the nodes.
       - This option applies to one run and is not stored.
     type: bool
     default: true
   wait_timeout:
     description:
-      - Maximum time to wait for one resource, in seconds. For the termination of instances, it is at least 3600
-        seconds.
+      - Maximum time to wait for one resource, in seconds. The timeout for terminating instances is always at least
+        3600 seconds.
       - This option applies to one run and is not stored.
     type: int
     default: 900
 attributes:
   check_mode:
-    description: Predicts exactly what a run changes and changes nothing.
+    description: Predicts exactly what a run would change, and changes nothing.
     support: full
   diff_mode:
-    description: Shows for every change the properties that differ.
+    description: For every change, shows the properties that differ.
     support: full
   idempotent:
-    description: A second run changes nothing and makes read calls only.
+    description: A second run changes nothing and makes only read API calls.
     support: full
 extends_documentation_fragment:
   - amazon.aws.common.modules
@@ -82,27 +82,27 @@ extends_documentation_fragment:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes
-        it.
+      - Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
+        changes or deletes it.
       - By default, a run creates a VPC for the cluster.
-      - Modules that manage one component also need this option and the related network options, because no tag
-        in AWS shows that the cluster uses an adopted network.
+      - Modules that manage a single component also need this option and the related network options, because no
+        tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system.
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
         you set O(master_public_address=false).
-      - This option can be changed in place, but the change affects only a master that is launched afterwards.
+      - This option can be changed in place, but the change applies only to a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. Delete
-        the cluster, which keeps the data, and create it again to use another subnet of the same zone.
+      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
+        another subnet of the same zone, delete the cluster, which keeps the data, and create it again.
     type: list
     elements: str
     default: []
@@ -111,23 +111,25 @@ options:
       - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
         deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system. Alternatively,
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the groups.
     type: dict
     suboptions:
       nodes:
         description:
-          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from
-            and to itself.
+          - Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all
+            traffic from and to itself.
         type: str
       ssh:
         description:
-          - Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic
-            on TCP port 22.
+          - Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound
+            traffic on TCP port 22.
         type: str
       storage:
         description:
-          - Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.
+          - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
+            port 2049. For a Lustre file system, it must also allow inbound traffic from the nodes and from itself
+            on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
@@ -135,7 +137,7 @@ options:
         subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
         Manager.
       - Changing this option replaces the nodes, which requires O(replace_nodes). Do not change O(nat) in the same
-        run. You can set it to V(none) afterwards.
+        run. You can set O(nat) to V(none) in a later run.
     type: bool
     default: true
   network_cidr:
@@ -144,7 +146,7 @@ options:
         for all nodes.
       - This option is not used if O(vpc_id) is set.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system.
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
   zones:
@@ -166,8 +168,8 @@ options:
     default: []
   allow_ssh_from_anywhere:
     description:
-      - Whether O(ssh_cidrs) may contain public ranges larger than an IPv4 /8 or an IPv6 /32, such as the whole
-        internet.
+      - Whether O(ssh_cidrs) may contain public ranges that together are larger than an IPv4 /8 or an IPv6 /32,
+        such as the whole internet.
       - This option applies to one run and is not stored.
     type: bool
     default: false
@@ -185,7 +187,8 @@ options:
     description:
       - AWS services that nodes can reach without internet access. Specify the last part of each service name, such
         as V(ssm), V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring).
-        Each service gets an interface endpoint in the private subnet of every zone. S3 always has a gateway endpoint.
+        Each service gets an interface endpoint in the private subnet of every zone. The cluster's own VPC always
+        has a gateway endpoint for S3.
       - This option can be changed in place.
     type: list
     elements: str
@@ -207,20 +210,20 @@ options:
   efs:
     description:
       - Whether the nodes share an EFS file system.
-      - This option cannot be changed while running nodes mount the file system. Delete the cluster, which keeps
-        the data, and create it again.
+      - This option cannot be changed while running nodes have the file system mounted. Delete the cluster, which
+        keeps the data, and create it again.
     type: bool
     default: true
   file_system_id:
     description:
-      - An existing EFS file system to use. A run never changes or deletes the file system. It adds missing mount
-        targets in the cluster's zones, and deletes them together with the cluster. If the mount targets are in
-        another VPC, there must be a route to them, and nodes mount the file system by its address.
+      - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
+        mount targets in the cluster's zones. These are deleted together with the cluster. If the mount targets
+        are in another VPC, there must be a route to them, and nodes mount the file system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
-        the data, and create it again.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
+        which keeps the data, and create it again.
     type: str
   encrypted:
     description:
@@ -240,21 +243,23 @@ options:
       - Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data.
         With V(elastic), the throughput follows the load and is billed per gigabyte. With V(provisioned), the throughput
         is O(provisioned_throughput).
-      - This option can be changed in place, but AWS allows the next decrease only after a day.
+      - This option can be changed in place, but AWS may require you to wait 24 hours before you change the mode
+        again.
     type: str
     choices: [bursting, elastic, provisioned]
     default: bursting
   provisioned_throughput:
     description:
       - Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only in this mode.
-      - This option can be changed in place, but AWS allows the next decrease only after a day.
+      - This option can be changed in place, but AWS may require you to wait 24 hours after a change before you
+        decrease the throughput.
     type: float
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
         as V(/teams/bert). The directory can be at most four levels deep. Nodes mount it with TLS through an access
         point, which is created and deleted together with the cluster. The directory itself is never deleted.
-      - If the directory does not exist, EFS creates it with the owner UID 1000.
+      - If the directory does not exist, EFS creates it with UID 1000 as the owner.
       - Changing this option replaces the nodes, which requires O(replace_nodes). A run deletes the old access point
         once no node uses it.
     type: str
@@ -263,9 +268,9 @@ options:
       - Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
         provides it.
       - By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that
-        was launched with plain NFS keeps plain NFS.
+        was launched with plain NFS keeps using plain NFS.
       - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
-        it.
+        plain NFS.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: bool
   mount_point:
@@ -280,22 +285,22 @@ options:
       - Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports
         only with this option or O(lustre_file_system_id).
       - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
-      - Changing this option replaces the nodes, which requires O(replace_nodes). Delete the cluster, which keeps
-        the data, and create it again to disable this option while running nodes mount the file system.
+      - Changing this option replaces the nodes, which requires O(replace_nodes). To disable this option while running
+        nodes have the file system mounted, delete the cluster, which keeps the data, and create it again.
     type: bool
     default: false
   lustre_file_system_id:
     description:
-      - An existing FSx for Lustre file system to use. A run never changes or deletes the file system. If it is
-        in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
-        the data, and create it again.
+      - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
+        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
+        which keeps the data, and create it again.
     type: str
   lustre_capacity:
     description:
-      - 'Size of a new Lustre file system in GiB: 1200 or a multiple of 2400.'
-      - This option can be changed in place, but at most once every six hours, and only to a larger size. To shrink
-        it, copy the data to a smaller file system and adopt that one.
+      - 'Size of the cluster''s own Lustre file system in GiB: 1200 or a multiple of 2400.'
+      - This option can be changed in place, but at most once every six hours, and only to a larger size. To reduce
+        the size, copy the data to a smaller file system and adopt that one.
     type: int
     default: 1200
   lustre_deployment:
@@ -315,7 +320,7 @@ options:
   lustre_compression:
     description:
       - Compression of the data on the Lustre file system.
-      - This option can be changed in place, but only for data that is written after the change.
+      - This option can be changed in place, but the change applies only to data that is written afterwards.
     type: str
     choices: [NONE, LZ4]
     default: LZ4
@@ -323,7 +328,7 @@ options:
     description:
       - S3 prefixes that appear as directories of the cluster's own Lustre file system.
       - This option can be changed in place, and imported files stay on the file system. To change the prefix of
-        a path, remove the path and run. Then add the path with the new prefix, and run again.
+        a path, remove the path in one run, and add it with the new prefix in the next run.
     type: list
     elements: dict
     default: []
@@ -414,12 +419,12 @@ options:
   worker_count:
     description:
       - Number of workers besides the master, at least 1. The master also takes part in training, so a job can use
-        one more host.
+        one host more.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
-      - This option can be changed in place, but a lower number removes the nodes with the highest numbers, and
-        only if no job is running on these nodes. If a job is running on these nodes, wait until the job ends, or
-        stop it with C(deeplearning.cluster.stop).
+      - This option can be changed in place, but a lower value removes the nodes with the highest numbers, which
+        is possible only if no job is running on these nodes. If a job is running on a node to be removed, wait
+        until the job ends, or stop it with C(deeplearning.cluster.stop).
     type: int
   worker_minimum:
     description:
@@ -451,7 +456,7 @@ options:
     type: str
   alternatives:
     description:
-      - Alternatives to try in this order if AWS has insufficient capacity for the master and O(worker_minimum)
+      - Alternatives to try in the given order if AWS has insufficient capacity for the master and O(worker_minimum)
         workers with O(instance_type) and O(market). An alternative inherits every setting that it does not override.
       - A run waits up to O(capacity_timeout) for each alternative. All nodes use the same alternative, because
         a job runs at the speed of its slowest host. This option requires O(wait).
@@ -486,7 +491,8 @@ options:
     description:
       - Maximum time to wait for the nodes of one alternative, in seconds. The wait ends early if launches fail
         permanently.
-      - If no alternative has sufficient capacity, the run restores the previous state of the Auto Scaling groups.
+      - If AWS has insufficient capacity for every alternative, the run restores the previous state of the Auto
+        Scaling groups.
       - This option applies to one run and is not stored.
     type: int
     default: 600
@@ -499,11 +505,13 @@ options:
     default: false
   replace_nodes:
     description:
-      - Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. Nodes are outdated
-        if their launch template changes or has changed. The nodes are replaced one by one, workers before the master.
-      - By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred). New nodes
-        then have the same settings as the existing ones.
-      - Do not use this option while a job is running. C(playbooks/provision.yml) checks the hosts first.
+      - Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. A node is outdated
+        if its launch template has changed or changes in this run. The nodes are replaced one by one, workers before
+        the master.
+      - By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred)
+        lists these changes. Nodes that are launched later then have the same settings as the existing ones.
+      - Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running
+        jobs.
       - This option applies to one run and is not stored.
     type: bool
     default: false
@@ -522,8 +530,8 @@ options:
   image_parameter:
     description:
       - Public SSM parameter that contains the id of an AMI, such as a parameter of the Deep Learning AMIs.
-      - A run looks up the image only once. Later runs keep it until this option changes, so that a new release
-        does not replace the nodes.
+      - The first run looks up the image. Later runs keep this image until the option changes, so that a new release
+        of the image does not cause the nodes to be replaced.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_framework:
@@ -531,7 +539,7 @@ options:
       - Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
         drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
         and the architecture of the instance type.
-      - A run looks up the image only once, as with O(image_parameter).
+      - As with O(image_parameter), later runs keep the image that the first run has looked up.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_os:
@@ -544,7 +552,8 @@ options:
   image_update:
     description:
       - Whether to look up O(image_parameter) or O(image_framework) again to get the newest image.
-      - This option applies to one run and is not stored. A newer image replaces the nodes, but only with O(replace_nodes).
+      - This option applies to one run and is not stored. Changing to a newer image replaces the nodes, which requires
+        O(replace_nodes).
     type: bool
     default: false
   key_name:
@@ -634,27 +643,27 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes
-        it.
+      - Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
+        changes or deletes it.
       - By default, a run creates a VPC for the cluster.
-      - Modules that manage one component also need this option and the related network options, because no tag
-        in AWS shows that the cluster uses an adopted network.
+      - Modules that manage a single component also need this option and the related network options, because no
+        tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system.
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
         you set O(master_public_address=false).
-      - This option can be changed in place, but the change affects only a master that is launched afterwards.
+      - This option can be changed in place, but the change applies only to a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. Delete
-        the cluster, which keeps the data, and create it again to use another subnet of the same zone.
+      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
+        another subnet of the same zone, delete the cluster, which keeps the data, and create it again.
     type: list
     elements: str
     default: []
@@ -663,23 +672,25 @@ options:
       - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
         deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system. Alternatively,
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the groups.
     type: dict
     suboptions:
       nodes:
         description:
-          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from
-            and to itself.
+          - Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all
+            traffic from and to itself.
         type: str
       ssh:
         description:
-          - Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic
-            on TCP port 22.
+          - Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound
+            traffic on TCP port 22.
         type: str
       storage:
         description:
-          - Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.
+          - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
+            port 2049. For a Lustre file system, it must also allow inbound traffic from the nodes and from itself
+            on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
@@ -687,7 +698,7 @@ options:
         subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
         Manager.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Do not change O(nat) in
-        the same run. You can set it to V(none) afterwards.
+        the same run. You can set O(nat) to V(none) in a later run.
     type: bool
     default: true
   network_cidr:
@@ -696,7 +707,7 @@ options:
         for all nodes.
       - This option is not used if O(vpc_id) is set.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system.
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
     default: 10.0.0.0/16
   zones:
@@ -718,8 +729,8 @@ options:
     default: []
   allow_ssh_from_anywhere:
     description:
-      - Whether O(ssh_cidrs) may contain public ranges larger than an IPv4 /8 or an IPv6 /32, such as the whole
-        internet.
+      - Whether O(ssh_cidrs) may contain public ranges that together are larger than an IPv4 /8 or an IPv6 /32,
+        such as the whole internet.
       - This option applies to one run and is not stored.
     type: bool
     default: false
@@ -737,7 +748,8 @@ options:
     description:
       - AWS services that nodes can reach without internet access. Specify the last part of each service name, such
         as V(ssm), V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring).
-        Each service gets an interface endpoint in the private subnet of every zone. S3 always has a gateway endpoint.
+        Each service gets an interface endpoint in the private subnet of every zone. The cluster's own VPC always
+        has a gateway endpoint for S3.
       - This option can be changed in place.
     type: list
     elements: str
@@ -747,16 +759,17 @@ options:
       - Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports
         only with this option or O(lustre_file_system_id).
       - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
-      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Delete the cluster, which
-        keeps the data, and create it again to disable this option while running nodes mount the file system.
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). To disable this option
+        while running nodes have the file system mounted, delete the cluster, which keeps the data, and create it
+        again.
     type: bool
     default: false
   lustre_file_system_id:
     description:
-      - An existing FSx for Lustre file system to use. A run never changes or deletes the file system. If it is
-        in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
-        the data, and create it again.
+      - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
+        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
+        which keeps the data, and create it again.
     type: str
 """
 
@@ -764,27 +777,27 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes
-        it.
+      - Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
+        changes or deletes it.
       - By default, a run creates a VPC for the cluster.
-      - Modules that manage one component also need this option and the related network options, because no tag
-        in AWS shows that the cluster uses an adopted network.
+      - Modules that manage a single component also need this option and the related network options, because no
+        tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system.
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
         you set O(master_public_address=false).
-      - This option can be changed in place, but the change affects only a master that is launched afterwards.
+      - This option can be changed in place, but the change applies only to a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. Delete
-        the cluster, which keeps the data, and create it again to use another subnet of the same zone.
+      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
+        another subnet of the same zone, delete the cluster, which keeps the data, and create it again.
     type: list
     elements: str
     default: []
@@ -793,23 +806,25 @@ options:
       - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
         deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system. Alternatively,
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the groups.
     type: dict
     suboptions:
       nodes:
         description:
-          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from
-            and to itself.
+          - Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all
+            traffic from and to itself.
         type: str
       ssh:
         description:
-          - Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic
-            on TCP port 22.
+          - Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound
+            traffic on TCP port 22.
         type: str
       storage:
         description:
-          - Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.
+          - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
+            port 2049. For a Lustre file system, it must also allow inbound traffic from the nodes and from itself
+            on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
@@ -817,7 +832,7 @@ options:
         subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
         Manager.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Do not change O(ignore:nat)
-        in the same run. You can set it to V(none) afterwards.
+        in the same run. You can set O(ignore:nat) to V(none) in a later run.
     type: bool
     default: true
   kms_key_id:
@@ -837,20 +852,20 @@ options:
   efs:
     description:
       - Whether the nodes share an EFS file system.
-      - This option cannot be changed while running nodes mount the file system. Delete the cluster, which keeps
-        the data, and create it again.
+      - This option cannot be changed while running nodes have the file system mounted. Delete the cluster, which
+        keeps the data, and create it again.
     type: bool
     default: true
   file_system_id:
     description:
-      - An existing EFS file system to use. A run never changes or deletes the file system. It adds missing mount
-        targets in the cluster's zones, and deletes them together with the cluster. If the mount targets are in
-        another VPC, there must be a route to them, and nodes mount the file system by its address.
+      - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
+        mount targets in the cluster's zones. These are deleted together with the cluster. If the mount targets
+        are in another VPC, there must be a route to them, and nodes mount the file system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
-        the data, and create it again.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
+        which keeps the data, and create it again.
     type: str
   encrypted:
     description:
@@ -870,21 +885,23 @@ options:
       - Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data.
         With V(elastic), the throughput follows the load and is billed per gigabyte. With V(provisioned), the throughput
         is O(provisioned_throughput).
-      - This option can be changed in place, but AWS allows the next decrease only after a day.
+      - This option can be changed in place, but AWS may require you to wait 24 hours before you change the mode
+        again.
     type: str
     choices: [bursting, elastic, provisioned]
     default: bursting
   provisioned_throughput:
     description:
       - Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only in this mode.
-      - This option can be changed in place, but AWS allows the next decrease only after a day.
+      - This option can be changed in place, but AWS may require you to wait 24 hours after a change before you
+        decrease the throughput.
     type: float
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
         as V(/teams/bert). The directory can be at most four levels deep. Nodes mount it with TLS through an access
         point, which is created and deleted together with the cluster. The directory itself is never deleted.
-      - If the directory does not exist, EFS creates it with the owner UID 1000.
+      - If the directory does not exist, EFS creates it with UID 1000 as the owner.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). A run deletes the old access
         point once no node uses it.
     type: str
@@ -893,9 +910,9 @@ options:
       - Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
         provides it.
       - By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that
-        was launched with plain NFS keeps plain NFS.
+        was launched with plain NFS keeps using plain NFS.
       - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
-        it.
+        plain NFS.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes).
     type: bool
 """
@@ -904,27 +921,27 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes
-        it.
+      - Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
+        changes or deletes it.
       - By default, a run creates a VPC for the cluster.
-      - Modules that manage one component also need this option and the related network options, because no tag
-        in AWS shows that the cluster uses an adopted network.
+      - Modules that manage a single component also need this option and the related network options, because no
+        tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system.
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
         you set O(master_public_address=false).
-      - This option can be changed in place, but the change affects only a master that is launched afterwards.
+      - This option can be changed in place, but the change applies only to a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. Delete
-        the cluster, which keeps the data, and create it again to use another subnet of the same zone.
+      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
+        another subnet of the same zone, delete the cluster, which keeps the data, and create it again.
     type: list
     elements: str
     default: []
@@ -933,23 +950,25 @@ options:
       - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
         deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system. Alternatively,
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the groups.
     type: dict
     suboptions:
       nodes:
         description:
-          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from
-            and to itself.
+          - Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all
+            traffic from and to itself.
         type: str
       ssh:
         description:
-          - Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic
-            on TCP port 22.
+          - Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound
+            traffic on TCP port 22.
         type: str
       storage:
         description:
-          - Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.
+          - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
+            port 2049. For a Lustre file system, it must also allow inbound traffic from the nodes and from itself
+            on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
@@ -957,7 +976,7 @@ options:
         subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
         Manager.
       - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Do not change O(ignore:nat)
-        in the same run. You can set it to V(none) afterwards.
+        in the same run. You can set O(ignore:nat) to V(none) in a later run.
     type: bool
     default: true
   kms_key_id:
@@ -979,22 +998,23 @@ options:
       - Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports
         only with this option or O(lustre_file_system_id).
       - If you set this option, the run creates the file system immediately. Nodes mount it when they are launched.
-      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Delete the cluster, which
-        keeps the data, and create it again to disable this option while running nodes mount the file system.
+      - Changing this option replaces the nodes, which requires O(ignore:replace_nodes). To disable this option
+        while running nodes have the file system mounted, delete the cluster, which keeps the data, and create it
+        again.
     type: bool
     default: false
   lustre_file_system_id:
     description:
-      - An existing FSx for Lustre file system to use. A run never changes or deletes the file system. If it is
-        in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
-        the data, and create it again.
+      - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
+        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
+        which keeps the data, and create it again.
     type: str
   lustre_capacity:
     description:
-      - 'Size of a new Lustre file system in GiB: 1200 or a multiple of 2400.'
-      - This option can be changed in place, but at most once every six hours, and only to a larger size. To shrink
-        it, copy the data to a smaller file system and adopt that one.
+      - 'Size of the cluster''s own Lustre file system in GiB: 1200 or a multiple of 2400.'
+      - This option can be changed in place, but at most once every six hours, and only to a larger size. To reduce
+        the size, copy the data to a smaller file system and adopt that one.
     type: int
     default: 1200
   lustre_deployment:
@@ -1014,7 +1034,7 @@ options:
   lustre_compression:
     description:
       - Compression of the data on the Lustre file system.
-      - This option can be changed in place, but only for data that is written after the change.
+      - This option can be changed in place, but the change applies only to data that is written afterwards.
     type: str
     choices: [NONE, LZ4]
     default: LZ4
@@ -1022,7 +1042,7 @@ options:
     description:
       - S3 prefixes that appear as directories of the cluster's own Lustre file system.
       - This option can be changed in place, and imported files stay on the file system. To change the prefix of
-        a path, remove the path and run. Then add the path with the new prefix, and run again.
+        a path, remove the path in one run, and add it with the new prefix in the next run.
     type: list
     elements: dict
     default: []
@@ -1103,27 +1123,27 @@ options:
 options:
   vpc_id:
     description:
-      - An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes
-        it.
+      - Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never
+        changes or deletes it.
       - By default, a run creates a VPC for the cluster.
-      - Modules that manage one component also need this option and the related network options, because no tag
-        in AWS shows that the cluster uses an adopted network.
+      - Modules that manage a single component also need this option and the related network options, because no
+        tag in AWS shows that the cluster uses an adopted network.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system.
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well.
     type: str
   public_subnet_ids:
     description:
       - Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless
         you set O(master_public_address=false).
-      - This option can be changed in place, but the change affects only a master that is launched afterwards.
+      - This option can be changed in place, but the change applies only to a master that is launched afterwards.
     type: list
     elements: str
     default: []
   private_subnet_ids:
     description:
       - Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).
-      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. Delete
-        the cluster, which keeps the data, and create it again to use another subnet of the same zone.
+      - This option can be changed in place, but only to add zones, or to remove zones that have no nodes. To use
+        another subnet of the same zone, delete the cluster, which keeps the data, and create it again.
     type: list
     elements: str
     default: []
@@ -1132,23 +1152,25 @@ options:
       - Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or
         deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
-        system cannot move to another network, so copy its data and also delete the file system. Alternatively,
+        system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
         change the rules of the groups.
     type: dict
     suboptions:
       nodes:
         description:
-          - Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from
-            and to itself.
+          - Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all
+            traffic from and to itself.
         type: str
       ssh:
         description:
-          - Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic
-            on TCP port 22.
+          - Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound
+            traffic on TCP port 22.
         type: str
       storage:
         description:
-          - Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.
+          - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
+            port 2049. For a Lustre file system, it must also allow inbound traffic from the nodes and from itself
+            on TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
@@ -1156,26 +1178,26 @@ options:
         subnet like the workers. All nodes are then reachable by SSH only from inside the VPC or through Session
         Manager.
       - Changing this option replaces the nodes, which requires O(replace_nodes). Do not change O(ignore:nat) in
-        the same run. You can set it to V(none) afterwards.
+        the same run. You can set O(ignore:nat) to V(none) in a later run.
     type: bool
     default: true
   file_system_id:
     description:
-      - An existing EFS file system to use. A run never changes or deletes the file system. It adds missing mount
-        targets in the cluster's zones, and deletes them together with the cluster. If the mount targets are in
-        another VPC, there must be a route to them, and nodes mount the file system by its address.
+      - Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing
+        mount targets in the cluster's zones. These are deleted together with the cluster. If the mount targets
+        are in another VPC, there must be a route to them, and nodes mount the file system by its address.
       - By default, a run creates a file system for the cluster.
       - M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs
         this option if the mount targets do not belong to the cluster.
-      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
-        the data, and create it again.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
+        which keeps the data, and create it again.
     type: str
   file_system_directory:
     description:
       - Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such
         as V(/teams/bert). The directory can be at most four levels deep. Nodes mount it with TLS through an access
         point, which is created and deleted together with the cluster. The directory itself is never deleted.
-      - If the directory does not exist, EFS creates it with the owner UID 1000.
+      - If the directory does not exist, EFS creates it with UID 1000 as the owner.
       - Changing this option replaces the nodes, which requires O(replace_nodes). A run deletes the old access point
         once no node uses it.
     type: str
@@ -1184,9 +1206,9 @@ options:
       - Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution
         provides it.
       - By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that
-        was launched with plain NFS keeps plain NFS.
+        was launched with plain NFS keeps using plain NFS.
       - With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses
-        it.
+        plain NFS.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: bool
   mount_point:
@@ -1198,10 +1220,10 @@ options:
     default: /efs
   lustre_file_system_id:
     description:
-      - An existing FSx for Lustre file system to use. A run never changes or deletes the file system. If it is
-        in another VPC, there must be a route to it, and nodes mount it by its address.
-      - This option cannot be changed while running nodes mount another file system. Delete the cluster, which keeps
-        the data, and create it again.
+      - Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If
+        the file system is in another VPC, there must be a route to it, and nodes mount it by its address.
+      - This option cannot be changed while running nodes have another file system mounted. Delete the cluster,
+        which keeps the data, and create it again.
     type: str
   lustre_mount_point:
     description:
@@ -1244,12 +1266,12 @@ options:
   worker_count:
     description:
       - Number of workers besides the master, at least 1. The master also takes part in training, so a job can use
-        one more host.
+        one host more.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
-      - This option can be changed in place, but a lower number removes the nodes with the highest numbers, and
-        only if no job is running on these nodes. If a job is running on these nodes, wait until the job ends, or
-        stop it with C(deeplearning.cluster.stop).
+      - This option can be changed in place, but a lower value removes the nodes with the highest numbers, which
+        is possible only if no job is running on these nodes. If a job is running on a node to be removed, wait
+        until the job ends, or stop it with C(deeplearning.cluster.stop).
     type: int
   worker_minimum:
     description:
@@ -1281,7 +1303,7 @@ options:
     type: str
   alternatives:
     description:
-      - Alternatives to try in this order if AWS has insufficient capacity for the master and O(worker_minimum)
+      - Alternatives to try in the given order if AWS has insufficient capacity for the master and O(worker_minimum)
         workers with O(instance_type) and O(market). An alternative inherits every setting that it does not override.
       - A run waits up to O(capacity_timeout) for each alternative. All nodes use the same alternative, because
         a job runs at the speed of its slowest host. This option requires O(wait).
@@ -1316,7 +1338,8 @@ options:
     description:
       - Maximum time to wait for the nodes of one alternative, in seconds. The wait ends early if launches fail
         permanently.
-      - If no alternative has sufficient capacity, the run restores the previous state of the Auto Scaling groups.
+      - If AWS has insufficient capacity for every alternative, the run restores the previous state of the Auto
+        Scaling groups.
       - This option applies to one run and is not stored.
     type: int
     default: 600
@@ -1329,11 +1352,13 @@ options:
     default: false
   replace_nodes:
     description:
-      - Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. Nodes are outdated
-        if their launch template changes or has changed. The nodes are replaced one by one, workers before the master.
-      - By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred). New nodes
-        then have the same settings as the existing ones.
-      - Do not use this option while a job is running. C(playbooks/provision.yml) checks the hosts first.
+      - Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. A node is outdated
+        if its launch template has changed or changes in this run. The nodes are replaced one by one, workers before
+        the master.
+      - By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred)
+        lists these changes. Nodes that are launched later then have the same settings as the existing ones.
+      - Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running
+        jobs.
       - This option applies to one run and is not stored.
     type: bool
     default: false
@@ -1352,8 +1377,8 @@ options:
   image_parameter:
     description:
       - Public SSM parameter that contains the id of an AMI, such as a parameter of the Deep Learning AMIs.
-      - A run looks up the image only once. Later runs keep it until this option changes, so that a new release
-        does not replace the nodes.
+      - The first run looks up the image. Later runs keep this image until the option changes, so that a new release
+        of the image does not cause the nodes to be replaced.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_framework:
@@ -1361,7 +1386,7 @@ options:
       - Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
         drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
         and the architecture of the instance type.
-      - A run looks up the image only once, as with O(image_parameter).
+      - As with O(image_parameter), later runs keep the image that the first run has looked up.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_os:
@@ -1374,7 +1399,8 @@ options:
   image_update:
     description:
       - Whether to look up O(image_parameter) or O(image_framework) again to get the newest image.
-      - This option applies to one run and is not stored. A newer image replaces the nodes, but only with O(replace_nodes).
+      - This option applies to one run and is not stored. Changing to a newer image replaces the nodes, which requires
+        O(replace_nodes).
     type: bool
     default: false
   key_name:

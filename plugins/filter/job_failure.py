@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Explains why a training job did not succeed. A host that is gone takes precedence over the processes that lost the connection to it."""
+"""Explains why a training job did not succeed. Names a host that is gone as the cause, not the processes that lost the connection to it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ version_added: 0.2.0
 short_description: Explains why a training job did not succeed
 description:
   - Returns the message about the process that made a job fail.
-  - If a host of the job disappeared before that process ended, the message names the host instead. The processes that lost the
-    connection to it fail as a result.
+  - If a host of the job disappeared before that process ended, the message names the host instead. Processes that lose the connection to
+    that host fail only as a consequence.
 positional: nodes, former, unreachable
 options:
   _input:
@@ -29,7 +29,7 @@ options:
     elements: dict
     default: []
   unreachable:
-    description: Host names of the hosts that do not answer, as in the variable C(deeplearning_hostname).
+    description: Host names of the unreachable hosts, as in the variable C(deeplearning_hostname).
     type: list
     elements: str
     default: []

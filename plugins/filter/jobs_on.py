@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Selects the training jobs that need hosts that are about to be removed."""
+"""Selects the training jobs that run on hosts that are about to be removed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ version_added: 0.1.0
 short_description: Selects the jobs that run on given hosts
 description:
   - Selects the jobs that have a running process on one of the hosts.
-  - Nodes write the job records, so the records may be invalid. The filter ignores invalid records and jobs with invalid names. An
-    invalid process in a record counts as not started.
-  - If some processes of a job have not started yet, their hosts are unknown, and the job is selected for every host. This applies only
-    for ten minutes after the job was prepared or one of its processes started, because interrupted runs also leave such jobs behind.
+  - Nodes write the job records, so the records may be invalid. The filter ignores invalid records and jobs with invalid names. An invalid
+    process entry counts as a process that has not started.
+  - If some processes of a job have not started yet, their hosts are unknown, so the filter selects the job for any host. This applies only
+    for ten minutes after the job was prepared or one of its processes started. An older job of this kind was left behind by an interrupted
+    run.
 positional: hosts
 options:
   _input:
@@ -23,7 +24,7 @@ options:
     elements: dict
     required: true
   hosts:
-    description: Host names of the hosts, as in the variable C(deeplearning_hostname).
+    description: Names of the hosts, as in the variable C(deeplearning_hostname).
     type: list
     elements: str
     required: true
@@ -78,7 +79,7 @@ def jobs_on(jobs: Any, hosts: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _is_job(job: Any) -> bool:
-    """Return whether this is a valid job record. The answer of a host cannot be trusted."""
+    """Return whether this is a valid job record. Data from a host cannot be trusted."""
     return isinstance(job, Mapping) and isinstance(job.get("name"), str) and bool(JOB_NAME.fullmatch(job["name"]))
 
 
@@ -107,7 +108,7 @@ def _is_starting(job: Mapping[str, Any]) -> bool:
 
 
 def _is_recent(moment: Any) -> bool:
-    """Return whether a time is less than `START_TIMEOUT` before or after now, because clocks differ. An invalid time counts as recent."""
+    """Return whether a time is within `START_TIMEOUT` of now, past or future, because clocks differ. An invalid time counts as recent."""
     return not isinstance(moment, (int, float)) or not abs(time.time() - moment) >= START_TIMEOUT
 
 

@@ -14,14 +14,14 @@ description:
   - The plugin checks tags that users can set. For example, if there is a second master, two workers with the same number, or an invalid
     file system id, the run fails with an error that lists the instance ids.
   - The groups are C(master), C(workers) and C(trainers). C(trainers) contains all nodes, because the master also trains.
-  - Each node has a number, which its instance keeps. The master is number 1.
+  - Each node keeps its number until its instance is terminated. The master is number 1.
   - The variable C(deeplearning_nodes) of the group C(all) is a table of all nodes by name. Roles read names, ids, addresses
     and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change.
-  - Each entry of the table has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address),
-    which SSH connects to, and C(jump), which is true if SSH connects through the master. Nodes with a public address also have
+  - Each entry of the table has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address) and
+    C(jump). SSH connects to C(address). C(jump) is true if SSH connects through the master. Nodes with a public address also have
     C(public_ip). With V(session_manager), nodes also have C(proxy_command).
-  - SSH reaches workers through the master, or all nodes directly from inside the VPC or through Session Manager. SSH always checks host
-    keys by instance id, so that a new instance with a reused address is not mistaken for the former instance.
+  - SSH reaches workers through the master. From inside the VPC or through Session Manager, it reaches all nodes directly. SSH always checks
+    host keys by instance id, so that a new instance with a reused address is not mistaken for the previous instance.
   - The file's name must end in C(nodes.yml) or C(nodes.yaml).
 options:
   plugin:
@@ -42,12 +42,12 @@ options:
     type: str
     default: ubuntu
   private_key_file:
-    description: Private key of the EC2 key pair. By default, SSH uses its own default keys.
+    description: File with the private key of the EC2 key pair. By default, SSH uses its own default keys.
     type: path
   ssh_directory:
     description:
       - Directory for the known host keys of the cluster.
-      - By default, C(~/.ssh/deeplearning/CLUSTER).
+      - The default is C(~/.ssh/deeplearning/CLUSTER).
     type: path
   connection_path:
     description:
@@ -136,7 +136,8 @@ class InventoryModule(AWSInventoryBase):
         self.inventory.set_variable("all", "deeplearning_ssh_directory", self._ssh_directory())
         if self.get_option("private_key_file"):
             self.inventory.set_variable("all", "deeplearning_private_key_file", self._private_key_file())
-        # All images for EC2 have Python there. Discovery would cost a round trip to every host in every run. group_vars can override this
+        # EC2 images have Python at this path. Interpreter discovery would cost a round trip to every host in every run. group_vars can
+        # override this
         self.inventory.set_variable(TRAINERS, "ansible_python_interpreter", "/usr/bin/python3")
 
         cached, live = self.get_cached_result(path, cache)
@@ -218,7 +219,7 @@ class InventoryModule(AWSInventoryBase):
             "ansible_host": self._address(node, path),
             "ansible_user": self.get_option("user"),
             "ansible_ssh_common_args": shlex.join(self._ssh_arguments(node, master)),
-            # sshd may start a little after the instance is in service
+            # sshd may start shortly after the instance is in service
             "ansible_ssh_retries": 5,
         }
         variables.update({f"deeplearning_{tag.variable}": tag.value(node.tags) for tag in TAGS if tag.variable and tag.is_told(node.tags)})
@@ -270,7 +271,7 @@ class InventoryModule(AWSInventoryBase):
             "UserKnownHostsFile": f'"{os.path.join(self._ssh_directory(), "known_hosts")}"',
             "GlobalKnownHostsFile": "/dev/null",
             "HostKeyAlias": node.instance_id,
-            # These settings override those that the operator's own SSH configuration may contain for all hosts
+            # These settings take precedence over settings for all hosts in the operator's own SSH configuration
             "ForwardAgent": "no",
             "ForwardX11": "no",
             "UpdateHostKeys": "no",

@@ -16,7 +16,7 @@ _SEQUENCE = re.compile(
 _LINE_BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 # C0 without tab and newline, DEL, C1, and characters that change the direction of text (Unicode Bidirectional Algorithm, UAX #9).
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")
-# JSON can contain an unpaired surrogate, which no output can encode.
+# JSON can contain unpaired surrogates, which cannot be encoded as UTF-8.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile("[\t\n]+")
 

@@ -11,8 +11,8 @@ short_description: Stages a data set on shared storage, on a host's disk, or on 
 description:
   - Downloads a data set from S3 or a URL, or uses files that were copied from the controller. Then verifies and unpacks the data set, and
     moves the complete data set to its final path in a single rename. A data set that is up to date is not changed.
-  - The work runs in the background while the action plugin shows its progress. It continues if Ansible is interrupted. If the work
-    itself is interrupted, the next run continues it.
+  - The work runs in the background while the action plugin shows its progress. It continues even if Ansible is interrupted. If the work
+    itself is interrupted, the next run of the module continues it.
   - The AWS CLI accesses S3 with the credentials of the instance role. curl downloads URLs.
 options:
   source:
@@ -65,7 +65,7 @@ options:
   state:
     description:
       - V(examined) inspects the source and the destination without changing anything.
-      - V(fetched) downloads the part of the source in O(share), for a later task with V(present).
+      - V(fetched) downloads the part of the source that O(share) selects, for a later task with V(present).
       - V(present) stages the data set.
     type: str
     choices: [examined, fetched, present]
@@ -179,7 +179,7 @@ single:
   returned: when O(state=examined)
   type: bool
 shares:
-  description: Patterns of the objects that each of the O(hosts) downloads, one list per host.
+  description: Patterns of the objects that each of the O(hosts) downloads, with one list of patterns per host.
   returned: when O(state=examined)
   type: list
   elements: list
@@ -198,7 +198,7 @@ progress:
       type: str
       sample: fetching
     done:
-      description: Completed part of the stage, in bytes, or in archives during unpacking.
+      description: Completed part of the stage, in bytes. During unpacking, it is the number of unpacked archives.
       returned: when it is known
       type: int
     total:

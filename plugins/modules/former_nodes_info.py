@@ -7,11 +7,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: former_nodes_info
 version_added: 0.2.0
-short_description: Lists the instances that have left a cluster, from the scaling activities of its groups
+short_description: Lists the instances that have left a cluster, based on scaling activities
 description:
-  - Reads the scaling activities of a cluster's auto scaling groups, and lists the instances that the groups terminated or detached. Also
+  - Reads the scaling activities of a cluster's Auto Scaling groups, and lists the instances that the groups terminated or detached. Also
     lists instances that the groups launched and that are no longer running. The certificates of all these instances can then be revoked.
-  - If an auto scaling group did not terminate an instance itself, the activities may contain only the launch of that instance. An
+  - If an Auto Scaling group did not terminate an instance itself, the activities may contain only the launch of that instance. An
     interrupted Spot Instance is an example. AWS keeps scaling activities for six weeks.
 options:
   cluster:
@@ -65,7 +65,7 @@ instance_ids:
   elements: str
   sample: [i-0123456789abcdef0]
 nodes:
-  description: The instances by auto scaling group, in the order in which they left the group.
+  description: The instances by Auto Scaling group, in the order in which they left the group.
   returned: success
   type: list
   elements: dict
@@ -74,7 +74,8 @@ nodes:
       description: Id of the instance.
       type: str
     cause:
-      description: Reason that AWS gives for the termination or detachment. It is empty if the group did neither.
+      description: Reason that AWS gives for the termination or detachment. It is empty if the group neither terminated
+        nor detached the instance.
       type: str
       sample: At 2026-11-22T06:16:42Z an instance was taken out of service in response to an EC2 health check.
     replacement:

@@ -12,7 +12,7 @@ description:
   - Runs on the host. Finds the environment with the given name in the host's image, or builds one from a requirements file.
   - The module never changes an environment that it has built. If the requirements change, it builds a new environment next to the
     existing one, so that running jobs keep the environment that they started with. The link C(current) next to the builds
-    points to the newest one.
+    points to the newest build.
   - In a shared directory, one host builds the environment and the others wait for it. Hosts with a different architecture or Python
     version build their own.
   - If a build fails, the existing environments do not change, and the error message contains the last lines of the installer's output.
@@ -70,7 +70,7 @@ options:
     default: []
   timeout:
     description:
-      - Maximum time to wait for another host that builds the same environment, in seconds.
+      - Maximum time to wait for another host that is building the same environment, in seconds.
     type: int
     default: 3600
 author:

@@ -13,7 +13,7 @@ description:
     system is mounted. Then makes the login user the owner of the root directory of the file system.
   - Retries for a while, because the DNS names of new mount targets take time to propagate.
   - Fails if the client for the file system is not installed on the host. The message names the client.
-  - The entry is the same as the one that nodes of M(deeplearning.cluster.node_group) get at boot.
+  - Nodes of M(deeplearning.cluster.node_group) get the same C(/etc/fstab) entry at boot.
   - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
 options:
   kind:
@@ -27,8 +27,8 @@ options:
   source:
     description:
       - Source of the mount. With O(state=present), exactly one of O(source), O(file_system_id) and O(lustre_source) is required.
-      - With O(kind=efs), it is the id of the file system. With O(kind=lustre), it is C(DNS-NAME@tcp:/MOUNT-NAME). With O(kind=bucket),
-        it is C(s3://BUCKET/PREFIX).
+      - With O(kind=efs), the source is the id of the file system. With O(kind=lustre), it is C(DNS-NAME@tcp:/MOUNT-NAME). With
+        O(kind=bucket), it is C(s3://BUCKET/PREFIX).
       - Mountpoint for Amazon S3 mounts buckets read-only, with the credentials of the instance role.
     type: str
   file_system_id:

@@ -37,8 +37,8 @@ options:
     type: str
   rotate:
     description:
-      - Whether to replace the key pair with a new one in each run. Hosts trust certificates that were signed with the old key until the
-        role P(deeplearning.cluster.ssh_trust#role) configures the hosts.
+      - Whether to replace the key pair with a new one in each run. Until the role P(deeplearning.cluster.ssh_trust#role) configures the
+        hosts, they still trust certificates that were signed with the old key.
       - The KMS key of the old key pair also encrypts the new one, unless you specify another key with O(kms_key_id) or
         O(create_kms_key).
     type: bool

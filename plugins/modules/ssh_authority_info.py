@@ -9,7 +9,8 @@ module: ssh_authority_info
 version_added: 0.1.0
 short_description: Checks whether a training cluster has an SSH certificate authority
 description:
-  - Checks whether M(deeplearning.cluster.ssh_authority) has created the cluster's authority. The module does not read the private key.
+  - Checks whether M(deeplearning.cluster.ssh_authority) has created the cluster's certificate authority. The module does not read the
+    private key.
   - The role P(deeplearning.cluster.ssh_trust#role) creates the authority when it configures nodes for the first time. Jobs run only
     on configured nodes.
 options:
@@ -37,7 +38,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Check whether the cluster has an authority
+- name: Check whether the cluster has a certificate authority
   deeplearning.cluster.ssh_authority_info:
     cluster: bert
     region: us-east-1
@@ -46,7 +47,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 exists:
-  description: Whether the cluster has an authority.
+  description: Whether the cluster has a certificate authority.
   returned: always
   type: bool
   sample: true

@@ -116,8 +116,8 @@ unsigned:
   type: dict
   contains:
     host: &need
-      description: The certificate of this kind.
-      returned: when the host needs it
+      description: Details of the certificate to sign.
+      returned: when the host needs the certificate
       type: dict
       contains:
         public_key:

@@ -11,8 +11,8 @@ module: training_job
 version_added: 0.1.0
 short_description: Runs a distributed training job on the hosts of a cluster
 description:
-  - A job has one or more processes on every host. The processes are transient systemd services in the job's own slice, run as an
-    ordinary user, and continue to run after Ansible disconnects. Stopping a job stops all of its processes, and no others.
+  - A job consists of processes on one or more hosts. The processes are transient systemd services in the job's own slice. They run as
+    an ordinary user, and continue to run after Ansible disconnects. Stopping a job stops all of its processes, and no other processes.
   - By default, jobs run as a separate user, who cannot become root, cannot log in, and cannot see other home directories.
   - Run the task on every host of the job. Run it with O(state=prepared) first, so that no process starts before all hosts have been
     checked. Then run it with O(state=started), and pass the hosts' results in O(hosts). M(deeplearning.cluster.training_job_wait) waits
@@ -62,7 +62,7 @@ options:
     description:
       - Directory on the controller with the job's code, for code that consists of more than one file. Its contents are copied to the
         job's directory.
-      - If it is a Git work tree, the job's record contains the commit, and whether files differ from the commit.
+      - If it is a Git working tree, the job's record contains the commit, and whether files differ from the commit.
     type: str
   repository:
     description:
@@ -112,7 +112,7 @@ options:
     default: {}
   key:
     description:
-      - Random string with which the processes of a job authenticate each other. It is needed if the launcher starts commands on other
+      - Random string with which the processes of a job authenticate to each other. It is needed if the launcher starts commands on other
         hosts (V(mpi) and V(horovod)). It must be the same on all hosts, and different for each job.
     type: str
   launcher:
@@ -133,7 +133,7 @@ options:
     default: /opt/pytorch/bin/python
   user:
     description:
-      - The user who runs the processes. This user must exist on all hosts with the same user id.
+      - User account that runs the processes. It must exist on all hosts with the same user id.
       - If the default user does not exist on a host, it is created with uid and gid 61000. It has no password, belongs only to its
         own group, and cannot log in.
     type: str
@@ -190,8 +190,8 @@ options:
     default: 0
   time_limit:
     description:
-      - Maximum duration of the job in seconds. After this time, the hosts stop the job without the controller, and the job counts as
-        failed.
+      - Maximum duration of the job in seconds. After this time, the hosts stop the job without help from the controller, and the job
+        counts as failed.
       - V(0) means no limit.
     type: int
     default: 0

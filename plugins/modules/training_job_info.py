@@ -87,7 +87,8 @@ jobs:
       description: The job's directory.
       type: str
     checkpoint_directory:
-      description: Directory of the job's checkpoints. If the job continues an earlier job, this is the earlier job's directory.
+      description: Directory of the job's checkpoints. If the job continues an earlier job, this is the earlier job's
+        checkpoint directory.
       returned: success
       type: str
     resume:
@@ -109,7 +110,7 @@ jobs:
       description: When the job was prepared, in seconds since 1970.
       type: float
     code:
-      description: Git commit of the code. It is empty if the code was not in a Git work tree.
+      description: Git commit of the code. It is empty if the code was not in a Git working tree.
       type: dict
       contains:
         commit:
@@ -216,7 +217,7 @@ jobs:
           description: State of the process.
           type: str
         how:
-          description: How the process ended, in words.
+          description: Description of how the process ended.
           type: str
         log:
           description: The file with the output of the process.
@@ -259,7 +260,7 @@ jobs:
       returned: with O(log_lines)
       type: dict
     lines:
-      description: Human-readable description of the job in one line. With O(name), it has several lines.
+      description: Human-readable description of the job. It has several lines with O(name), and otherwise one line.
       type: list
       elements: str
 """
@@ -298,10 +299,10 @@ def main() -> None:
     except NoProcessError as error:
         module.fail_json(msg=str(error))
     except FileNotFoundError:
-        message = "job {!r}: does not exist in {}. To list the jobs, run deeplearning.cluster.status."
+        message = "job {!r} does not exist in {}. To list the jobs, run the playbook deeplearning.cluster.status."
         module.fail_json(msg=message.format(params["name"], params["directory"]))
     except (OSError, ValueError) as error:
-        module.fail_json(msg="job {!r}: cannot be read in {}: {}".format(params["name"], params["directory"], error))
+        module.fail_json(msg="job {!r} in {} cannot be read: {}".format(params["name"], params["directory"], error))
 
 
 if __name__ == "__main__":

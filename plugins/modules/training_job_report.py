@@ -102,10 +102,10 @@ def main() -> None:
             module.exit_json(changed=put(params["page"], paths.directory, module.check_mode))
         module.exit_json(changed=False, report=collect(paths, params["heartbeat_timeout"]))
     except FileNotFoundError:
-        message = "job {!r}: does not exist in {}. To list the jobs, run deeplearning.cluster.status."
+        message = "job {!r} does not exist in {}. To list the jobs, run the playbook deeplearning.cluster.status."
         module.fail_json(msg=message.format(params["name"], params["directory"]))
     except (OSError, ValueError) as error:
-        module.fail_json(msg="job {!r}: cannot be read in {}: {}".format(params["name"], params["directory"], error))
+        module.fail_json(msg="job {!r} in {} cannot be read: {}".format(params["name"], params["directory"], error))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ short_description: Waits for a training job, shows its progress, and succeeds or
 description:
   - Runs on the controller and polls the job through one host, in one round trip for each poll.
   - Prints a line when a poll returns new progress, and a summary at the end.
-  - Fails if a process of the job failed, was stopped, or has sent no heartbeat for O(heartbeat_timeout) seconds. The message names the
-    process that failed first and its host, how the process ended, and the last lines of its log. The task does not stop the other
-    processes of the job.
+  - Fails if a process of the job failed, was stopped, or has sent no heartbeat for O(heartbeat_timeout) seconds. The message
+    contains the name and host of the process that failed first, how this process ended, and the last lines of its log. The task does
+    not stop the other processes of the job.
   - On a terminal, Ctrl-C opens a prompt to stop the job, to leave it running, or to continue watching. The answer is in
     RV(interrupted). Later tasks must act on the answer, as the role P(deeplearning.cluster.training_job#role) does. Ctrl-Z has no effect
     during the wait.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: worker_metadata
 version_added: 0.1.0
-short_description: Writes the files that describe the cluster to a host
+short_description: Writes the metadata files of the cluster to a host
 description:
   - Runs on the host. Writes the list of workers, C(metadata.json), environment variables for login shells, and a marked block in
     C(/etc/hosts). Also sets the host name to the name in O(workers).

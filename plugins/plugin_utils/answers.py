@@ -1,9 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Filters the answers of modules on nodes: only documented values pass, with checked types and sizes and without control characters.
+"""Filters the results of modules that run on nodes. Only documented values of the correct type and size pass, without control characters.
 
-A training script can forge the answer of any module that runs on its node. ansible-core turns the `ansible_facts` of any result into
+A training script can forge the result of any module that runs on its node. ansible-core turns the `ansible_facts` of any result into
 variables of the host. With `inject_facts_as_vars`, those variables would override variables of the inventory and of roles.
 """
 
@@ -32,9 +32,9 @@ display = Display()
 
 MODULES = Path(__file__).resolve().parents[1] / "modules"
 
-# Maximum bytes of one answer. The logs and the progress of a long job need several answers.
+# Maximum size of a command's output in bytes. The logs and the progress of a long job are returned by several commands.
 ANSWER_LIMIT = 64 << 20
-# Maximum characters of one value, and maximum depth of nested values.
+# Maximum number of characters in a value, and maximum depth of nested values.
 TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
 INTEGER_LIMIT = 1 << 63
 # Seconds that a node has to answer, in addition to the module's own timeout.
@@ -74,7 +74,7 @@ class SilenceError(BaseException):
 
 
 class NodeAction(ActionBase):
-    """An action whose module runs on a node. Filters all answers of the node."""
+    """An action whose module runs on a node. Filters all results of the module."""
 
     _requires_connection = True
     _host, _limit = "", ANSWER_TIMEOUT
@@ -94,13 +94,13 @@ class NodeAction(ActionBase):
         return result
 
     def _low_level_execute_command(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        """Run a command on the node with a time limit, refuse output that is too long, and remove control characters from it."""
+        """Run a command on the node with a time limit. Remove control characters from its output, and reject output that is too long."""
         with self._contact():
             answer: dict[str, Any] = super()._low_level_execute_command(*arguments, **options)
         for name in ("stdout", "stderr"):
             text = answer.get(name) or ""
             if len(text) > ANSWER_LIMIT:
-                raise AnsibleConnectionFailure(f"{self._host}: the answer has more than {ANSWER_LIMIT >> 20} MiB. Check the host.")
+                raise AnsibleConnectionFailure(f"{self._host}: the output has more than {ANSWER_LIMIT >> 20} MiB. Check the host.")
             answer[name] = clean(text)
             answer[f"{name}_lines"] = answer[name].splitlines()
         return answer
@@ -111,7 +111,7 @@ class NodeAction(ActionBase):
 
     @contextlib.contextmanager
     def _contact(self) -> Iterator[None]:
-        """Within this context, a node that does not answer in time counts as unreachable, and error messages are cleaned."""
+        """Within this context, a node that does not answer in time counts as unreachable. Errors contain no control characters."""
         try:
             with time_limit(self._limit):
                 yield
@@ -129,7 +129,7 @@ class NodeAction(ActionBase):
             raise AnsibleError(clean(str(error))) from None
 
     def _ssh(self, option: str) -> str | None:
-        """Return an option of the connection, or None if it has no such option."""
+        """Return an option of the connection, or None if the connection has no such option."""
         try:
             value: str | None = self._connection.get_option(option)
         except (AnsibleError, KeyError):
@@ -144,13 +144,13 @@ class NodeAction(ActionBase):
         task_vars: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Run a module of this collection on the node and return the documented part of its answer."""
+        """Run a module of this collection on the node and return the documented part of its result."""
         module, host = module_name or self._task.action, (task_vars or {}).get("inventory_hostname", "")
         try:
             answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
         except (AttributeError, TypeError, RecursionError) as error:
             # ansible-core expects nested objects, but a node can return anything.
-            return refusal(host, module, f"it is not the result of a module ({clean_line(str(error))})")
+            return refusal(host, module, f"it does not have the format of a module result ({clean_line(str(error))})")
         for warning in warnings_of(answer):
             display.warning(f"{host}: {warning}")
         # Keep the fact that contains the discovered interpreter. Otherwise ansible-core would search for it again in the next task.
@@ -176,7 +176,7 @@ class NodeAction(ActionBase):
 
     @contextlib.contextmanager
     def reading(self, task_vars: Mapping[str, Any] | None) -> Iterator[None]:
-        """Within this context, an error caused by an answer's free-form values fails the task with a one-line message."""
+        """Within this context, an error caused by free-form values in a result fails the task with a one-line message."""
         try:
             yield
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -187,7 +187,7 @@ class NodeAction(ActionBase):
 
 @contextlib.contextmanager
 def time_limit(seconds: int) -> Iterator[None]:
-    """Raise SilenceError if this context takes longer than `seconds`. If Ansible has set its own time limit, only that one applies."""
+    """Raise SilenceError if this context takes longer than `seconds`. If Ansible has set its own time limit, only that limit applies."""
     if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -215,13 +215,13 @@ def refuse_injected_facts() -> None:
     """Raise AnsibleActionFail if nodes could set variables on the controller."""
     if constants.config.get_config_value("INJECT_FACTS_AS_VARS"):
         raise AnsibleActionFail(
-            "inject_facts_as_vars: it is enabled, so a node's answers could set any variable. "
-            f"Add this to ansible.cfg (or set ANSIBLE_INJECT_FACT_VARS=false):\n{SETTING}"
+            "inject_facts_as_vars: this setting is enabled, so facts returned by a node could override any variable. "
+            f"Set ANSIBLE_INJECT_FACT_VARS=false in the environment, or add these lines to ansible.cfg:\n{SETTING}"
         )
 
 
 def documented_part(answer: Mapping[str, Any], module: str, host: str) -> dict[str, Any]:
-    """Return the documented values of a module's answer, or a failed result if a value does not match the documentation."""
+    """Return the documented values of a module's result, or a failed result if a value does not match the documentation."""
     values = {**COMMON, **returned_values(module)}
     unknown = sorted(clean_line(str(key))[:40] for key in answer if key not in values and not is_silent(key))
     if answer.get("ansible_facts"):
@@ -239,27 +239,27 @@ def documented_part(answer: Mapping[str, Any], module: str, host: str) -> dict[s
 
 
 def without(facts: Any, own: Mapping[str, Any]) -> Any:
-    """Return the facts of an answer except those in `own`."""
+    """Return the facts in a result except those in `own`."""
     return {key: value for key, value in facts.items() if key not in own} if isinstance(facts, dict) else facts
 
 
 def is_silent(key: Any) -> bool:
-    """Return whether a key of an answer is one of Ansible's own, which are dropped without a warning."""
+    """Return whether Ansible itself adds this key to results. Such keys are dropped without a warning."""
     return key in SILENT or str(key).startswith("_ansible_")
 
 
 def refusal(host: str, module: str, reason: str) -> dict[str, Any]:
-    """Return a failed result for a task whose module returned an invalid answer."""
+    """Return a failed result for a task whose module returned an invalid result."""
     name = module.rpartition(".")[2]
     return {
         "failed": True,
         "changed": False,
-        "msg": f"{host}: the answer of {name} is not valid: {reason}. Check the host, or replace it, before you continue.",
+        "msg": f"{host}: the result of {name} is not valid: {reason}. Check the host, or replace it, before you continue.",
     }
 
 
 def warnings_of(answer: Mapping[str, Any]) -> list[str]:
-    """Return the warnings of an answer as lines."""
+    """Return the warnings in a result, each as one line."""
     found = answer.get("warnings") or []
     texts = [getattr(getattr(each, "event", None), "msg", each) for each in (found if isinstance(found, (list, tuple)) else [])]
     return [clean_line(each)[:1000] for each in texts if isinstance(each, str)]
@@ -292,7 +292,10 @@ def _members(value: Mapping[str, Any], documented: Mapping[str, Mapping[str, Any
 
 
 def _is_required(description: Mapping[str, Any], place: str) -> bool:
-    """Return whether a value must exist. At the top level, `returned` must be `always` or `success`. For members, it must be missing."""
+    """Return whether a value is required.
+
+    A top-level value is required if its `returned` is `always` or `success`, and a nested value if it has no `returned`.
+    """
     returned = description.get("returned")
     return returned is None if place else returned in ("always", "success")
 
@@ -321,7 +324,7 @@ def _text(value: Any) -> str | None:
 
 
 def _line(value: Any) -> str | None:
-    """Return text on one line. A line break could imitate a line of Ansible's output."""
+    """Return text as one line. After a line break, text could imitate a line of Ansible's output."""
     text = _text(value)
     return None if text is None else text.replace("\n", " ")
 

@@ -64,7 +64,7 @@ def errors_of_run(kind: str, nodes: NodeVariables, bases: Sequence[str], *, need
 def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str, *, needs_job: bool = False) -> list[Finding]:
     """Return the findings about the variables of a run, errors first. The task runs on the controller.
 
-    All values of the definition are known, regardless of the variables to which they refer, because the controller uses these values.
+    The values of the definition are always known, because the controller itself uses them.
     """
     nodes = node_variables(variables, action._templar)
     controller = NodeVariables(variables, action._templar.template, of_host=False)
@@ -94,9 +94,10 @@ def then_errors(controller: NodeVariables) -> Iterator[str]:
 
 
 def known_values(roles: Iterable[str], nodes: NodeVariables) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of the roles' variables, some of which may be UNKNOWN, and messages about values of the wrong type.
+    """Return the values of the roles' variables, and messages about values of the wrong type.
 
-    Unset and empty variables are left out. A value of the wrong type counts as unknown.
+    Unset and empty variables are left out. A value is UNKNOWN if it has the wrong type, or if the controller
+    cannot know it.
     """
     given, wrong = {}, []
     for name, spec in {name: spec for role in roles for name, spec in argument_spec(role).items()}.items():
@@ -132,7 +133,7 @@ def argument_spec(role: str) -> dict[str, dict[str, Any]]:
 
 
 def refusal(prefix: str, check: Callable[[], Any]) -> list[str]:
-    """Return the message of the exception that a check raises for a value, with the prefix of the role's variables."""
+    """Return the message of the exception that a check raises, with a prefix. If the check succeeds, return an empty list."""
     try:
         check()
     except REFUSALS as error:
@@ -150,11 +151,11 @@ def are_known(given: Mapping[str, Any], *names: str) -> bool:
 
 
 def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: bool) -> Iterator[str]:
-    """Return what is wrong with the options of a training job. Without a script and a command, there is no job to check."""
+    """Return what is wrong with the options of a training job. If neither a script nor a command is set, there is no job to check."""
     prefix, options = "training_job_", of_role("training_job_", given)
     if not (options.get("script") or options.get("command")):
         if needs_job:
-            yield f"{prefix}script: it is not set. Set it to the training script, or set {prefix}command."
+            yield f"{prefix}script: no script is set. Set the path of the training script, or set {prefix}command."
         return
     if options.get("name") and are_known(options, "name"):
         yield from refusal(prefix, lambda: records.check_name(options["name"]))
@@ -162,7 +163,7 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
         launcher = {"launcher": options.get("launcher", "torchrun"), "launcher_options": options.get("launcher_options", {})}
         yield from refusal(prefix, lambda: find_launcher(launcher))
     if options.get("source") and options.get("repository"):
-        yield f"{prefix}source: it cannot be combined with {prefix}repository. Remove one of them."
+        yield f"{prefix}source: a source cannot be combined with {prefix}repository. Remove one of the two."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):
         yield from refusal(prefix, lambda: code_to_send(options, bases, patterns(options)))
 

@@ -3,7 +3,7 @@
 
 """Combines what the hosts of a job report about its end with what the controller knows about these hosts.
 
-A host that is gone cannot report it. The processes that lost the connection to it fail, and would be reported as the cause.
+A host that is gone cannot report its own loss. The processes that lost their connection to it fail, and would be reported as the cause.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 def gone_hosts(
     job: JobStatus, nodes: Mapping[str, Mapping[str, Any]], former: Iterable[Mapping[str, str]] = (), unreachable: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return a sentence about each host of the job that is gone, by host name.
+    """Return the hosts of the job that are gone, each with a sentence that says why.
 
     `nodes` are the nodes of the inventory by name. `former` is the return value `nodes` of the module former_nodes_info. `unreachable`
-    are the names of hosts that do not answer. Processes that have ended by themselves do not count.
+    contains the names of hosts that do not answer. Processes that ended by themselves do not count.
     """
     left = {node["instance_id"]: node for node in former}
     present = {str(node["hostname"]): str(node["instance_id"]) for node in nodes.values()}
@@ -41,20 +41,20 @@ def gone_hosts(
 
 
 def _ended_with_host(process: Record) -> bool:
-    """Return whether a process has not ended by itself, according to its record."""
+    """Return whether a process's record shows no end, or an end that was caused by the shutdown of the host."""
     return process["state"] in (states.RUNNING, states.LOST) or process.get("reason") == records.HOST_SHUT_DOWN
 
 
 def _departure(node: Mapping[str, str]) -> str:
     instance, replacement = node["instance_id"], node["replacement"]
-    how = f"{instance} was terminated by its auto scaling group" if node["cause"] else f"{instance} is no longer running"
+    how = f"{instance} was terminated by its Auto Scaling group" if node["cause"] else f"{instance} is no longer running"
     return how + (f", and {replacement} was launched" if replacement else ", and no instance has been launched to replace it yet")
 
 
 def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
     """Return the status of a job that is over, corrected for hosts that are gone.
 
-    Running processes on these hosts are lost. If such a process was the first to end, it is the cause of the failure.
+    Running processes on these hosts count as lost. If such a process was the first to end, it is the cause of the failure.
     """
     name = job.get("failure", {}).get("name")
     # The failure does not contain all values of the process's record.

@@ -50,7 +50,7 @@ SUBMODULE_DEPTH = 5
 
 
 class Code(NamedTuple):
-    """The entries `names` of the directory `root`. `origin` contains `commit`, `changed`, `repository` and `version` from git."""
+    """The entries `names` of the code directory `root`. `origin` contains `commit`, `changed`, `repository` and `version` from git."""
 
     root: str
     names: list[str]
@@ -111,7 +111,9 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
 def check_script(script: str | None, root: str, place: str) -> None:
     """Raise AnsibleActionFail if a script is specified and is not in the directory."""
     if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
-        raise AnsibleActionFail(f"script: {script!r} is not a file in {place}. Set a path relative to it, or remove {place.split()[0]}.")
+        raise AnsibleActionFail(
+            f"script: {script!r} is not a file in {place}. Set the relative path of an existing file, or remove {place.split()[0]}."
+        )
 
 
 def find(path: str, bases: Sequence[str]) -> str | None:
@@ -127,7 +129,7 @@ def kept(root: str, exclude: Iterable[str]) -> list[str]:
 
 
 def is_left_out(path: str, exclude: Iterable[str]) -> bool:
-    """Return whether a pattern matches a file or directory. Patterns with a slash match its path, others its name."""
+    """Return whether a pattern matches a file or directory. Patterns with a slash are compared with its path, others with its name."""
     name = os.path.basename(path)
     return any(fnmatch.fnmatchcase(path if "/" in pattern else name, pattern) for pattern in exclude)
 
@@ -177,8 +179,8 @@ def find_commit(directory: str, version: str, environment: Mapping[str, str]) ->
 def origin(root: str, names: Sequence[str]) -> dict[str, Any]:
     """Return the commit of a git working tree and whether the named entries differ from it. Outside a working tree, return an empty dict.
 
-    The source may belong to another user, so its git configuration must not run programs. As always, git requires that the current user
-    owns the working tree.
+    The source may come from another user, so its git configuration must not run programs. git itself also rejects a working tree that
+    the current user does not own.
     """
     try:
         if not names:
@@ -240,7 +242,7 @@ def _digest(blocks: Iterable[bytes], size: int, like: str) -> str:
 
 
 def without_credentials(repository: str) -> str:
-    """Return the address of a repository for messages: without user, password and query, which may contain a token."""
+    """Return the URL of a repository for messages, without user, password and query, because these may contain secrets."""
     if "://" not in repository:
         return repository
     scheme, rest = repository.split("://", 1)
@@ -252,7 +254,7 @@ def without_credentials(repository: str) -> str:
 
 
 def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
-    """Return the address for git without its password, and the environment variables that contain the password. Raises GitError."""
+    """Return the repository's URL without its password, and environment variables that contain the password. Raises GitError."""
     if "://" not in repository:
         return repository, {}
     parts = urlsplit(repository)
@@ -264,20 +266,22 @@ def address_and_credentials(repository: str) -> tuple[str, dict[str, str]]:
 
 
 def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
-    """Raise GitError if git would misread an address, or if all users of the controller could see a secret in it."""
+    """Raise GitError if git would misread a URL, or if all users of the controller could see a secret in it."""
     if parts.scheme in WEB:
         if parts.query or parts.fragment:
-            raise GitError("it has a query, which git's command line would show. Set a token as the password: https://USER:TOKEN@HOST/PATH")
+            raise GitError(
+                "the URL has a query, which git's command line would show. Use a token as the password: https://USER:TOKEN@HOST/PATH"
+            )
         if not re.fullmatch(r"(\[.*\]|[^:]*)(:\d*)?", host):
             raise GitError(f"the text after the host is not a port number. {ESCAPES}")
     if parts.scheme != "file" and "@" in parts.path:
-        raise GitError(f"it has an @ after the host, which must be written as %40. {ESCAPES}")
+        raise GitError(f"the URL has an @ after the host. Write it as %40. {ESCAPES}")
     if parts.scheme not in WEB and ":" in userinfo:
-        raise GitError(f"{parts.scheme} does not use a password in the address, and git's command line would show it. Remove the password.")
+        raise GitError(f"{parts.scheme} does not use the password in the URL, but git's command line would show it. Remove the password.")
 
 
 def credentials_environment(address: str, userinfo: str) -> dict[str, str]:
-    """Return the environment variables with which git logs in to an address as the user in `userinfo`. Raises GitError."""
+    """Return the environment variables with which git authenticates to a URL as the user in `userinfo`. Raises GitError."""
     user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
     if clean_line(user + password) != user + password:
         raise GitError("the user name or the password contains control characters. Remove them.")

@@ -20,10 +20,10 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress impo
 
 display = Display()
 
-# Maximum seconds of one poll. The host answers earlier if there is something new.
+# Maximum duration of one poll, in seconds. The poll ends earlier if there is something new.
 POLL_SECONDS = 10
 
-# Minimum seconds between two polls, so that a script that reports many times per second does not keep the controller busy.
+# Minimum time between two polls, in seconds. A script that reports many times per second then does not keep the controller busy.
 PAUSE_SECONDS = 1.0
 
 Poll = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -38,8 +38,8 @@ def polls_through(action: NodeAction, task_vars: Mapping[str, Any] | None) -> Po
 def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mapping[str, Any] | None) -> dict[str, Any]:
     """Run training_job_info on the host of an action's task and return its result.
 
-    Messages contain commands with job names for users to run, so job names in the answer are checked. If `arguments` contain the name of
-    a job, the result has the name and the directory from `arguments`.
+    Messages contain commands with job names for users to run, so job names in the result are checked. If `arguments` contains the name
+    of a job, the result has the name and the directory from `arguments`.
     """
     module = "deeplearning.cluster.training_job_info"
     answer: dict[str, Any] = action._execute_module(module, module_args=dict(arguments), task_vars=task_vars)
@@ -57,7 +57,7 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
 
 
 class JobWatch:
-    """Follows one job. Each poll has the `arguments` `name`, `directory`, `heartbeat_timeout`, and `log_lines` if logs are shown.
+    """Follows one job. `arguments` contains `name`, `directory`, `heartbeat_timeout` and, if logs are shown, `log_lines`.
 
     After the job's processes have started, a message reports this and ends with the `hint`. `metrics` contains the last value of each key
     that the script has reported.
@@ -72,7 +72,7 @@ class JobWatch:
         self._problems: set[str] = set()
 
     def follow(self, left: Callable[[], bool] = lambda: False) -> JobStatus:
-        """Return the status of the job when it is over, or as soon as `left` returns true.
+        """Return the status of the job when the job is over, or as soon as `left` returns true.
 
         Raises AnsibleActionFail if the job does not start, or if its host is unreachable for too long.
         """
@@ -88,7 +88,7 @@ class JobWatch:
                     # The controller itself may have lost its network connection. A job runs without the controller, so it is not stopped.
                     raise AnsibleActionFail(
                         f"the host that reports on the job has been unreachable for {timeout} s: {error}. "
-                        "Nothing was stopped. Run the same command again to wait for the job.",
+                        "The job was not stopped. Run the same command again to wait for the job.",
                         result={"out_of_reach": True},
                     ) from error
                 display.warning(f"cannot read the status of job {self._arguments['name']}, retrying: {error}")
@@ -101,7 +101,7 @@ class JobWatch:
             missing = missing_ranks(found)
             if missing and now - began > timeout:
                 raise AnsibleActionFail(
-                    f"job {found['name']}: {missing} of its processes started but wrote no record within {timeout} s. "
+                    f"job {found['name']}: {missing} of its processes wrote no record within {timeout} s. "
                     f"Read their messages on the hosts with: journalctl -u 'deeplearning-{found['name']}-*'"
                 )
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))

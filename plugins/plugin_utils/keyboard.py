@@ -15,7 +15,7 @@ import threading
 from types import FrameType
 from typing import Any, Callable, Iterator
 
-# Seconds between two checks whether Ansible is still running.
+# Seconds between two checks of whether Ansible is still running.
 POLL_SECONDS = 0.5
 
 

@@ -30,8 +30,8 @@ HOST_PREFIXES = ("ansible_", "inventory_hostname")
 class NodeVariables:
     """The values of variables. `evaluate` returns a template's value, and raises AnsibleError if it cannot be evaluated.
 
-    `differing` are variables with different values on different nodes. If `of_host` is false, the values are for the host of `raw` and may
-    depend on that host.
+    `differing` contains the variables whose values differ between nodes. If `of_host` is false, values may depend on the host whose
+    variables are in `raw`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class NodeVariables:
         self._raw, self._evaluate, self._differing, self._of_host = raw, evaluate, frozenset(differing), of_host
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of a variable, or `default` if no node has it. An unknown value is UNKNOWN."""
+        """Return the value of a variable, `default` if no node has it, or UNKNOWN if the controller cannot know it."""
         if name in self._differing:
             return UNKNOWN
         if name not in self._raw:

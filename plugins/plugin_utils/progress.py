@@ -30,7 +30,7 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 class ProgressLine(str):
-    """A line that the next line about the same subject replaces. The callback `concise` rewrites it in place."""
+    """A line that is replaced by the next line about the same subject. The callback `concise` rewrites it in place."""
 
 
 def keep_errors() -> int | None:
@@ -66,7 +66,7 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None) -> dic
 
 @contextlib.contextmanager
 def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
-    """Within this context, an interrupt gives the module some seconds to exit by itself. Then this process exits too.
+    """Within this context, an interrupt gives the module a few seconds to exit by itself. Then this process exits too.
 
     Ansible sends SIGTERM right after SIGINT, but still waits for the process.
     """

@@ -14,7 +14,10 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code impo
 
 
 def read_requirements(name: str, bases: Sequence[str]) -> str:
-    """Return the contents of the requirements file, located like a job's script. Raises AnsibleActionFail if hosts cannot use it."""
+    """Return the contents of the requirements file. Raises AnsibleActionFail if the file is missing or not allowed.
+
+    A relative path is tried in each of the base directories.
+    """
     path = find(name, bases)
     if path is None or not os.path.isfile(path):
         raise AnsibleActionFail(

@@ -45,7 +45,7 @@ SUPER_USER = "root"
 
 
 class Snapshot(Host):
-    """The recent state of another host: the requested accounts and paths, and the status and output of a command."""
+    """The state of a host when it was inspected: the requested accounts and paths, and the status and output of a command."""
 
     def __init__(self, accounts: Mapping[str, Account], found: Mapping[str, Found | None], status: int, output: str) -> None:
         self._accounts, self._found = accounts, found
@@ -102,7 +102,7 @@ def _text(line: str) -> str:
 def inspect(
     arguments: Mapping[str, Any], specification: Mapping[str, Any], find: Callable[[dict[str, Any]], dict[str, Any] | None]
 ) -> dict[str, Any] | None:
-    """Return what `find` returns for a module's parameters. Return None if they are invalid; the module itself reports that."""
+    """Return what `find` returns for a module's parameters. Return None if they are invalid. The module itself then reports the error."""
     validation = ArgumentSpecValidator(**specification).validate(dict(arguments))
     if validation.error_messages:
         return None

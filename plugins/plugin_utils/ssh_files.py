@@ -56,7 +56,7 @@ class Node(NamedTuple):
 
 
 class KnownHosts(NamedTuple):
-    """The contents of a `known_hosts` file of this collection. Without a certificate authority, `authority` is empty."""
+    """The contents of a `known_hosts` file in this collection's format. Without a certificate authority, `authority` is empty."""
 
     authority: str
     revoked: tuple[str, ...]
@@ -67,7 +67,7 @@ NOTHING_KNOWN = KnownHosts("", (), {})
 
 
 def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
-    """Return the nodes of a table whose keys are inventory names. Raises ValueError, which names the host, if a value is not valid."""
+    """Return the nodes of a table whose keys are inventory names. Raises ValueError, with the name of the host, if a value is not valid."""
     return [_node(str(name), row) for name, row in table.items()]
 
 
@@ -114,7 +114,7 @@ def _authority(key: str) -> str:
 
 
 def answered_key(answer: str) -> tuple[str, ...]:
-    """Return the key in a host's `ssh_host_ed25519_key.pub`, or an empty tuple if the answer is anything but that one line."""
+    """Return the host key that a host printed, or an empty tuple if the output is not a single line with a key."""
     key = _authority(answer)
     return (key,) if key else ()
 
@@ -134,7 +134,7 @@ def given_keys(host_keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, .
 
 
 def known_hosts_file(known: KnownHosts, instance_ids: Collection[str]) -> str:
-    """Return the file's text: the keys of these instances, and the authority for all hosts except revoked instances."""
+    """Return the file's text: the keys of these instances, and the certificate authority for all hosts except revoked instances."""
     lines = []
     if known.authority:
         patterns = ",".join(["*", *(f"!{instance_id}" for instance_id in sorted(known.revoked))])
@@ -157,7 +157,8 @@ def config_file(nodes: Sequence[Node], jump_host: str, known_hosts: str, revoked
     if not HOST_NAME.fullmatch(jump_host):
         raise ValueError(f"jump_host: {jump_host!r} is not allowed in SSH files. Use a value that matches {HOST_NAME.pattern}")
     parts = [
-        "# Written by the role deeplearning.cluster.ssh_trust. Use it with `ssh -F`, or with an Include line at the top of ~/.ssh/config.\n"
+        "# Written by the role deeplearning.cluster.ssh_trust. "
+        "Use this file with `ssh -F`, or with an Include line at the top of ~/.ssh/config.\n"
     ]
     for node in nodes:
         settings = {

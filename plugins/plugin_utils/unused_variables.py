@@ -3,7 +3,7 @@
 
 """Finds variables that are set but have no effect because of another variable.
 
-A variable with its default or an empty value counts as unset.
+A variable that is empty or has its default value counts as unset.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Get = Callable[[str], Any]
 
 
 class Rule(NamedTuple):
-    """`names` have no effect if `applies` returns true. `because` says why and what to do about it."""
+    """The variables `names` have no effect if `applies` returns true. `because` says why and what to do about it."""
 
     names: tuple[str, ...]
     applies: Callable[[Get], bool]
@@ -132,7 +132,7 @@ def of_job(nodes: Variables) -> Iterator[str]:
         return _as_boolean(value) if name == "training_job_report" else value
 
     for name, because in _without_effect(OF_JOB, get):
-        yield f"{name}: it has no effect because {because}"
+        yield f"{name}: this variable has no effect because {because}"
 
 
 def of_definition(controller: Variables) -> Iterator[str]:
@@ -149,7 +149,7 @@ def of_definition(controller: Variables) -> Iterator[str]:
         return None if value == option.spec.get("default") or value == "" else value
 
     for name, because in _without_effect(OF_DEFINITION, get):
-        yield f"{options[name].variable}: it has no effect because {because}"
+        yield f"{options[name].variable}: this variable has no effect because {because}"
 
 
 def _as_boolean(value: Any) -> Any:
@@ -157,7 +157,7 @@ def _as_boolean(value: Any) -> Any:
 
 
 class _UnknownError(Exception):
-    """A rule asks for a value that the controller does not know."""
+    """A rule needs a value that the controller does not know."""
 
 
 def _without_effect(rules: tuple[Rule, ...], get: Get) -> Iterator[tuple[str, str]]:

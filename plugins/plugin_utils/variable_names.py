@@ -1,10 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds variables that use a former name of one of the collection's variables, and variables with misspelled names.
+"""Finds variables whose names are former or misspelled names of the collection's variables.
 
-Ansible accepts misspelled variables, but they have no effect. They are errors, or warnings if `deeplearning_allow_unknown_variables` is
-true.
+Ansible accepts misspelled variables, but they have no effect. This collection reports them as errors, or as warnings if
+`deeplearning_allow_unknown_variables` is true.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ INVENTORY = (
     "zone",
     *(tag.variable for tag in TAGS if tag.variable),
 )
-#: Variables of several roles or playbooks, and those that roles return.
+#: Variables that several roles or playbooks use, and variables that roles return.
 FURTHER = (
     "cleanup_days",
     "cleanup_keep",
@@ -82,7 +82,7 @@ def check_names(variables: Mapping[str, Any]) -> None:
 
 
 def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
-    """Return a finding for each variable with a misspelled name, and show a warning for each one with a former name."""
+    """Return a finding for each variable with a misspelled name, and show a warning for each variable with a former name."""
     for name, meant in former(variables).items():
         message = f"Variable '{name}' is deprecated. Use '{meant}'."
         Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
@@ -95,7 +95,7 @@ def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
 
 
 def former(variables: Mapping[str, Any]) -> dict[str, str]:
-    """Return the former names among the variables, each with the new name, unless the new variable has the same value."""
+    """Return the variables with former names, each with its new name. Leave out those whose new variable has the same value."""
     missing = object()
     return {
         name: new for name, new in sorted(former_names().items()) if name in variables and variables[name] != variables.get(new, missing)

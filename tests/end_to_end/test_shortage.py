@@ -44,7 +44,7 @@ def test_nothing_is_left_when_there_are_none(cloud, playbook, nodes):
     cloud.control.set_capacity({TYPE: {"us-east-1a": 1}})
     failed = playbook("provision.yml", *AT_LEAST_ONE, status=2)
     assert re.search(
-        r"0 of 2 nodes of demo-workers.*AWS has insufficient capacity there.*The Auto Scaling groups were restored", failed.output
+        r"0 of 2 nodes of demo-workers.*AWS has insufficient capacity for this launch.*The Auto Scaling groups were restored", failed.output
     )
     assert nodes() == {}
 

@@ -130,7 +130,7 @@ def test_check_mode_predicts_and_changes_nothing(cluster: Project) -> None:
     assert changes(done) == {cluster.name(1): 2, cluster.name(2): 0}, done.stdout
     assert "+@cert-authority deeplearning-*" in done.stdout
     assert "+deeplearning-worker2" in done.stdout
-    assert "+signed by the authority" in done.stdout
+    assert "+signed by the certificate authority" in done.stdout
     assert host.ssh("test -e /opt/deeplearning/workers || test -e /etc/ssh/deeplearning/user_ed25519-cert.pub", check=False).returncode != 0
     assert changes(cluster.play(*ROLES)) == {cluster.name(1): 2, cluster.name(2): 0}
 

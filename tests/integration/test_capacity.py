@@ -293,7 +293,7 @@ def test_a_capacity_block(cloud, run, definition, types):
         ({"start": 7200}, r"cr-\w+ is scheduled and starts at 20\d\d-\d\d-\d\d \d\d:\d\d UTC\. Run again after that time"),
         (
             {"duration": 1500},
-            r"cr-\w+ ends at .* UTC, and EC2 launches no more nodes in it shortly before that time\. Specify a Capacity Block",
+            r"cr-\w+ ends at .* UTC, and EC2 stops launching nodes in it shortly before that time\. Specify a Capacity Block",
         ),
     ],
 )
@@ -339,5 +339,5 @@ def test_the_reason_is_told_when_the_way_back_fails(cloud, run, definition):
         "message": "not authorized",
     }
     cloud.control.set_faults([fault])
-    with pytest.raises(ModuleFailed, match=r"Could not delete auto_scaling_group.*not authorized.*Before that: p4d.24xlarge .*sufficient"):
+    with pytest.raises(ModuleFailed, match=r"Could not delete auto_scaling_group.*authorized.*Earlier attempt: p4d.24xlarge .*sufficient"):
         run("cluster", **definition)

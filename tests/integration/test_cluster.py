@@ -138,7 +138,7 @@ def test_processes_that_others_suspended_stay_so_and_are_told(cloud, run, defini
     autoscaling.suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
     unchanged = run("cluster", **definition)
     assert not unchanged["changed"]
-    assert f"{name}-workers: someone else has suspended Launch, and this run does not resume them." in str(unchanged["warnings"])
+    assert f"{name}-workers: someone else has suspended these processes: Launch. This run" in str(unchanged["warnings"])
     autoscaling.resume_processes(AutoScalingGroupName=f"{name}-workers")
     cloud.control.suspend(f"{name}-workers", "Launch")
     assert steps(run("cluster", **definition)) == {("update", "auto_scaling_group workers")}
@@ -227,7 +227,7 @@ def test_tags_of_others_stay(cloud, run, definition, name):
         ({"region": "us-esat-1"}, "'us-esat-1' is not an AWS region.*us-east-1"),
         ({"key_name": "nobody"}, "key_name: there is no key pair 'nobody'"),
         ({"network_cidr": "10.0.0.0/99"}, "network_cidr: '10.0.0.0/99' is not an IPv4 address range"),
-        ({"ssh_cidrs": ["0.0.0.0/0"]}, "opens SSH to the whole internet.*allow_ssh_from_anywhere"),
+        ({"ssh_cidrs": ["0.0.0.0/0"]}, "would open SSH to the whole internet.*allow_ssh_from_anywhere"),
         ({"worker_count": 0}, "worker_count: 0 is not valid"),
         ({"worker_count": "many"}, "worker_count.*int"),
         ({"file_system_id": "fs-0123456789abcdef0"}, "file_system_id: fs-0123456789abcdef0 does not exist in us-east-1"),
@@ -235,10 +235,10 @@ def test_tags_of_others_stay(cloud, run, definition, name):
         ({"image_parameter": None, "image_id": "ami-0123456789abcdef0"}, "image_id: there is no image ami-0123456789abcdef0"),
         ({"root_volume_size": 9}, r"root_volume_size: 9 GiB is too small for ami-\w+, which needs \d+"),
         ({"instance_type": "c5.huge"}, "instance_type: c5.huge is not offered"),
-        ({"zones": ["us-east-1z"]}, "zones: there is no us-east-1z in us-east-1. Choose from us-east-1a"),
+        ({"zones": ["us-east-1z"]}, "zones: there is no zone us-east-1z in us-east-1. Choose from us-east-1a"),
         ({"cluster": "No_Good"}, "cluster: 'No_Good' is not"),
         ({"tags": {"deeplearning:number": 1}}, "tags: 'deeplearning:number' must not start with aws: or deeplearning:"),
-        ({"read_buckets": ["s3://data"]}, "read_buckets: 's3://data' is not the name of a bucket"),
+        ({"read_buckets": ["s3://data"]}, "read_buckets: 's3://data' is not a valid bucket name"),
     ],
 )
 def test_bad_input_changes_nothing(cloud, run, definition, change, message):

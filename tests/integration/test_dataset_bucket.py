@@ -103,5 +103,5 @@ def test_elsewhere_and_badly_named(run, cloud, options):
     assert head["LocationConstraint"] == "eu-west-1"
     with pytest.raises(ModuleFailed, match="cannot be changed to 'us-east-1'"):
         run("dataset_bucket", **options)
-    with pytest.raises(ModuleFailed, match="bucket: 's3://data' is not the name of a bucket"):
+    with pytest.raises(ModuleFailed, match="bucket: 's3://data' is not a valid bucket name"):
         run("dataset_bucket", **{**options, "bucket": "s3://data"})

@@ -170,7 +170,7 @@ FIELDS = {
     "security_group_ids": Field(
         "adopted network",
         second=lambda account: {"nodes": account.once("group", lambda: account.owner.group("theirs", ("tcp", 0, 65535, "")))},
-        refusal=rf"security_group_ids: nodes is the cluster's own group and cannot be replaced with sg-\w+\..*{ELSEWHERE}",
+        refusal=rf"security_group_ids: the cluster has its own group for nodes, which cannot be replaced with sg-\w+\..*{ELSEWHERE}",
     ),
     "master_public_address": Field(
         second=False, shows="update launch_template master public_address: false", waits="auto_scaling_group master subnets"
@@ -184,8 +184,8 @@ FIELDS = {
     # Storage
     "kms_key_id": Field(second=lambda account: account.kms_key, refusal=f"kms_key is .* cannot be changed to.*{COPY}"),
     "delete_data": Field(second=True),
-    "efs": Field(second=False, refusal=rf"file_system_id: running nodes mount .*to none.*{ELSEWHERE}"),
-    "file_system_id": Field(second=lambda account: account.file_system, refusal=rf"file_system_id: running nodes mount .*{ELSEWHERE}"),
+    "efs": Field(second=False, refusal=rf"file_system_id: running nodes have .*to none.*{ELSEWHERE}"),
+    "file_system_id": Field(second=lambda account: account.file_system, refusal=rf"file_system_id: running nodes have .*{ELSEWHERE}"),
     "encrypted": Field(second=False, refusal=f"encrypted is True and cannot be changed to False.*{COPY}"),
     "performance_mode": Field(second="maxIO", refusal=f"performance_mode is .* cannot be changed to 'maxIO'.*{COPY}"),
     "throughput_mode": Field(second="elastic", shows="update file_system main throughput_mode"),
@@ -199,7 +199,7 @@ FIELDS = {
         waits="auto_scaling_group .* tags",
     ),
     "lustre_file_system_id": Field(
-        second=lambda account: account.lustre, refusal=rf"lustre_file_system_id: running nodes mount .*{ELSEWHERE}"
+        second=lambda account: account.lustre, refusal=rf"lustre_file_system_id: running nodes have .*{ELSEWHERE}"
     ),
     "lustre_capacity": Field(second=2400, shows="update lustre_file_system main capacity: 2400"),
     "lustre_deployment": Field(second="SCRATCH_2", refusal=f"deployment is .* cannot be changed to 'SCRATCH_2'.*{COPY}"),
@@ -289,7 +289,7 @@ FIELDS = {
 
 FURTHER = [
     # What an option that can be changed cannot be changed to
-    ("own network", {"lustre": False}, rf"lustre_file_system_id: running nodes mount .* to none.*{ELSEWHERE}"),
+    ("own network", {"lustre": False}, rf"lustre_file_system_id: running nodes have .* to none.*{ELSEWHERE}"),
     ("own network", {"lustre_data_repositories": links("/train", "/elsewhere")}, "s3 is .* cannot be changed to.*Remove this path from"),
     (
         "adopted network",

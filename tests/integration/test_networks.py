@@ -246,7 +246,7 @@ BAD = {
         "public_subnet_ids: there is no subnet 'nonsense'.*private_subnet_ids: there is no subnet 'subnet-0123456789abcdef0'",
     ),
     "no such group": (lambda owner: {"security_group_ids": {"ssh": "sg-0123456789abcdef0"}}, "there is no security group 'sg-0123456789"),
-    "no vpc": (lambda owner: {"vpc_id": None}, r"public_subnet_ids: requires an adopted VPC. Specify the VPC in vpc_id"),
+    "no vpc": (lambda owner: {"vpc_id": None}, r"public_subnet_ids: adopted subnets.* require an adopted VPC. Set vpc_id"),
     "no private subnets": (lambda owner: {"private_subnet_ids": []}, "private_subnet_ids: missing"),
     "no public subnets": (lambda owner: {"public_subnet_ids": []}, "public_subnet_ids: missing.*set master_public_address: false"),
     "two in a zone": (
@@ -257,7 +257,7 @@ BAD = {
         lambda owner: {"private_subnet_ids": [_ipv6_subnet(owner.ec2, owner.vpc, "us-east-1a")]},
         r"private_subnet_ids: subnet-\w+ has only IPv6 addresses",
     ),
-    "other zones": (lambda owner: {"zones": ["us-east-1b"]}, "us-east-1b has no subnet.*is in us-east-1a, which is missing in zones"),
+    "other zones": (lambda owner: {"zones": ["us-east-1b"]}, "us-east-1b has no subnet.*is in us-east-1a, which is missing from zones"),
     "sides apart": (
         lambda owner: {"public_subnet_ids": [create_subnet(owner.ec2, owner.vpc, "10.20.51.0/24", "us-east-1b")]},
         "public_subnet_ids: no subnet is in us-east-1a, which has a private subnet",

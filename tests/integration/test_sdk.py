@@ -23,7 +23,7 @@ def test_an_old_sdk_is_refused(cloud, run, name, monkeypatch, sdk, version, refu
     if not refused:
         return
     cloud.control.forget_calls()
-    message = rf"{sdk.__name__} {version} .*are too old\. .* needs version 1\.44\.0 or newer of both\. Upgrade them: .* 'boto3>=1\.44\.0'"
+    message = rf"{sdk.__name__} {version}.*, but .* needs version 1\.44\.0 or newer of both\. Upgrade them: .* 'boto3>=1\.44\.0'"
     with pytest.raises(ModuleFailed, match=message):
         run("cluster_info", cluster=name)
     with pytest.raises(ModuleFailed, match=message):
@@ -34,7 +34,7 @@ def test_an_old_sdk_is_refused(cloud, run, name, monkeypatch, sdk, version, refu
 def test_the_inventory_refuses_an_old_sdk(monkeypatch):
     monkeypatch.setattr(botocore, "__version__", "1.43.40")
     monkeypatch.setattr(nodes.AWSInventoryBase, "parse", lambda *_arguments, **_options: None)
-    with pytest.raises(AnsibleParserError, match=r"botocore 1\.43\.40 .*are too old"):
+    with pytest.raises(AnsibleParserError, match=r"botocore 1\.43\.40, but .* needs version"):
         nodes.InventoryModule().parse(None, None, "nodes.yml")
 
 

@@ -239,7 +239,7 @@ def test_the_plan_of_a_job_is_not_made_of_what_a_host_says_of_itself(nodes):
     }
     done = nodes.run([task], {"changed": False, "job_state": "new", "job_directory": "/efs/jobs/digits-1", "host": said})
     assert done.returncode != 0
-    assert "the host's number is 2 in the inventory, but 1 in the answer" in (done.stdout + done.stderr).replace("\n", " ")
+    assert "the host's number is 2 in the inventory, but 1 in the module result" in (done.stdout + done.stderr).replace("\n", " ")
 
 
 def test_names_of_jobs_that_come_from_a_node_are_names(nodes):

@@ -201,7 +201,7 @@ def test_a_key_that_gets_no_alias_is_named_and_deleted(cloud, run, name, monkeyp
     cloud.control.set_faults([{**fault, "times": 2}])
     assert run("ssh_authority", cluster=f"{name}-late", create_kms_key=True)["changed"]
     cloud.control.set_faults([fault])
-    with pytest.raises(ModuleFailed, match=r"was created, but not its alias .*will be deleted in 7 days") as failed:
+    with pytest.raises(ModuleFailed, match=r"was created, but its alias .* was not: .*will be deleted in 7 days") as failed:
         run("ssh_authority", cluster=name, create_kms_key=True)
     cloud.control.reset()
     arn = re.search(r"arn:aws:kms:\S+", str(failed.value)).group()

@@ -103,8 +103,8 @@ def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
 @pytest.mark.parametrize(
     ("work", "words"),
     [
-        (lambda: os.kill(os.getpid(), signal.SIGSTOP), "timed out after 0 s waiting for this task's work as that user. Check"),
-        (lambda: "x" * (2 << 20), "this task's work as that user has returned more than 1048576 bytes"),
+        (lambda: os.kill(os.getpid(), signal.SIGSTOP), "timed out after 0 s waiting for a child process that runs as that user. Check"),
+        (lambda: "x" * (2 << 20), "a child process that runs as that user has returned more than 1048576 bytes"),
     ],
     ids=["stopped", "long"],
 )

@@ -116,7 +116,7 @@ def test_a_host_that_has_the_client_mounts_through_tls(hosts):
     second = hosts.hosts[1]
     second.ssh("sudo umount /efs")
     refused = configure(hosts, "-e", '{"deeplearning_encrypt_in_transit": true}', fails=True)
-    assert "this host has no amazon-efs-utils" in refused
+    assert "amazon-efs-utils, which encrypts data in transit, is not installed on this host" in refused
     assert second.ssh("mountpoint -q /efs", check=False).returncode != 0
     configure(hosts)
     # The way back, for the tests that follow
@@ -198,7 +198,7 @@ def test_no_kind_of_storage_brings_privileges_or_devices(described):
     ],
 )
 def test_the_whole_internet_in_parts_is_refused(cidrs):
-    assert any("opens SSH to" in finding for finding in definition.check_ssh_cidrs(cidrs, False))
+    assert any("would open SSH to" in finding for finding in definition.check_ssh_cidrs(cidrs, False))
 
 
 def test_without_lustre_nothing_outside_reaches_the_nodes():
@@ -212,7 +212,7 @@ def test_an_adopted_file_system_keeps_its_owner(hosts):
     first = hosts.hosts[0]
     first.ssh("sudo chown root:root /efs && sudo chmod 755 /efs")
     refused = configure(hosts, "-e", f"deeplearning_file_system_id={FILE_SYSTEM}", fails=True)
-    assert "ubuntu cannot write to /efs, which belongs to 0:0 with mode 0755. This collection does not change adopted" in refused
+    assert "ubuntu cannot write to /efs, which belongs to 0:0 and has mode 0755. This collection does not change adopted" in refused
     for permitted in ("sudo chmod 777 /efs", "sudo chgrp ubuntu /efs && sudo chmod 775 /efs"):
         first.ssh(permitted)
         before = first.ssh("stat -c '%u:%g %a' /efs").stdout

@@ -125,7 +125,7 @@ class CloudManager:
         return replace(setup, network=network)
 
     def relaunch(self, environments: Collection[str]) -> list[str]:
-        """Terminate the instances of auto scaling groups whose hosts were created without one of the environments. Return their ids.
+        """Terminate the instances of Auto Scaling groups whose hosts were created without one of the environments. Return their ids.
 
         Their groups launch others, which have the environments.
         """

@@ -168,7 +168,7 @@ class Control:
         self._ask("POST", "interrupt", {"instance": instance})
 
     def suspend(self, group: str, process: str) -> None:
-        """Suspend a process of an auto scaling group as AWS does after a day of failed launches."""
+        """Suspend a process of an Auto Scaling group as AWS does after a day of failed launches."""
         self._ask("POST", "suspend", {"group": group, "process": process})
 
     def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:

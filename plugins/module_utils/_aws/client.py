@@ -66,7 +66,7 @@ ACCESS_REFUSED = ("AuthFailure", "InvalidClientTokenId", "OptInRequired", "Unrec
 
 # Error codes for throttled API calls. AWS does not execute a throttled call.
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
-# Error codes for an API call that has already taken effect, possibly earlier in this run if its response was lost.
+# Error codes for an API call that has already taken effect, possibly in an earlier attempt whose response was lost.
 DONE_BEFORE = (
     "AccessPointAlreadyExists",
     "AlreadyExists",
@@ -82,14 +82,14 @@ DONE_BEFORE = (
     "Resource.AlreadyAssociated",
     "RouteAlreadyExists",
 )
-# Error codes for denied API calls. For a while, AWS also returns them for new resources that are not visible to IAM yet.
+# Error codes for denied API calls. AWS also returns these codes for a new resource until the resource is visible to IAM.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 DENIED_TIMEOUT = 60  # seconds
 CREATE_ATTEMPTS = 10
 RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
 PROGRESS_INTERVAL = 30  # seconds
 
-# The first version of boto3 and botocore that reports the interface types of each network card. Older versions also lack some parameters
+# The minimum version of boto3 and botocore. Older versions do not report the interface types of network cards and lack some parameters
 LEAST_SDK = "1.44.0"
 
 T = TypeVar("T")
@@ -112,13 +112,13 @@ def sdk_problem() -> str | None:
     if boto3_at_least(LEAST_SDK) and botocore_at_least(LEAST_SDK):
         return None
     return (
-        f"boto3 {boto3.__version__} and botocore {botocore.__version__} used by {sys.executable} are too old. deeplearning.cluster needs "
+        f"{sys.executable} uses boto3 {boto3.__version__} and botocore {botocore.__version__}, but deeplearning.cluster needs "
         f"version {LEAST_SDK} or newer of both. Upgrade them: {sys.executable} -m pip install --upgrade 'boto3>={LEAST_SDK}'"
     )
 
 
 class AnsibleAWSModule(modules.AnsibleAWSModule):
-    """The module class of `amazon.aws`, which also fails if the SDK is too old for this collection."""
+    """The module class of `amazon.aws`, extended to fail if the SDK is too old for this collection."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -127,7 +127,7 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
             self.fail_json(msg=problem)
 
     def warn(self, *args: Any, **options: Any) -> None:
-        """Show a warning. Without this override, amazon.aws also passes it to exit_json and fail_json, which ansible-core deprecates."""
+        """Show a warning. amazon.aws would also pass the warning to exit_json and fail_json, which is deprecated in ansible-core."""
         self._module.warn(*args, **options)
 
 
@@ -211,7 +211,7 @@ class AwsClient:
         return {**self._extra_tags, **own}
 
     def comparable_tags(self, tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
-        """Return the tags of a resource that the definition sets. Tags that others have added are ignored."""
+        """Return only those tags of a resource that the definition sets. Tags that others have added are ignored."""
         own = {CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, IMAGE_TAG, "Name", *self._extra_tags}
         return {name: value for name, value in tag_dict(tag_list).items() if name in own}
 
@@ -220,7 +220,7 @@ class AwsClient:
         return [{"Name": f"tag:{CLUSTER_TAG}", "Values": [self.cluster]}, *more]
 
     def progress(self, what: str, elapsed: float = 0.0, *, once: bool = False) -> None:
-        """Append the module's current activity to the progress file when it changes, and otherwise every 30 seconds.
+        """Append the module's current activity to the progress file when the activity changes, or every 30 seconds if it does not.
 
         With `once`, a message is written only once per run.
         """
@@ -271,7 +271,8 @@ class AwsClient:
     def once_allowed(self, call: Callable[[], T]) -> T:
         """Make an API call that refers to a resource created by this run. Retry for up to a minute while AWS denies the call.
 
-        IAM can take that long to apply new roles, policies and tags. Do not use this method for other calls, because their denial is final.
+        IAM can take that long to apply new roles, policies and tags. Do not use this method for any other
+        call, because AWS would deny each retry as well.
         """
         denials: list[Exception] = []
 
@@ -293,7 +294,7 @@ class AwsClient:
         """Make a create call that accepts no client token. Retry only if the error shows that AWS created nothing.
 
         After any other error, a retry could create a duplicate resource. Such an error is raised, so that the caller reads the actual state
-        first (see `outcome_is_unknown`). `more_codes` has the same meaning as in `once_visible`.
+        before it tries again (see `outcome_is_unknown`). `more_codes` has the same meaning as in `once_visible`.
         """
         once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
         call = getattr(self._client(service, once, purpose=" once"), operation)
@@ -313,9 +314,9 @@ class AwsClient:
         return dict(answer)
 
     def once_unused(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
-        """Make a delete call, and retry while the resource is in use. It is not an error if the resource is already deleted.
+        """Make a delete call, and retry while the resource is in use. Return None if the resource is already deleted.
 
-        `more_codes` are additional error codes for a resource that is in use.
+        `more_codes` lists additional error codes that mean that the resource is in use.
         """
         retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=[*IN_USE, *more_codes])
         try:
@@ -328,8 +329,8 @@ class AwsClient:
     def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None, *, pause: float = 0.1) -> T:
         """Call `probe` at increasing intervals until it returns a truthy value. Raise WaitTimeout after `timeout` seconds.
 
-        `what` completes the message "Timed out after N s waiting for ...". `pause` is the first interval in seconds. Use a longer one
-        for slow resources and for probes that make many requests.
+        `what` completes the message "Timed out after N s waiting for ...". `pause` is the first interval in seconds. Use a longer
+        interval for slow resources and for probes that make many requests.
         """
         deadline = time.monotonic() + (self.wait_timeout if timeout is None else timeout)
         while True:
@@ -432,7 +433,7 @@ def connection_advice(error: Exception) -> str:
         return ""
     if os.environ.get("AWS_ENDPOINT_URL"):
         return (
-            ". AWS_ENDPOINT_URL sets this address. If it is the address of a local cloud, start that cloud again: "
-            "local-cloud start, or make train."
+            ". The environment variable AWS_ENDPOINT_URL sets this address. If a local cloud uses the address, start the local cloud again "
+            "with local-cloud start or make train."
         )
     return ". Check the network connection and the region name."

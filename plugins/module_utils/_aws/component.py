@@ -34,8 +34,8 @@ class Alternative:
 class Request:
     """The parameters of a module and its connection to AWS.
 
-    `options` are the parameters. A module for one component lacks the options of the other components. `components` are the names of the
-    components that the module manages. The module only reads the other components.
+    `options` contains the parameters. A module for one component lacks the options of the other components. `components` contains the
+    names of the components that the module manages. The module only reads the other components.
     """
 
     cloud: AwsClient
@@ -46,7 +46,7 @@ class Request:
     past_activities: frozenset[str] = frozenset()
     """Ids of scaling activities from earlier attempts."""
     storage: tuple[Component, ...] = ()
-    """All storage components, whether this module manages them or not. The network allows traffic between their servers and the nodes."""
+    """All storage components, whether or not this module manages them. The network allows traffic between their servers and the nodes."""
 
     @property
     def present(self) -> bool:
@@ -87,7 +87,7 @@ class Mount:
     """Storage that all nodes mount, as described by the storage component. The component `nodes` has no other information about storage."""
 
     kind: str
-    """A kind from `_hosts/shared_storage/mounts.py`, which defines the client and the ports."""
+    """A kind from `_hosts/shared_storage/mounts.py`. The kind determines the client and the ports."""
     mount_point: str
     option: str
     """The option that sets the mount point."""
@@ -96,7 +96,7 @@ class Mount:
     entry: Computed
     """The `Mount` (from `mounts.py`) for the hosts. It is computed as soon as the storage ids are known."""
     holds_jobs: bool = True
-    """Whether this storage can hold jobs. If so, all nodes can write to it."""
+    """Whether this storage can hold the files of jobs. If so, all nodes can write to it."""
     statements: tuple[Mapping[str, Any], ...] = ()
     """The IAM policy statements that the nodes' role needs for this mount."""
     servers: tuple[Server, ...] = ()
@@ -127,16 +127,17 @@ def _no_rules(_request: Request, _found: Sequence[Found], _subnet_cidrs: Mapping
 class Component:
     """A part of the cluster that a module manages as a whole, such as the network, a file system or the nodes.
 
-    `read(request, found)` returns the existing resources of the component. `found` are the resources of the components in `reads_after`.
+    `read(request, found)` returns the existing resources of the component. Its argument `found` contains the resources of the components
+    in `reads_after`.
     `wanted(request, found)` returns the desired resources.
-    `keeps(request, found)` returns whether a resource is kept even though it is not desired.
+    `keeps(request, found)` returns whether the resource `found` is kept even though it is not desired.
     `refuse(request, plan, found)` raises ClusterError for a harmful plan.
     `predict(request, plan, found)` returns `found` with the effects of the plan, such as outdated nodes after a template change.
     `mounts(request, found)` returns the mounts that the component provides to nodes.
     `server_rules(request, found, subnet_cidrs)` returns rules for traffic from the component's servers to their clients. A rule contains
     the protocol, the first port, the last port and the address range.
-    `iam_actions` are the permissions that these functions need. `data_kinds` are the members of `kinds` that hold data. By default, data
-    is kept. `billed` contains the kinds that AWS bills even if they are not used. Its values are their names in messages.
+    `iam_actions` contains the IAM actions that these functions need. `data_kinds` contains the names of the kinds that hold data. By
+    default, data is kept. `billed` contains the kinds that AWS bills even if they are not used. Its values are the names in messages.
     """
 
     name: str

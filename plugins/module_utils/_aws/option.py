@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-# The modules for one component. The storage packages declare their own. `cluster` and `cluster_validation` have the options of all of them.
+# The modules that manage one component. Each storage package declares its own module. The modules `cluster` and `cluster_validation`
+# combine the options of all these modules.
 NETWORK = "network"
 INSTANCE_ROLE = "instance_role"
 NODE_GROUP = "node_group"
@@ -94,8 +95,8 @@ class Option:
 
     `spec` is the option's part of the argument spec, without `suboptions`. Each string of `description` is a paragraph, in which `O(x)`
     refers to another option. The update policy is appended. If `whole` is false, only modules for one component have the option. The role
-    omits the option if one of `yields_to` is set. `former_variables` are former names of the option's variable. `provision_<name>` is
-    another former name, unless one of `former_variables` has the prefix `provision_`.
+    omits the option if any option in `yields_to` is set. `former_variables` contains former names of the option's variable.
+    `provision_<name>` is another former name, unless one of `former_variables` has the prefix `provision_`.
     """
 
     name: str

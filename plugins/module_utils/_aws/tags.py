@@ -10,7 +10,7 @@ COMPONENT_TAG = "deeplearning:component"
 KEY_TAG = "deeplearning:key"
 IMAGE_TAG = "deeplearning:image"
 
-# Component names, which are the values of the tag `deeplearning:component`. Each storage package declares its own.
+# Component names, which are the values of the tag `deeplearning:component`. Each storage package declares its own component name.
 NETWORK_COMPONENT = "network"
 INSTANCE_ROLE_COMPONENT = "instance_role"
 NODES_COMPONENT = "nodes"

@@ -35,11 +35,11 @@ class Finding:
 
 
 class Validator:
-    """One check of a definition and of the AWS account.
+    """A check of a cluster definition and of the AWS account.
 
     `check` yields one message for each problem, and changes nothing. It yields nothing for a problem that another validator reports, such
     as an option that cannot be parsed or an id that does not exist. It raises ClusterError if it cannot complete the check. This error
-    stops the run only if no other validator finds an error. A validator runs if the module manages one of `components`.
+    stops the run only if no other validator finds an error. A validator runs if the module manages any component in `components`.
     """
 
     name = ""

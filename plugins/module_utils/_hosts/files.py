@@ -63,7 +63,7 @@ class Host:
         return os.path.exists(path)
 
     def read(self, path: str) -> str | None:
-        """Return the file's text, or None if it does not exist."""
+        """Return the file's text, or None if the file does not exist."""
         found = self.find(path)
         return None if found is None else found.content
 
@@ -85,7 +85,7 @@ def _read(path: str) -> str:
 
 
 def wanted(file: HostFile, host: Host) -> Found | None:
-    """Return the state that the host should report for the file, or None if the file should not exist."""
+    """Return the file's desired state on the host, or None if the file should not exist."""
     if file.content is None:
         return None
     owner = host.account(file.owner)
@@ -132,7 +132,7 @@ def _name(lookup: Callable[[int], Any], number: int) -> str:
 
 
 def converge(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
-    """Bring the files to their desired state in the given order, unless in check mode, and return the differences."""
+    """Bring the files to their desired state in the given order, and return the differences. Check mode writes nothing."""
     differences = []
     for file in files:
         change = difference(file)

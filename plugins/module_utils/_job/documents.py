@@ -33,7 +33,7 @@ class _Record(TypedDict):
 
 
 class Record(_Record, Outcome, total=False):
-    """The record of one process: status/<name>.json. `processes` is the number of processes of the job."""
+    """The record of one process: status/<name>.json. `processes` is the number of processes in the job."""
 
     tagged: bool
     instance: str
@@ -42,7 +42,7 @@ class Record(_Record, Outcome, total=False):
 
 
 class Verdict(TypedDict):
-    """How the job ended, and the process that made it fail: status/over."""
+    """The contents of status/over: how the job ended, and the process that caused its failure."""
 
     state: str
     failure: Record | None
@@ -63,7 +63,7 @@ class _Description(TypedDict):
 
 
 class Description(_Description, total=False):
-    """What a job runs: job.json. `resume` is the name of the job whose checkpoints it resumes from."""
+    """The contents of job.json: what a job runs. `resume` is the name of the job from whose checkpoints it continues."""
 
     script: str
     command: list[str]
@@ -77,18 +77,18 @@ class Description(_Description, total=False):
 
 
 class Endpoint(TypedDict):
-    """The address and port at which a process listens for commands from other hosts."""
+    """The address and port on which a process listens for commands from other hosts."""
 
     address: str
     port: int
 
 
 class JobSpec(TypedDict):
-    """The part of the spec that is the same for the supervisors of all processes of a job.
+    """The part of the spec that is identical for all supervisors of a job.
 
-    `directory` is the job's directory, and `programs` is the directory that contains its Python. `lead` is the name of the first
-    process. If `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM and
-    SIGKILL. A `time_limit` of 0 means no limit.
+    `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `lead` is the name of the
+    first process. If `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM
+    and SIGKILL. A `time_limit` of 0 means no limit.
     """
 
     job: str
@@ -107,9 +107,10 @@ class JobSpec(TypedDict):
 
 
 class Spec(JobSpec):
-    """The spec for the supervisor of one process: spec.json in the process's directory on its host.
+    """The contents of spec.json, the spec for the supervisor of one process. The file is in the process's runtime directory.
 
-    A process without `argv` runs the commands that other hosts send. `instance` is the id of the host's instance. It is empty outside AWS.
+    A process without `argv` runs the commands that other hosts send. `instance` is the id of the EC2 instance.
+    Outside AWS, it is an empty string.
     """
 
     name: str
@@ -125,7 +126,7 @@ class Spec(JobSpec):
 
 
 class StartedProcess(TypedDict):
-    """What root stores about a process that it has started on this host."""
+    """Data about a process that was started on this host, stored in a file that belongs to root."""
 
     job: str
     gpus: list[int]
@@ -133,14 +134,14 @@ class StartedProcess(TypedDict):
 
 
 class ProcessStatus(Record):
-    """The current status of a process: its record, the path of its log, and the tag at the beginning of a rank's lines in the log."""
+    """The current status of a process: its record, the path of its log, and the prefix of each rank's lines in the log."""
 
     log: str
     tag: str
 
 
 class LastWords(TypedDict):
-    """How a process ended, in words, and the last lines of its log."""
+    """A description of how a process ended, and the last lines of its log."""
 
     how: str
     log: str
@@ -148,13 +149,13 @@ class LastWords(TypedDict):
 
 
 class Failure(ProcessStatus, LastWords, total=False):
-    """The process that made the job fail. If its host is gone, `gone` is a sentence about it. Only the controller knows that."""
+    """The process that caused the job to fail. If its host is gone, the controller sets `gone` to a sentence that says why."""
 
     gone: str
 
 
 class Log(TypedDict):
-    """New lines of a process's log. `left_out` is the number of preceding bytes that are skipped because an answer has a size limit."""
+    """New lines of a process's log. `left_out` is the number of skipped bytes before these lines, because results have a size limit."""
 
     name: str
     path: str
@@ -163,7 +164,7 @@ class Log(TypedDict):
 
 
 class Logs(TypedDict):
-    """New lines of the logs, and the offsets (bytes) from which to read next."""
+    """New lines of the logs, and the byte offsets from which to read next."""
 
     logs: list[Log]
     log_offsets: dict[str, int]

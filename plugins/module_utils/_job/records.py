@@ -3,7 +3,7 @@
 
 """Names of jobs and their processes, the paths of their files, and the states derived from their records.
 
-This file runs on hosts as part of the supervisor and imports only the standard library.
+This code runs on hosts as part of the supervisor and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 # A DNS label, which is valid in the names of units, directories and hosts. For slices, see slice_name().
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
-# No hyphens. Otherwise process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.
+# Hyphens are not allowed. Otherwise, process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.
 PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 
-# The id of an EC2 instance. Hosts outside AWS have none.
+# The id of an EC2 instance. Hosts outside AWS have no such id.
 INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 LOCK = "/run/deeplearning.lock"
-"""The file that a run locks on each host while it starts units. Only root can open it."""
+"""The file that the module training_job locks on a host while it starts units. Only root can open it."""
 
 SHARED_MEMORY = "/run/deeplearning/shm"
 
@@ -52,19 +52,20 @@ WORKER, SERVICE, SPARE = "worker", "service", "spare"
 #: The reason in the record of a process that ended because its host was terminated or restarted in an orderly way.
 HOST_SHUT_DOWN = "was stopped because its host was shutting down"
 
-# The maximum number of records to read. No job has that many, and reading that many is still fast.
+# The maximum number of records to read. No job has that many records, and reading them would still be fast.
 RECORDS_LIMIT = 1 << 14
 
-# Maximum bytes of all records of one job. The records of 8192 processes need half of this.
+# Maximum total size of the records of one job, in bytes. The records of 8192 processes take up half of it.
 JOB_LIMIT = 1 << 23
 
-# Maximum ranks in one record. A record contains all ranks of the job if mpirun starts them, or if elastic agents can get any of them.
+# Maximum number of ranks in one record. The record of mpirun or of an elastic agent contains all ranks of the job.
 RANKS_LIMIT = 1 << 13
 
 # The arguments of one command are limited to 2 MiB, and each path to 4 KiB.
 DELETED_AT_ONCE = 400
 
-# Seconds. The clocks of hosts differ by less. Without this limit, a process with a heartbeat in the far future would seem alive for years.
+# Maximum clock difference between hosts, in seconds. Without this limit, a process with a heartbeat in the far future would seem alive
+# for years.
 CLOCK_LIMIT = 300
 
 #: The record of a process.
@@ -127,8 +128,8 @@ def check_name(name: str) -> str:
 def slice_name(job: str) -> str:
     """Return the name of the job's systemd slice.
 
-    A hyphen in its name would make a slice the child of another slice, so that stopping job "digits" would also stop "digits-2". Hyphens
-    are therefore replaced by underscores, which job names cannot contain.
+    A slice whose name contains a hyphen is the child of another slice. Stopping job "digits" would therefore also stop "digits-2". To
+    prevent this, hyphens are replaced by underscores, which job names cannot contain.
     """
     return "deeplearning-{}.slice".format(job.replace("-", "_"))
 
@@ -144,7 +145,7 @@ def runtime_directory(job: str, process: str) -> str:
 
 
 def runtime_directories(job: str) -> list[str]:
-    """Return the directories of the job's processes that are running or ending on this host."""
+    """Return the runtime directories of those processes of the job that are running or stopping on this host."""
     found = glob.glob(runtime_directory(glob.escape(job), "*"))
     return [path for path in found if os.path.basename(path).rpartition("-")[0] == job]
 
@@ -214,7 +215,7 @@ class Paths(NamedTuple):
 
     @property
     def progress_times(self) -> str:
-        """The size of the `progress` file over time. Each line contains seconds since 1970 and bytes. This file is not a record either."""
+        """The history of the size of the `progress` file. Each line contains a time in seconds since 1970 and a size in bytes."""
         return os.path.join(self.status, "progress")
 
     def log(self, process: str) -> str:
@@ -339,7 +340,7 @@ def _listing(directory: str) -> list[str]:
 
 
 def process_state(record: Record, now: float, heartbeat_timeout: float) -> str:
-    """Return the recorded state of a process, or `lost` if it is running but has sent no heartbeat for `heartbeat_timeout` seconds.
+    """Return the recorded state of a process, or `lost` if a running process has sent no heartbeat for `heartbeat_timeout` seconds.
 
     A heartbeat that is more than CLOCK_LIMIT seconds in the future does not count.
     """
@@ -353,9 +354,9 @@ def with_state(record: Record, now: float, heartbeat_timeout: float) -> Record:
 
 
 def job_state(processes: Sequence[Record]) -> str:
-    """Return the state of a job from the records that its processes have written so far, as with_state() returns them."""
+    """Return the state of a job, derived from the records of the processes that have started. The records come from with_state()."""
     states = {process["state"] for process in processes if process["part"] != SPARE}
-    # Losing a spare does not end the job. Stopping one does.
+    # Losing a spare does not end the job, but stopping a spare does.
     states |= {STOPPED} & {process["state"] for process in processes}
     for state in (FAILED, LOST, STOPPED):
         if state in states:
@@ -370,8 +371,8 @@ def job_state(processes: Sequence[Record]) -> str:
 def first_failure(processes: Sequence[Record]) -> Record | None:
     """Return the process that caused a job to end without success.
 
-    It is the first process that failed or was lost, because the others then lose their connection to it and fail as a result. If no
-    process failed or was lost, it is the first that was stopped.
+    This is the first process that failed or was lost. The other processes then lose their connection to it, and fail as a result. If no
+    process failed or was lost, this is the first process that was stopped.
     """
     counted = [process for process in processes if process["part"] != SPARE or process["state"] == STOPPED]
     ended = [process for process in counted if process["state"] in (FAILED, LOST)]
@@ -380,10 +381,11 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
 
 
 def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
-    """Return the process that caused a job to end without success. `judged` is the one in the verdict.
+    """Return the process that caused a job to end without success. `judged` is the process in the verdict.
 
-    When the verdict is written, a host that has just disappeared is not known to be lost yet. The processes that lost the connection to
-    it have already failed. So a lost process takes precedence if its last heartbeat is older than the end of the judged process.
+    When the verdict is written, processes on a host that has just disappeared do not count as lost yet. Processes that lost their
+    connection to that host have already failed. A lost process therefore takes precedence if its last heartbeat came before the process
+    in the verdict ended.
     """
     if judged is None or judged["state"] != FAILED:
         return judged
@@ -406,7 +408,7 @@ def outcome(code: int) -> Outcome:
 
 
 def describe_end(process: Record) -> str:
-    """Return how a process ended, in words."""
+    """Return a description of how a process ended."""
     if process["state"] == LOST:
         heard = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(process["heartbeat"]))
         if process["heartbeat"] > time.time() + CLOCK_LIMIT:
@@ -416,7 +418,7 @@ def describe_end(process: Record) -> str:
 
 
 def describe_outcome(found: Outcome) -> str:
-    """Return how a process that is not lost ended, in words."""
+    """Return a description of an outcome, such as `was killed by signal SIGKILL`."""
     if found.get("reason"):
         return found["reason"]
     if found.get("signal"):

@@ -3,7 +3,7 @@
 
 """Schemas of a job's JSON files, and functions that read them. The files are untrusted: any user of a host may have written them.
 
-This file runs on hosts as part of the supervisor and imports only the standard library.
+This code runs on hosts as part of the supervisor and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, BinaryIO, Callable, Dict, Mapping, NamedTuple
 
 Document = Dict[str, Any]
 
-# Maximum bytes of a file, characters of a string, and elements of a list.
+# Maximum number of bytes in a file, characters in a string, and elements in a list.
 FILE_LIMIT, TEXT_LIMIT, LIST_LIMIT = 1 << 20, 1 << 14, 1 << 17
-# Maximum digits of an integer. Python parses longer integers in quadratic time, or rejects them.
+# Maximum number of digits in an integer. Python parses longer integers in quadratic time, or rejects them.
 DIGITS = 18
-# Seconds since 1970 until the year 2106.
+# The latest valid time, in the year 2106, in seconds since 1970.
 TIME_LIMIT = 1 << 32
 
 
@@ -30,7 +30,7 @@ class SchemaError(ValueError):
 
 
 class Field(NamedTuple):
-    """One key of a document: a check of its value, a description of valid values, and whether it may be missing or null."""
+    """One key of a document: a check of its value, a description of valid values, and whether the value may be missing or null."""
 
     accepts: Callable[[Any], bool]
     words: str
@@ -41,7 +41,7 @@ Schema = Mapping[str, Field]
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a regular file for reading. Raises OSError if it is anything else, or if the file or its directory is a symbolic link.
+    """Open a regular file for reading. Raises OSError if `path` is not one, or if the file or its directory is a symbolic link.
 
     A link could point to a file that this user can read but the link's author cannot. Opening a FIFO would block.
     """
@@ -74,7 +74,7 @@ def read_document(path: str) -> Document:
 
 
 def read_content(path: str) -> bytes:
-    """Return the contents of a file. If it is too long, return just enough for parse_document() to reject it. Raises OSError."""
+    """Return the contents of a file. If the file is too long, return just enough for parse_document() to reject it. Raises OSError."""
     with open_regular(path) as file:
         return file.read(FILE_LIMIT + 1)
 
@@ -111,7 +111,7 @@ def _excerpt(value: Any) -> str:
 
 
 def optional(field: Field) -> Field:
-    """Return a field that may be missing."""
+    """Return the same field, but optional: its value may be missing or null."""
     return field._replace(is_optional=True)
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The states of a job and of its processes. This file runs on hosts and imports only the standard library."""
+"""The states of a job and of its processes. This code runs on hosts and imports only the standard library."""
 
 from __future__ import annotations
 

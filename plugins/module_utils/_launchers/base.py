@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The interface of launchers. A launcher is a pure function that derives the processes of a job from its program and hosts."""
+"""The interface of launchers. Each launcher has a pure function that derives a job's processes from its program and hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import WORKER, runtime_directory
 
-# Above the ports of most services and of the TLS tunnels to EFS (20049 to 20449), and below Linux's ephemeral ports (from 32768).
+# These ports are above those of most services and of the TLS tunnels to EFS (20049 to 20449), and below Linux's ephemeral ports
+# (from 32768).
 FIRST_PORT, PORT_COUNT = 20500, 11500
 
 # A failed process must end immediately. At a normal exit, its framework would wait for the other processes, which wait for it.
@@ -35,7 +36,7 @@ except BaseException as error:
 
 
 class Host(NamedTuple):
-    """A host as a launcher sees it. Other hosts reach it by `name`. Its `interface` has the `address`.
+    """A host of the job. Other hosts reach it by `name`. Its network `interface` has the `address`.
 
     `gpus` are the indices of the GPUs that the job may use. `efa` is true if the host has Elastic Fabric Adapters.
     """
@@ -51,8 +52,8 @@ class Host(NamedTuple):
 class Program(NamedTuple):
     """The program of a job: a Python `script` or a `command`, with its `arguments`.
 
-    If `processes_per_host` is 0, each host gets one process per GPU, or one process if it has no GPUs. `options` are the options of
-    the launcher.
+    If `processes_per_host` is 0, each host gets one process per GPU, or one process if it has no GPUs. `options` contains the options
+    of the launcher.
     """
 
     job: str
@@ -72,7 +73,7 @@ class Program(NamedTuple):
     def abrupt_argv(self) -> list[str]:
         """The command line for frameworks whose processes wait for each other at exit: the process ends immediately if its script fails.
 
-        A command is not changed, so it has to end immediately on its own.
+        A `command` is not wrapped, so the program itself must end immediately if it fails.
         """
         return self.argv if self.command else [self.python, "-c", RUN_SCRIPT, self.script, *self.arguments]
 
@@ -81,11 +82,11 @@ class Process(NamedTuple):
     """One process to start on one host.
 
     `rank` is its index in the job. `name` is the name of its log, record and unit (lowercase letters, then digits), by default
-    `rank<rank>`. `part` is its role: a job ends, and stops its services, when its last worker ends; it continues if spares are lost.
+    `rank<rank>`. `part` is its role. A job ends and stops its services when the last worker ends. It continues if spares are lost.
     A process without `argv` runs the commands that other hosts of the job send (see `remote_shell`).
 
-    If the process starts other training processes, `ranks` are their ranks. If `tagged` is true, their lines in its log begin with the
-    launcher's `tag`, so that users can read the log of a single rank.
+    If the process starts other training processes, `ranks` contains their ranks. If `tagged` is true, each rank's lines in the
+    log begin with the launcher's `tag`. Users can then read the log of a single rank.
     """
 
     host: str
@@ -99,7 +100,7 @@ class Process(NamedTuple):
 
 
 class Culprit(NamedTuple):
-    """The first `rank` that failed, its exit `status` (negative: the signal that killed it), and the index of the `line` that says so."""
+    """The `rank` that failed first, its exit `status` (negative for a signal), and the index of the `line` that reports the failure."""
 
     rank: str
     status: int
@@ -111,11 +112,11 @@ class LaunchError(ValueError):
 
 
 class Launcher(NamedTuple):
-    """A launcher. `plan` returns the processes, the first of which is rank 0. `options` is the argument spec of its own options.
+    """A launcher. `plan` returns the processes, starting with rank 0. `options` is the argument spec of the launcher's own options.
 
-    `tag` is the prefix of the lines in a log that ranks share; `{}` stands for the rank. `culprit` finds the rank that failed first, in
-    the lines of such a log or of a log to which the launcher itself writes. In a log without tags, the line that reports the failure and
-    all later lines come from the launcher.
+    `tag` is the prefix of the lines in a log that ranks share; `{}` stands for the rank. `culprit` searches the
+    lines of a log for the rank that failed first. Either ranks share this log, or the launcher itself writes to it. In a log without
+    tags, the line that reports the failure and all later lines come from the launcher.
     """
 
     plan: Callable[[Program, Sequence[Host]], list[Process]]
@@ -160,7 +161,7 @@ def gpu_environment(gpus: Sequence[int]) -> dict[str, str]:
 
 
 def hostfile(program: Program, hosts: Sequence[Host]) -> str:
-    """Return a host file for mpirun and deepspeed: one host with its slots per line."""
+    """Return the contents of a host file for mpirun and deepspeed. Each line contains a host and its number of slots."""
     return "".join(f"{host.name} slots={len(slots(program, host))}\n" for host in hosts)
 
 
@@ -170,7 +171,7 @@ def hostfile_path(job: str, process: str) -> str:
 
 
 def remote_shell(job: str, process: str) -> str:
-    """Return the command that a process uses instead of ssh to run commands on a host whose process has no argv."""
+    """Return the command that a process uses instead of ssh to run commands on hosts whose processes have no `argv`."""
     return f"sh {runtime_directory(job, process)}/supervisor rsh"
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Any program: runs the same command on every host, or only on the first. The program itself has to communicate with the other hosts."""
+"""Any program: the same command runs on every host, or only on the first. The program itself must communicate with the other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return one process per host with all its GPUs, or `processes_per_host` processes that share them. Raises LaunchError."""
+    """Return one process per host, or `processes_per_host` processes that share the GPUs of their host. Raises LaunchError."""
     chosen = hosts[:1] if program.options["hosts"] == "first" else hosts
     places = [
         (host, index, gpus)

@@ -29,7 +29,7 @@ LAUNCHER = Launcher(
     plan,
     options={
         **mpi.OPTIONS,
-        # Milliseconds and bytes
+        # `cycle_time` is in milliseconds, and `fusion_threshold` in bytes.
         "cycle_time": {"type": "float", "default": 0.5},
         "fusion_threshold": {"type": "int", "default": 64 * 1024 * 1024},
     },

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Open MPI: mpirun on the first host starts a daemon on each other host. The daemons start the ranks there."""
+"""Open MPI: mpirun on the first host starts a daemon on every other host. The daemons start the ranks on their hosts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 LEAD = "mpirun"
 
 # mpirun reports which rank has failed, but not its host. Status 143 means that mpirun stopped the rank because another one failed.
-# Signals also reach the shell, which must not exit before a rank that saves its state on SIGTERM.
+# Signals also reach the shell, which must not exit while its rank saves its state after SIGTERM.
 RANK = """trap : TERM
 "$@"
 status=$?
@@ -45,7 +45,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the process of mpirun and, for each other host, the process whose unit runs the daemon and its ranks. Raises LaunchError."""
+    """Return the mpirun process and, for every other host, a process whose unit runs the daemon and its ranks. Raises LaunchError."""
     counts = [len(slots(program, host)) for host in hosts]
     command = [
         program.options["mpirun"],
@@ -57,7 +57,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     ]
     shared = {
         **_parameters(remote_shell(program.job, LEAD), _network(hosts)),
-        # For torch.distributed. Scripts pass the rank and world size to it from Open MPI's variables.
+        # torch.distributed needs these. Scripts take the rank and the world size from Open MPI's variables.
         "MASTER_ADDR": hosts[0].name,
         "MASTER_PORT": str(port(program.job)),
     }
@@ -86,7 +86,7 @@ def _parameters(agent: str, network: str) -> dict[str, str]:
         # Only the first host can reach the others.
         ("OMPI_MCA_plm_rsh_no_tree_spawn", "PRTE_MCA_plm_ssh_no_tree_spawn"): "1",
         ("OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_oob_tcp_if_include"): network,
-        # Use the job's shared memory, which is deleted after the job. Files that a killed daemon leaves in /tmp would remain.
+        # Use the job's shared memory, which is deleted after the job. Files that a killed daemon leaves in /tmp would not be deleted.
         ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"): "/dev/shm",
     }
     return {

@@ -67,7 +67,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
-    """Return the places in round-robin order. Start with the host after that of the last server, as MXNet's own launcher does."""
+    """Return the places in round-robin order. As in MXNet's own launcher, the first place is on the host after that of the last server."""
     start = first % len(free)
     turns = itertools.zip_longest(*free[start:], *free[:start])
     return [place for turn in turns for place in turn if place]

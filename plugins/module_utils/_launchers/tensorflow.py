@@ -29,7 +29,7 @@ Addresses = Dict[str, List[str]]
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the tasks of the strategy. Raises LaunchError if the strategy cannot use the hosts or ports."""
+    """Return one process for each task of the strategy. Raises LaunchError if the strategy cannot use the hosts or ports."""
     places = _places(program, hosts)
     addresses = _addresses(program, places)
     tasks = [(kind, index) for kind, same in places.items() for index in range(len(same))]
@@ -73,7 +73,7 @@ def _check_equal(workers: Sequence[tuple[Host, Sequence[int]]]) -> None:
 
 
 def _addresses(program: Program, places: Places) -> Addresses:
-    """Return the addresses of the tasks. The ports of each host are consecutive and start at the first port of the kind or the job."""
+    """Return the addresses of the tasks. Ports on a host are consecutive, beginning with the first port of the kind or of the job."""
     flags = program.options["strategy"] == FLAGS
     taken: Counter[tuple[str, int]] = Counter()
     addresses: Addresses = {}
@@ -107,12 +107,12 @@ def _environment(program: Program, addresses: Addresses, kind: str, index: int) 
     if strategy == FLAGS:
         return {}
     config = {"TF_CONFIG": json.dumps({"cluster": addresses, "task": {"type": kind, "index": index}})}
-    # Without this variable, a coordinator waits for a worker or server that is gone instead of reporting it.
+    # Without this variable, a coordinator waits for a lost worker or server instead of reporting the loss.
     return {**config, "GRPC_FAIL_FAST": "use_caller"} if strategy == PARAMETER_SERVER else config
 
 
 def _devices(kind: str, host: Host, gpus: Sequence[int]) -> dict[str, str]:
-    """Return the variables that make a worker's GPUs visible to it, and hide all GPUs from other tasks, which would occupy GPU memory."""
+    """Return the variables that make GPUs visible only to workers, because other tasks would occupy GPU memory."""
     if kind != "worker":
         return {"CUDA_VISIBLE_DEVICES": ""}
     return {"NCCL_SOCKET_IFNAME": "=" + host.interface, **gpu_environment(gpus)}

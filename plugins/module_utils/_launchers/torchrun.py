@@ -26,7 +26,7 @@ TAG = "[rank {}] "
 FAILURE = re.compile(r"torch.distributed.elastic.multiprocessing.api\b")
 RANK, STATUS = re.compile(r"\s*rank\s*: (\d{1,7})\b"), re.compile(r"\s*exitcode\s*: (-?\d{1,3})\b")
 
-# Seconds. With PyTorch's defaults, the other hosts need 45 s to continue after a host is lost.
+# Intervals and timeouts are in seconds. With PyTorch's defaults, the other hosts need 45 s to continue after a host is lost.
 RENDEZVOUS = {"keep_alive_interval": 2, "keep_alive_max_attempt": 3, "last_call_timeout": 5}
 
 
@@ -35,11 +35,11 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     workers = equal_slots(program, hosts)
     least, restarts = _limits(program, hosts)
     elastic = least < len(hosts)
-    # Agents that restart workers must coordinate. Otherwise they need no coordination, and the ranks follow the numbers of the hosts.
+    # Agents that restart workers must coordinate. Other agents need no coordination, and their ranks follow the host numbers.
     dynamic = elastic or restarts > 0
     # Workers fail when a peer is lost, so one more restart is needed for each host that may be lost.
     restarts += len(hosts) - least
-    # If the name of the log does not contain the rank, its lines do. Agents that coordinate can be assigned any rank.
+    # If the name of a log does not contain the rank, the lines of the log do. Agents that coordinate can be assigned any rank.
     tagged = dynamic or workers > 1
     world = range(workers * len(hosts))
     return [
@@ -78,12 +78,12 @@ def _limits(program: Program, hosts: Sequence[Host]) -> tuple[int, int]:
 def _environment(host: Host, workers: int, tagged: bool, dynamic: bool) -> dict[str, str]:
     """Return the environment of an agent, which its workers inherit."""
     return {
-        # This is torchrun's default, without its warning: several workers share the cores, and a single worker uses all of them.
+        # This is torchrun's default, set explicitly to avoid its warning. Several workers share the cores, and a single worker uses all.
         **({"OMP_NUM_THREADS": "1"} if workers > 1 else {}),
         **({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": TAG.format("${rank}")} if tagged else {}),
         # Without this variable, the remaining agents may connect to the old rendezvous after a host is lost, and fail.
         **({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if dynamic else {}),
-        # Use the interface with the cluster's address, never a bridge that has the same address on every host.
+        # Use the interface that has the host's private address, never a bridge that has the same address on every host.
         "GLOO_SOCKET_IFNAME": host.interface,
         "NCCL_SOCKET_IFNAME": "=" + host.interface,
         **gpu_environment(host.gpus),
@@ -97,7 +97,7 @@ def _static(job: str, hosts: Sequence[Host], index: int) -> list[str]:
 
 def _dynamic(job: str, hosts: Sequence[Host], index: int, least: int, restarts: int) -> list[str]:
     """Return the arguments of an agent that joins a rendezvous on the first host, at the start and after each restart of the workers."""
-    # Without `is_host` and `--local-addr`, agents would derive these from name resolution.
+    # Without `is_host` and `--local-addr`, agents would derive these values from name resolution.
     settings = {**RENDEZVOUS, "is_host": int(not index)}
     return [
         f"--nnodes={least}:{len(hosts)}",

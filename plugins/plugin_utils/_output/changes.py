@@ -21,7 +21,7 @@ DONE = {CREATE: "Created", UPDATE: "Changed", DELETE: "Deleted"}
 ACRONYMS = re.compile(r"\b(vpc|nat|ip)\b")
 KNOWN_AFTER_APPLY = "(known after apply)"
 NOTHING = "none"
-# These repeat the name of the resource, are the same for every cluster, or are only machine-readable.
+# These properties repeat the name of the resource, are the same for every cluster, or are only machine-readable.
 UNINTERESTING = {"name", "tags", "launched_tags", "description", "policy", "user_data"}
 UNINTERESTING |= {"state", "interfaces", "root_device", "suspended", "health_check_grace_period"}
 RULES = ("ingress", "egress")
@@ -29,7 +29,7 @@ VALUE_LIMIT = 60
 
 
 def changes_of(result: Mapping[str, Any]) -> list[Change] | None:
-    """Return the changes of a result, or None if it does not come from a provisioning module."""
+    """Return the changes of a result, or None if the result does not come from a provisioning module."""
     changes = result.get("changes")
     if not isinstance(changes, list):
         return None
@@ -55,7 +55,7 @@ def totals(changes: Iterable[Change]) -> list[str]:
 
 
 def plan_lines(changes: Iterable[Change], *, properties: bool) -> list[tuple[str, str]]:
-    """Return a line for each change, with its action. Updates include their properties; new resources do so only with `properties`."""
+    """Return a line for each change, with its action. The properties of new resources are included only with `properties`."""
     return [(change["action"], f"{SIGNS[change['action']]} {_description(change, properties)}") for change in changes]
 
 

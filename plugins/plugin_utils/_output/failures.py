@@ -17,12 +17,12 @@ EXIT_STATUS = "non-zero return code"
 SSH = re.compile(r"\AFailed to connect to the host via ssh: ")
 OUTPUTS = ("stderr", "stdout", "module_stderr", "module_stdout")
 OUTPUT_LINES = 8
-# Maximum lines of one failure. In a longer text, the beginning says what failed, and the end says why.
+# Maximum number of lines of one failure. In a longer text, the beginning says what failed, and the end says why.
 LINES, FIRST_LINES = 18, 4
 
 
 def failure_text(result: Mapping[str, Any]) -> str:
-    """Return why a task failed, from the result of a host or of an item of a loop."""
+    """Return why a task failed, from the result of a host or of a loop item."""
     if "censored" in result:
         return "The reason is hidden, because the task sets no_log."
     message = PREFIX.sub("", str(result.get("msg") or result.get("reason") or "")).strip()
@@ -32,11 +32,11 @@ def failure_text(result: Mapping[str, Any]) -> str:
         message = f"Assertion failed: {result['assertion']}"
     printed = next((text for text in _outputs(result) if text not in message), "")
     lines = [message, *printed.splitlines()[-OUTPUT_LINES:]]
-    return clean("\n".join(filter(None, lines))) or "The task gives no reason."
+    return clean("\n".join(filter(None, lines))) or "The task returned no error message."
 
 
 def items_text(failed: Iterable[tuple[str, str]]) -> str:
-    """Return why items of a loop failed, from their labels and texts. Items with the same text are grouped."""
+    """Return why loop items failed, from their labels and texts. Items with the same text are grouped."""
     labels: dict[str, list[str]] = {}
     for label, text in failed:
         labels.setdefault(text, []).append(label)
@@ -57,7 +57,7 @@ def shortened(text: str, limit: int = LINES) -> list[str]:
         return lines
     first = min(FIRST_LINES, limit // 3)
     last = limit - first - 1
-    return [*lines[:first], f"... ({len(lines) - first - last} lines left out, -v shows them)", *lines[-last:]]
+    return [*lines[:first], f"... ({len(lines) - first - last} lines omitted, use -v to show them)", *lines[-last:]]
 
 
 def _command(command: Any) -> str:
@@ -65,5 +65,5 @@ def _command(command: Any) -> str:
 
 
 def _outputs(result: Mapping[str, Any]) -> Sequence[str]:
-    """Return what a command printed. A module that was able to run the command explains the failure in `msg`."""
+    """Return the outputs in a result that are not empty, standard error first."""
     return [text for name in OUTPUTS if (text := str(result.get(name) or "").strip())]

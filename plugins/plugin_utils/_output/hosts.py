@@ -43,7 +43,7 @@ def without_names(text: str, names: Iterable[str]) -> str:
 
 def host_names(hosts: Sequence[str], everybody: Collection[str]) -> str:
     """Return the names of hosts as text, in the order of their numbers, such as `all 3 hosts` or
-    `demo-master, demo-worker2`. `everybody` are the hosts of the play."""
+    `demo-master, demo-worker2`. `everybody` contains all hosts of the play."""
     if len(hosts) > 1 and set(hosts) == set(everybody):
         return f"all {len(hosts)} hosts"
     hosts = sorted(hosts, key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the output of all parts of Ansible below the heading of its stage, and rewrites the progress line at the end of a terminal."""
+"""Writes Ansible's output below the heading of the current stage, and rewrites the progress line at the end of a terminal's output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress impo
 
 INDENT = "  "
 NUMBER = re.compile(r"\d+")
-# Where lines cannot be rewritten: the minimum time between two progress lines, in seconds and as a share of the task's run time.
+# Minimum time between two progress lines if lines cannot be rewritten, in seconds and as a share of the task's run time.
 PROGRESS_SECONDS, PROGRESS_SHARE = 10.0, 0.1
 
 

@@ -18,7 +18,7 @@ COLOUR = "#1f77b4"
 # Keep text as text in the image, and make the output reproducible.
 STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "report", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
 
-# If the last value is below this fraction of the maximum, as with losses, the axis is logarithmic.
+# If the last value is below this fraction of the maximum, as is typical of losses, the axis is logarithmic.
 LOGARITHMIC = 0.01
 
 UNITS = ((7200, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
@@ -47,7 +47,7 @@ def rates(found: Mapping[str, Any]) -> str | None:
 
 
 def scaled(times: Sequence[float]) -> tuple[list[float], str]:
-    """Return the times in a unit that suits the last one, and the name of the unit."""
+    """Return the times in a unit that suits the last time, and the name of the unit."""
     last = times[-1] if times else 0.0
     size, name = next((size, name) for least, size, name in UNITS if last >= least or not least)
     return [time / size for time in times], name

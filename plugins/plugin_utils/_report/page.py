@@ -26,7 +26,7 @@ MANY = 16
 # Values that, like steps, indicate how far the script has progressed. They are shown as numbers without a curve.
 COUNTERS = {"epoch", "epochs"}
 
-# Maximum points of one curve, or of the throughput.
+# Maximum number of points in a curve or in the throughput chart.
 POINTS = 2 * reported.POINTS
 
 # Background colours of states. Other states have the colour of `.state`.
@@ -78,8 +78,8 @@ pre { background: #f6f8fa; padding: .8em; white-space: pre-wrap }
 
 <h2>Progress</h2>
 {% if not progress.entries %}
-<p>The script reported no progress. To report it, append JSON lines such as <code>{"step": 20, "steps": 100, "loss": 0.31}</code> to
-the file <code>$DEEPLEARNING_PROGRESS</code>.</p>
+<p>The script reported no progress. To report progress, append JSON lines such as <code>{"step": 20, "steps": 100, "loss": 0.31}</code>
+to the file <code>$DEEPLEARNING_PROGRESS</code>.</p>
 {% elif not can_draw %}
 <p>There are no curves because matplotlib is not installed on the controller. Run <code>pip install matplotlib</code>, and create the report
 again.</p>

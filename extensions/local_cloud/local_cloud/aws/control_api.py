@@ -165,7 +165,7 @@ def _kill(identifier: str) -> None:
 def _suspend(name: str, process: str) -> None:
     group = next((each for each in all_groups() if each.name == name), None)
     if group is None:
-        raise ValueError(f"Unknown auto scaling group {name!r}.")
+        raise ValueError(f"Unknown Auto Scaling group {name!r}.")
     group.suspension_reasons[process] = "Administrative suspension: launches have failed for more than 24 hours"
 
 

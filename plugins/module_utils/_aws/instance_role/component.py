@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags imp
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
-    # The cluster's own role is kept until the cluster is deleted, because nodes that were launched with it still use it
+    # The cluster's own role is kept until the cluster is deleted, because nodes that were launched with this role still use it
     adopted = request.options.get("instance_profile") if request.present else None
     return resources.read_adopted(request.cloud, adopted) if adopted else resources.read(request.cloud)
 

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions 
 ROLE = Address("role", "nodes")
 INSTANCE_PROFILE = Address("instance_profile", "nodes")
 
-# Policies for operators contain this path, so that they apply only to the collection's roles
+# Policies for operators contain this IAM path, so that they apply only to roles that the collection creates
 PATH = "/deeplearning/"
 
 # The minimum permissions for Session Manager, as AWS documents them for a custom role
@@ -27,8 +27,9 @@ SESSION_MANAGER_ACTIONS = [
 ]
 
 
-# Anyone with read access to the parameter can sign certificates for every node. Anyone with write access can replace the certificate
-# authority. AWS managed policies for Systems Manager allow reading all parameters. Users or services may attach them to the nodes' roles.
+# Anyone who can read the certificate authority's SSM parameter can sign certificates for every node. Anyone who can write the parameter
+# can replace the certificate authority. Some AWS managed policies for Systems Manager allow reading all parameters. Users or services may
+# attach these policies to the nodes' roles.
 AUTHORITY_ACTIONS = [
     "ssm:DeleteParameter",
     "ssm:DeleteParameters",
@@ -66,7 +67,7 @@ def policy(
 ) -> dict[str, Any]:
     """Return the policy with the nodes' minimum permissions for their groups and instances, the user's buckets, and Session Manager.
 
-    `of_mounts` are the statements for mounts that use the role's credentials. The Deny statements in this policy override all other
+    `of_mounts` contains the statements for mounts that use the role's credentials. The Deny statements in this policy override all other
     policies of the role.
     """
     partition = partition_of(region)

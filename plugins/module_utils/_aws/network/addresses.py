@@ -50,7 +50,8 @@ def subnets(cidr: str, zones: Sequence[str], existing: Mapping[str, str]) -> dic
     """Return the CIDR blocks of the subnets, keyed by `public-ZONE` and `private-ZONE`.
 
     The range is divided into up to eight equal blocks. Private subnets begin at the start of the range, and public subnets in the middle.
-    A subnet in `existing` (key to CIDR block) keeps its block, so that zones can be added and removed. Raises AddressPlanError.
+    `existing` maps subnet keys to CIDR blocks. These subnets keep their blocks, so that zones can be added and removed. Raises
+    AddressPlanError.
     """
     parsed = network(cidr)
     blocks = [str(block) for block in parsed.subnets(new_prefix=_subnet_mask(parsed.prefixlen))]

@@ -26,7 +26,7 @@ WAYS_TO_OTHER_NETWORKS = ("VpcPeeringConnectionId", *WAYS_ON)
 
 
 def read(request: Request, own: Sequence[Found]) -> list[Found]:
-    """Return the adopted resources, with the addresses that the cluster's own resources would have.
+    """Return the adopted resources. Each has the `Address` that the cluster's own resource would have.
 
     Resources that do not exist are omitted, as are additional subnets of a zone. Validators report both. If the definition does not
     specify the VPC, for example when a run only deletes the cluster, the VPC of the cluster's own security groups is used.
@@ -85,7 +85,7 @@ def endpoints(cloud: AwsClient, vpc_id: str) -> list[dict[str, Any]]:
 
 
 def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]:
-    """Return the route table of a subnet: the table that is associated with the subnet, or otherwise the main table of the VPC.
+    """Return the route table of a subnet: the table that is associated with the subnet, or the main table of the VPC if there is none.
 
     Every table has at least the local route. A table without routes represents a table that this account cannot read, for example because
     another account shares the VPC.
@@ -154,6 +154,6 @@ def lets_in(rules: Iterable[Rule], ports: tuple[str, int, int], sources: Collect
 
 
 def covers(rule: Rule, ports: tuple[str, int, int]) -> bool:
-    """Return whether a rule allows all of these ports."""
+    """Return whether a rule allows the protocol and all ports of `ports`."""
     protocol, first, last, _who = rule
     return protocol == "-1" or (protocol == ports[0] and first <= ports[1] and ports[2] <= last)

@@ -52,7 +52,7 @@ def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mappin
 def own_subnets(request: Request, found: Sequence[Found]) -> dict[str, str]:
     """Return the CIDR blocks of the subnets in the cluster's own VPC, keyed by subnet. Raises AddressPlanError.
 
-    Only NAT gateways and a master with a public address need public subnets. Without them, the blocks of public subnets stay free.
+    Only NAT gateways and a master with a public address need public subnets. Without either, the CIDR blocks for public subnets stay free.
     """
     options = request.options
     existing = {item.address.key: item.properties["cidr"] for item in found if item.address.kind == "subnet"}
@@ -68,7 +68,7 @@ def _nat_subnet(found: Sequence[Found]) -> str | None:
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse to delete a subnet with nodes. AWS would also refuse, but only after the nodes have lost their file system."""
+    """Refuse to delete a subnet with nodes. AWS would also refuse, but only after the nodes have lost access to their file system."""
     if not request.present:
         return
     _refuse_lost_zones(request, found)

@@ -27,7 +27,8 @@ STORAGE_GROUP = Address("security_group", "storage")
 ENDPOINTS_GROUP = Address("security_group", "endpoints")
 
 Rule = Tuple[str, int, int, Any]
-"""The protocol, first port, last port (-1 and -1 for all ports) and peer: a CIDR block, a prefix list, `self` or a group's `Ref`."""
+"""The protocol, the first port, the last port and the peer. For all ports, both ports are -1. The peer is a CIDR block, a prefix list,
+`self` or the `Ref` of a security group."""
 Tags = Callable[[Address], Dict[str, str]]
 
 ALL_TRAFFIC = ("-1", -1, -1)
@@ -79,11 +80,11 @@ def access(
 ) -> list[Wanted]:
     """Return the security groups, and the interface endpoints through which nodes reach AWS services.
 
-    `server_rules` allow traffic from storage servers that connect to their clients. These rules contain the servers' address ranges.
+    `server_rules` contains rules for traffic from storage servers to their clients. These rules contain the servers' address ranges.
     `endpoints` maps short service names to full names.
     """
     item, vpc, nodes = partial(_item, tags), Ref(VPC), Ref(NODES_GROUP)
-    # `server_rules` contain address ranges and not the servers' group, because a plan cannot create two groups that refer to each other.
+    # `server_rules` contains address ranges and not the servers' group, because a plan cannot create two groups that refer to each other.
     to_servers = {(*ports, who) for *ports, _cidr in server_rules for who in (nodes, SELF)}
     result = [
         item(

@@ -11,7 +11,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 
 
 def offered(cloud: AwsClient) -> dict[str, dict[str, Any]]:
-    """Return the services' descriptions by short name: `ssm` for `com.amazonaws.us-east-1.ssm` or `cn.com.amazonaws.cn-north-1.ssm`."""
+    """Return the descriptions of the services, keyed by short name.
+
+    The short name is `ssm` for both `com.amazonaws.us-east-1.ssm` and `cn.com.amazonaws.cn-north-1.ssm`.
+    """
     services = cloud.retrieve_once("ec2", "describe_vpc_endpoint_services", "ServiceDetails")
     interfaces = [item for item in services if any(kind["ServiceType"] == "Interface" for kind in item["ServiceType"])]
     return {short_name(item["ServiceName"], cloud.region): item for item in interfaces}

@@ -41,7 +41,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
             cloud.ec2.create_nat_gateway,
             SubnetId=properties["subnet"],
             AllocationId=properties["elastic_ip"],
-            ClientToken=str(uuid4()),  # the same token for each attempt
+            ClientToken=str(uuid4()),  # every attempt uses the same token
             TagSpecifications=tag_specifications("natgateway", properties["tags"]),
         )["NatGateway"]
     except ClientError as error:

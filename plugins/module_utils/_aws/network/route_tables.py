@@ -37,7 +37,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _comparable_routes(routes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the destination and target of each route, except AWS-managed routes: the local route and those of gateway endpoints."""
+    """Yield the destination and target of each route, except the routes that AWS manages: the local route and gateway endpoint routes."""
     for route in routes:
         target = route.get("NatGatewayId") or route.get("GatewayId")
         if target and target != "local" and "DestinationCidrBlock" in route:
@@ -52,7 +52,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
     table = cloud.once_visible(
         cloud.ec2.create_route_table,
         VpcId=properties["vpc"],
-        ClientToken=str(uuid4()),  # the same token for each attempt
+        ClientToken=str(uuid4()),  # every attempt uses the same token
         TagSpecifications=tag_specifications("route-table", properties["tags"]),
     )["RouteTable"]
     cloud.created.add(table["RouteTableId"])

@@ -93,7 +93,7 @@ def _settle(cloud: AwsClient, found: Found) -> Found:
 
 
 def endpoint_is_gone(endpoint: Mapping[str, Any]) -> bool:
-    """Return whether an endpoint is permanently unusable. An endpoint that is partial or pending acceptance is not."""
+    """Return whether an endpoint is permanently unusable. The states `partial` and `pendingAcceptance` do not count as unusable."""
     return _endpoint_state(endpoint) in ENDPOINTS_GONE
 
 

@@ -17,17 +17,17 @@ SUCCESSFUL = "Successful"
 
 # The maximum length of a reason in characters. Activities contain names from the template, which can be long.
 REASON_LIMIT = 2000
-# The same for the part of a reason that appears in a progress line.
+# The maximum length of the part of a reason that appears in a progress line.
 SHORT_LIMIT = 200
 CAUSE = "Termination Reason: "
 LAUNCH_FAILED = " Launching EC2 instance failed"
 
 
 class Advice(NamedTuple):
-    """Advice about a reason. `texts` are error codes or parts of AWS messages that identify the reason.
+    """Advice about a reason. `texts` contains error codes or parts of AWS messages that identify the reason.
 
-    Problems with `may_pass` can disappear without any action by the user. Problems with `frees` can also disappear when a node is
-    terminated, for example because it is being replaced.
+    With `may_pass`, the problem can disappear without any action by the user. With `frees`, the problem can also disappear when a node is
+    terminated, for example during a replacement.
     """
 
     texts: tuple[str, ...]
@@ -51,11 +51,11 @@ ADVICE: tuple[Advice, ...] = (
             "UnfulfillableCapacity",
             "Unable to fulfill capacity",
         ),
-        "AWS has insufficient capacity there at the moment. Try another zone or instance type, or run again later.",
+        "AWS has insufficient capacity for this launch at the moment. Try another zone or instance type, or run again later.",
         True,
     ),
     Advice(
-        # A terminated instance occupies its placement for minutes
+        # A terminated instance still occupies its place in the reservation for minutes
         ("ReservationCapacityExceeded", "sufficient compatible and available capacity"),
         "The reservation currently has no available capacity. Launch fewer nodes, or use a larger reservation.",
         True,
@@ -81,7 +81,8 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("not eligible for Free Tier",),
-        "The account is on the AWS Free plan, which excludes this instance type. Upgrade it to the Paid plan, or choose another type.",
+        "The account is on the AWS Free plan, which excludes this instance type. "
+        "Upgrade the account to the Paid plan, or choose another type.",
         False,
     ),
     Advice(
@@ -98,7 +99,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice(("Request limit exceeded", "RequestLimitExceeded", "Server.InternalError"), "AWS retries automatically.", True),
     Advice(
         ("Client.InternalError", "Client.InvalidKMSKey"),
-        "A common cause is that the group lacks access to the account's default EBS key. "
+        "A common cause is that Auto Scaling lacks access to the account's default KMS key for EBS. "
         "Allow AWSServiceRoleForAutoScaling to use that key.",
         False,
     ),
@@ -114,7 +115,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         ("UnauthorizedOperation", "not authorized to perform", "You are not authorized"),
         "AWS does not allow the group to launch these instances. Check the account's policies, such as service control policies. "
-        "Also check whether AWSServiceRoleForAutoScaling is allowed to use the image and its keys.",
+        "Also check whether AWSServiceRoleForAutoScaling is allowed to use the image and its KMS keys.",
         False,
     ),
     Advice(
@@ -148,7 +149,7 @@ class Launches:
     ready: int = 0
     reasons: list[str] = field(default_factory=list)
     unfinished: str = ""
-    """What AWS reports about the newest launch that has neither succeeded nor failed."""
+    """What AWS reports about the newest launch that is still in progress."""
     leaving: bool = False
     """Whether terminated nodes still occupy capacity and quota."""
     replacing: bool = False
@@ -156,7 +157,7 @@ class Launches:
     def observe(self, ready: int, activities: Sequence[Mapping[str, Any]], *, leaving: bool = False, replacing: bool = False) -> None:
         """Record how many nodes are ready, the group's newest activities, and whether terminating nodes will free capacity."""
         self.ready, self.leaving, self.replacing = ready, leaving, replacing
-        recent = self.since - timedelta(seconds=60)  # the group may have tried to launch shortly before `since`
+        recent = self.since - timedelta(seconds=60)  # the group may have tried to launch instances shortly before `since`
         failed = [
             activity
             for activity in activities
@@ -168,7 +169,7 @@ class Launches:
 
     @property
     def hopeless(self) -> bool:
-        """Return whether the newest reason is permanent, so that waiting is useless."""
+        """Return whether waiting is useless because the newest problem is permanent."""
         if not self.reasons or self.leaving:
             return False
         newest = _advice(self.reasons[0])

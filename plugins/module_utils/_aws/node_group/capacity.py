@@ -52,7 +52,7 @@ def has_nodes(found: Sequence[Found]) -> bool:
 
 
 def is_in_use(alternative: Alternative, found: Sequence[Found]) -> bool:
-    """Return whether the groups launch nodes from this candidate. Subnets that the cluster no longer has are ignored."""
+    """Return whether the groups launch nodes according to this candidate. Subnets that the cluster no longer has are ignored."""
     templates = [item.properties for item in found if item.address.kind == "launch_template"]
     subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
     subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
@@ -66,7 +66,7 @@ def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
 
 
 def would_mix_nodes(plan: Sequence[Change], found: Sequence[Found]) -> bool:
-    """Return whether a plan would launch nodes that differ from those of an unfinished run, which are not accepted yet."""
+    """Return whether a plan would launch nodes that differ from the nodes of an unfinished run. Those nodes are not accepted yet."""
     inhabited = {item.address.key: item.attributes["subnets"] for item in found if item.address.kind == "nodes"}
 
     def launches_others(change: Change) -> bool:

@@ -78,7 +78,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
 
 
 def _image_source(image: definition.Image, template: Found | None, moving: bool) -> str:
-    """Return the image source for the template's tag. As long as nodes keep the former image, the tag keeps its source."""
+    """Return the image source for the template's tag. As long as nodes keep the former image, the tag keeps the source of that image."""
     keeps = template is not None and not moving and template.properties["image_id"] != image.image_id
     return str(template.attributes["image_source"] or image.source) if template and keeps else image.source
 
@@ -120,7 +120,7 @@ def _is_outdated(group: str, found: Sequence[Found]) -> bool:
 
 
 def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse a plan that changes nodes if the nodes cannot be identified. Deletion remains possible, because it needs only their groups."""
+    """Refuse a plan that changes nodes if the nodes cannot be identified. Deletion remains possible, because it needs only the groups."""
     problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
     if request.present and problems:
         raise ClusterError("\n".join(dict.fromkeys(problems)))

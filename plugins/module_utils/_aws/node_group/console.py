@@ -16,7 +16,7 @@ def host_keys(output: str) -> list[str]:
     """Return the public host keys in the output as `type base64`. Without a complete block, the result is empty.
 
     cloud-init prints only one block in the lifetime of an instance, but any process with access to the console can print another block.
-    Raises ValueError if blocks differ.
+    Raises ValueError if the blocks differ.
     """
     found = [[f"{kind} {key}" for kind, key in KEY.findall(block)] for block in BLOCK.findall(output)]
     if any(keys != found[0] for keys in found):

@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot
 
-MASTER_NUMBER = 1  # the master also trains, as worker 1
+MASTER_NUMBER = 1  # the master also takes part in training, as worker 1
 NUMBER_TAG = "deeplearning:number"
 WANTED_TAG = "deeplearning:wanted"  # on groups: the desired number of nodes, even if fewer were accepted
 STORAGE_TAGS = tuple(tag.key for tag in TAGS)
@@ -44,7 +44,7 @@ class Image:
 
 PLAIN, EFA, EFA_ONLY = "interface", "efa", "efa-only"  # types of network interfaces
 Interface = Tuple[int, int, str]
-"""A network interface: the index of its network card, the index of its device on the card, and its type."""
+"""A network interface: the index of its network card, its device index on that card, and its type."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RootVolume:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """The properties that all nodes of a cluster share. `clustered` nodes are in the placement group."""
+    """The properties that all nodes of a cluster share. If `clustered` is true, the nodes are in the placement group."""
 
     instance_type: str
     image: Image
@@ -80,15 +80,15 @@ class NodeSettings:
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
     """Return whether the nodes are in a cluster placement group, which is limited to one zone.
 
-    The location of `reserved` nodes depends on their reservation. A capacity reservation would not match another placement group, and a
-    Capacity Block allows none.
+    The location of `reserved` nodes depends on their reservation. A capacity reservation would not match nodes in another placement group,
+    and a Capacity Block does not allow a placement group.
     """
     placement = options["placement"]
     return bool(options["placement_group"]) or placement == "cluster" or (placement == "auto" and bool(options["efa"]) and not reserved)
 
 
 def in_one_zone(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
-    """Return whether all nodes are launched in one zone, because of a placement group, or because EFA traffic cannot leave a zone.
+    """Return whether all nodes are launched in one zone, either because of a placement group or because EFA traffic cannot leave a zone.
 
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-limits
     """
@@ -101,14 +101,14 @@ class Capacity:
 
     workers: int
     wanted_workers: int
-    """The worker count in the definition. It exceeds `workers` if the cluster was accepted with fewer and this run does not grow it."""
+    """The worker count in the definition. It exceeds `workers` if a cluster that was accepted with fewer workers does not grow."""
     least_workers: int
     zones: Sequence[str] | None
     """The zones of new nodes. None means that the zones do not change."""
     timeout: float
     """Seconds after which `least_workers` workers are sufficient."""
     past_activities: frozenset[str] = frozenset()
-    """Ids of scaling activities that belong to earlier alternatives."""
+    """Ids of scaling activities from earlier attempts."""
     alternative: str = ""
     """A description of the candidate for this attempt."""
 
@@ -126,14 +126,14 @@ def nodes(group: str) -> Address:
 
 
 def numbers(group: str, worker_count: int) -> tuple[int, ...]:
-    """Return the numbers of a group's nodes. The master is 1, and workers start at 2."""
+    """Return the numbers of a group's nodes. The master has number 1, and workers have numbers from 2 on."""
     return (MASTER_NUMBER,) if group == MASTER else tuple(range(MASTER_NUMBER + 1, MASTER_NUMBER + 1 + worker_count))
 
 
 def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable[str], size: int) -> dict[str, int]:
     """Return the numbers of all instances of a group, keyed by instance id. An instance that has a number keeps it.
 
-    The others get the lowest free numbers in the given order. Numbers can exceed `size` while surplus nodes are terminating.
+    The other instances get the lowest free numbers in the given order. Numbers can exceed `size` while surplus nodes are terminating.
     """
     taken = set(numbered.values())
     unnumbered = list(unnumbered)
@@ -159,9 +159,9 @@ def wanted(
     storage_tags: Mapping[str, str] | None = None,
     wait: bool,
 ) -> list[Wanted]:
-    """Return the resources of one group, `master` or `workers`. Nodes are numbered after their launch, and therefore only with `wait`.
+    """Return the resources of one group, `master` or `workers`. The numbered nodes are included only if `wait` is true.
 
-    `storage_tags` are the tags of nodes that are not replaced. By default, these are the tags in `settings`.
+    `storage_tags` contains the mount tags of nodes that are not replaced. By default, the mount tags come from `settings`.
     """
     public = group == MASTER and public_master
     by_ssh = group == MASTER or not public_master  # if the master has no public address, SSH connects directly to all nodes
@@ -207,7 +207,7 @@ def _launch_template(
 
 
 def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[str, Any], *, public: bool) -> Wanted:
-    """Return the Auto Scaling group. With `public`, the nodes are in public subnets, and otherwise in private subnets."""
+    """Return the Auto Scaling group. Its nodes are in public subnets if `public` is true, and otherwise in private subnets."""
     template, side = launch_template(group), "public" if public else "private"
     return Wanted(
         auto_scaling_group(group),
@@ -218,7 +218,7 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
             "minimum": 1 if group == MASTER else 0,
             "size": len(numbers(group, capacity.workers)),
             "subnets": capacity.zones and frozenset(Ref(subnet(side, zone)) for zone in capacity.zones),
-            # AWS must not terminate nodes during a job to rebalance zones, or because a node hangs or reboots. Runs report unhealthy nodes
+            # While a job runs, AWS must not rebalance zones or replace a node that hangs or reboots. Runs report unhealthy nodes
             "suspended": SUSPENDED,
             "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
             "tags": {
@@ -228,18 +228,18 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
                 WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),
             },
         },
-        # The master is launched first, because a cluster can have fewer workers, but must have a master
+        # The master is launched first, because a cluster can have fewer workers, but cannot work without a master
         after=() if group == MASTER else (auto_scaling_group(MASTER),),
     )
 
 
 def _numbered_nodes(group: str, capacity: Capacity) -> Wanted:
-    """Return the nodes of a group. The master is numbered last. It has no number if a run is killed before all workers are numbered."""
+    """Return the nodes of a group. The master is numbered last, so it has no number if a run is killed before all workers are numbered."""
     template, scaling_group = launch_template(group), auto_scaling_group(group)
     return Wanted(
         nodes(group),
         {"numbers": numbers(group, capacity.workers), "group": Ref(scaling_group), "outdated": (), "unhealthy": ()},
-        # A replacement is launched from the new template, even if the group does not change
+        # A replacement node is launched from the new template, even if the group does not change
         after=(template, nodes(WORKERS)) if group == MASTER else (template,),
         parameters={
             "least": 1 if group == MASTER else capacity.least_workers,

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The master's Elastic IP address. AWS does not assign a public address to an instance with several network interfaces at launch."""
+"""The master's Elastic IP address. At launch, AWS does not assign a public address to an instance with several network interfaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wanted(tags: Callable[[Address], dict[str, str]], *, wait: bool) -> Wanted:
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Yield the address with the cluster's tags. Whether the master uses it is determined from the instances."""
+    """Yield the Elastic IP address with the cluster's tags. The caller determines whether the master uses the address."""
     for address in cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters()):
         if tag_dict(address["Tags"]).get(COMPONENT_TAG) == NODES_COMPONENT:
             tags = cloud.comparable_tags(address["Tags"])

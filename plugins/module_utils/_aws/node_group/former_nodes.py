@@ -15,13 +15,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
 
-# How descriptions of activities begin: Amazon EC2 Auto Scaling User Guide, "Verify a scaling activity"
+# The beginnings of activity descriptions, as documented under "Verify a scaling activity" in the Amazon EC2 Auto Scaling User Guide
 LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")
 LEAVES = re.compile(r"(?:Terminating|Detaching) EC2 instance: (i-[0-9a-f]{8,17})\b")
 
 
 def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the group's scaling activities. The result is empty if the group does not exist."""
+    """Yield the group's scaling activities, or nothing if the group does not exist."""
     try:
         for page in cloud.autoscaling.get_paginator("describe_scaling_activities").paginate(
             AutoScalingGroupName=group, IncludeDeletedGroups=True
@@ -33,17 +33,17 @@ def activities(cloud: AwsClient, group: str) -> Iterator[Mapping[str, Any]]:
 
 
 def running_instances(cloud: AwsClient) -> set[str]:
-    """Return the ids of instances in the cluster's groups that are running or pending."""
+    """Return the ids of the running and pending instances in the cluster's groups."""
     alive = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
     return {instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]}
 
 
 def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, running: Collection[str]) -> set[str]:
-    """Return the ids of the instances that left their groups after the time `since`, according to these activities.
+    """Return the ids of the instances that left their Auto Scaling groups at or after the time `since`.
 
-    If an instance is not terminated by its group and the group does not replace it, there is no activity for the termination. Therefore,
-    instances that were launched and are no longer running are also included.
+    `found` contains the scaling activities. If a group neither terminates an instance nor replaces it, there is no activity for its
+    termination. Therefore, the result also includes instances that were launched and are no longer running.
     """
     launched, left, left_before = set[str](), set[str](), set[str]()
     for activity in found:
@@ -56,7 +56,7 @@ def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, runnin
 
 
 def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], running: Collection[str]) -> list[dict[str, str]]:
-    """Return `instance_id`, `cause` and `replacement` for each former instance of one group, in the order in which they left.
+    """Return `instance_id`, `cause` and `replacement` for each former instance of one group, in order of departure.
 
     `cause` is the cause that AWS reports, or an empty string if there is no activity for the termination. `replacement` is a running
     instance that the group launched later, or an empty string if there is none yet. No two former instances have the same replacement.

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Auto Scaling groups, which determine the number and the subnets of nodes."""
+"""Auto Scaling groups, which determine how many nodes run and in which subnets."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 def _is_foreign(process: Mapping[str, str]) -> bool:
     """Return whether a user suspended the process. Runs leave such processes suspended.
 
-    In that case, the suspension reason is "User suspended at TIME". AWS itself suspends processes of a group if launches fail for a day.
+    The suspension reason is then "User suspended at TIME". AWS itself suspends processes of a group if launches fail for a day.
     """
     return process["ProcessName"] not in SUSPENDED and process.get("SuspensionReason", "").startswith("User suspended")
 
@@ -123,7 +123,7 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
 
 
 def _template(properties: Properties) -> dict[str, str]:
-    """Return the template with its version number. With `$Latest`, AWS would not check permissions for newer versions."""
+    """Return the launch template and its version number. With `$Latest`, AWS would not check permissions for newer versions."""
     return {"LaunchTemplateId": properties["launch_template"], "Version": properties["template_version"]}
 
 
@@ -177,12 +177,12 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
     if "suspended" in changed:
         _suspend(cloud, found.id, before=found.properties["suspended"], after=properties["suspended"])
     if "tags" in changed:
-        # The tag contains the size of the group, so it is changed after the group
+        # This tag contains the desired size, so it is changed after the group
         _change_tags(cloud, found, properties["tags"], inherited=False)
 
 
 def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
-    """Change the tags that new nodes inherit, or, with `inherited=False`, the other tags."""
+    """Change the tags that new nodes inherit, or the other tags if `inherited` is false."""
     before, after = (
         {name: value for name, value in each.items() if (name != WANTED_TAG) is inherited} for each in (found.properties["tags"], tags)
     )
@@ -201,7 +201,7 @@ def _suspend(cloud: AwsClient, name: str, *, before: frozenset[str], after: froz
 
 
 def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Terminate the surplus nodes with the highest numbers. AWS would choose nodes by age and zone."""
+    """Terminate the surplus nodes with the highest numbers. AWS would select nodes by age and zone."""
     in_group = [instance for instance in live_instances(cloud) if instance["InstanceId"] in found.attributes["instances"]]
     surplus = max(len(in_group) - properties["size"], 0)
     # Prevent the group from launching missing nodes. The surplus nodes are terminated below

@@ -38,7 +38,7 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
 
 
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
-    """Return the keys from both console outputs, which must agree. Each is limited to 64 KB, so one of them may lack the keys."""
+    """Return the SSH host keys from both console outputs, which must agree. EC2 keeps only 64 KB of each, so one may lack the keys."""
     latest = console_output(cloud, instance_id, latest=True)
     if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
         return []  # the instance is still booting, so the other output contains no keys either
@@ -56,7 +56,7 @@ def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
 
 
 class Progress:
-    """Reports how many instances have printed their keys."""
+    """Reports how many instances have printed their SSH host keys."""
 
     def __init__(self, cloud: AwsClient, count: int) -> None:
         self._cloud, self._count, self._ready = cloud, count, 0
@@ -67,7 +67,7 @@ class Progress:
             self._ready += 1
 
     def tell(self) -> None:
-        """Report the progress if the wait takes longer than `QUIET_SECONDS`."""
+        """Report the progress if the wait has taken longer than `QUIET_SECONDS`."""
         elapsed = time.monotonic() - self._start
         if elapsed > QUIET_SECONDS:
             with self._lock:
@@ -92,5 +92,5 @@ def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -
             f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. Check whether it boots: "
             f"aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
             "The image must run cloud-init with ssh.emit_keys_to_console, which is the default. "
-            "If EC2 no longer keeps that part of the console, specify the keys in ssh_trust_host_keys."
+            "If EC2 no longer keeps that part of the console output, specify the keys in ssh_trust_host_keys."
         ) from error

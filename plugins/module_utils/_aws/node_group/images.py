@@ -22,7 +22,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
 DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"
-# Amazon Linux 2 is out of support. It lacks dnf, a Python version that Ansible supports and an SSH server that reads /etc/ssh/sshd_config.d
+# Amazon Linux 2 has reached its end of life. It lacks dnf, a Python version that Ansible supports, and an SSH server that reads
+# /etc/ssh/sshd_config.d.
 OLD_AMAZON_LINUX = re.compile(r"amzn2?-ami-|Amazon Linux 2\b|Amazon Linux AMI")
 PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>amazon-linux-\d{{4}}|(?!linux-)[a-z]+-[\d.]+)/latest/ami-id")
 UBUNTU = "ubuntu-"
@@ -30,7 +31,7 @@ USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
 
 
 def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
-    """Return the image that the user selected. An image that was looked up before is kept, so that a new release does not replace nodes.
+    """Return the image that the user selected. An image from an earlier lookup is kept, so that a new release does not replace nodes.
 
     Raises ClusterError if there is no such image.
     """
@@ -59,7 +60,7 @@ def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str)
 
 
 def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
-    """Return the image id and the image source for the tag: the framework, system and architecture, or the parameter, or the id."""
+    """Return the image id and the image source for the tag. The source is `FRAMEWORK OS ARCHITECTURE`, the parameter or the image id."""
     framework = options["image_framework"]
     if framework:
         image_id, system = newest(cloud, framework, options["image_os"], architecture)
@@ -83,7 +84,7 @@ def image_of(cloud: AwsClient, parameter: str) -> str:
 
 
 def newest(cloud: AwsClient, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
-    """Return the Deep Learning AMI with the newest version of a framework, and its operating system.
+    """Return the Deep Learning AMI with the newest version of a framework, and the operating system of that AMI.
 
     Without `system`, the newest Ubuntu with this version is used. Raises ClusterError with the available images if none matches.
     """
@@ -112,7 +113,7 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
 def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
     """Return the image ids in public parameters, keyed by framework with version (`pytorch-2.7`, `base`) and operating system.
 
-    Images with the open-source NVIDIA driver are listed under the framework only. Others keep their longer names.
+    Images with the open-source NVIDIA driver are listed under the framework only. Other images keep their longer names.
     """
     result = {}
     for parameter in parameters:

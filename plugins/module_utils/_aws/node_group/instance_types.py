@@ -26,7 +26,7 @@ ONE_INTERFACE: tuple[Interface, ...] = ((0, 0, PLAIN),)
 
 @dataclass(frozen=True)
 class InstanceType:
-    """The properties of an instance type that matter for a launch. `most_adapters` is 0 for a type without EFA."""
+    """The launch properties of an instance type. `most_adapters` is the maximum number of EFA adapters, or 0 without EFA support."""
 
     name: str
     architectures: frozenset[str]
@@ -45,7 +45,7 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
     """Return the instance type for an entry in a DescribeInstanceTypes response."""
     network = description["NetworkInfo"]
     has_efa = network.get("EfaSupported", False)
-    # If a type with EFA has only one card, that card supports an adapter, even if EC2 does not report it
+    # If a type supports EFA and has only one network card, that card supports EFA, even if EC2 does not report it
     only = (PLAIN, EFA) if has_efa and len(network["NetworkCards"]) == 1 else ()
     return InstanceType(
         name=description["InstanceType"],
@@ -61,7 +61,7 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
 
 
 def find(cloud: AwsClient, name: str) -> InstanceType | None:
-    """Return the instance type with that name, or None if it is not offered in the region."""
+    """Return the instance type named `name`, or None if it is not offered in the region."""
     filters = [{"Name": "instance-type", "Values": [name]}]
     return next((parse(item) for item in cloud.retrieve_once("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)), None)
 
@@ -77,11 +77,13 @@ def with_efa(cloud: AwsClient, name: str) -> list[str]:
 
 
 def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ...]:
-    """Return the network interfaces of an instance: one interface, or with EFA an adapter on every network card that supports one.
+    """Return the network interfaces of an instance.
+
+    Without `efa`, there is only one interface. With `efa`, there is an EFA adapter on every network card that supports one.
 
     Device 0 of card 0 is the primary interface. If a type supports only one adapter, the adapter is the primary interface. If a type
-    supports several adapters, adapters without an address are used where possible, so that a node uses only one address of its subnet.
-    These are device 1 of card 0, if that card supports such an adapter, and device 0 of the other cards, as in
+    supports several adapters, adapters without an IP address are used where possible, so that a node uses only one address of its subnet.
+    These adapters are device 1 of card 0, if that card supports such an adapter, and device 0 of the other cards, as in
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html.
     Raises ClusterError for a type with several cards if EC2 does not list their interface types.
     """
@@ -102,7 +104,7 @@ def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ..
 
 
 def _on_first_card(card: NetworkCard) -> list[Interface]:
-    """Return the primary interface. If the card supports it, also return an adapter without an address."""
+    """Return the primary interface and, if the card supports one, an EFA adapter without an IP address."""
     if EFA_ONLY in card.types and card.capacity > 1:
         return [(card.number, 0, PLAIN), (card.number, 1, EFA_ONLY)]
     return [(card.number, 0, EFA if EFA in card.types else PLAIN)]
@@ -113,6 +115,6 @@ def _on_further_card(card: NetworkCard) -> Interface | None:
     if EFA_ONLY in card.types:
         return (card.number, 0, EFA_ONLY)
     if EFA in card.types:
-        # An adapter with an address is also an IP interface, which must be device 1 on further cards
+        # An adapter with an IP address is also an IP interface, which must be device 1 on all cards except the first one
         return (card.number, 0 if card.capacity == 1 else 1, EFA)
     return None

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The nodes for the inventory and `cluster_info`, from EC2's descriptions of the instances. Pure."""
+"""Derives the nodes for the inventory and `cluster_info` from EC2's descriptions of the instances. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Node:
 
 
 def nodes(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[Node]:
-    """Return the nodes among the running instances, sorted by number. Nodes without numbers get free ones, the oldest node first.
+    """Return the nodes among the running instances, sorted by number. Nodes without numbers get free numbers, the oldest node first.
 
     Only instances that an Auto Scaling group of the cluster launched are nodes. Raises MembershipError.
     """

@@ -137,14 +137,14 @@ def _network_interface(interface: Interface, properties: Properties) -> dict[str
         "Groups": sorted(properties["security_groups"]),
         "DeleteOnTermination": True,
     }
-    # AWS does not accept this parameter for instances with several interfaces
+    # AWS does not accept AssociatePublicIpAddress for instances with several interfaces
     if len(properties["interfaces"]) == 1:
         result["AssociatePublicIpAddress"] = properties["public_address"]
     return result
 
 
 def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str, Any]:
-    """Return the launch data for the market. On-Demand Instances need none, so they can use a matching open reservation."""
+    """Return the launch data for the market. It is empty for On-Demand Instances, so that they can use a matching open reservation."""
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
     reserved = target if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
     if market == SPOT:
@@ -208,7 +208,7 @@ def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapp
     """Return the numbers of the nodes that the current template would launch differently.
 
     `launched_from` contains the launch template specification of each node, as its group reports it. If versions differ only in properties
-    that do not replace nodes, the nodes are not outdated.
+    that can change without replacing nodes, the nodes are not outdated.
     """
     current = template.attributes["version"]
     others = {number: item or {} for number, item in launched_from.items() if item and item.get("Version") != current}

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and numbers the nodes of a group, which are its live instances, and terminates nodes."""
+"""Reads, numbers and terminates the nodes of a group. The nodes of a group are its live instances."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Shortage(ClusterError):
 
 
 def live_instances(cloud: AwsClient, *states: str) -> list[dict[str, Any]]:
-    """Return the instances of the cluster's groups in the given states, oldest first."""
+    """Return the instances of the cluster's groups, oldest first. Only instances in the given states are included, by default `ALIVE`."""
     filters = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(states or ALIVE)}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     instances = [instance for reservation in reservations for instance in reservation["Instances"]]
@@ -111,10 +111,10 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
 def _in_service(
     cloud: AwsClient, name: str, launches: Launches, least: int, timeout: float, gone: Collection[str]
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Wait until the desired number of instances is in service, and return them without `gone`. Terminate lost instances.
+    """Wait until the desired number of instances is in service, and return them. Ignore the instances in `gone`. Terminate lost instances.
 
-    After `timeout` seconds, or as soon as waiting is useless, `least` instances are sufficient, and the reason for the shortage is also
-    returned. The time during which terminated nodes still occupy capacity and quota does not count. Raises Shortage.
+    After `timeout` seconds, or as soon as waiting is useless, `least` instances are sufficient. In this case, also return the reason for
+    the shortage. The time during which terminated nodes still occupy capacity and quota does not count. Raises Shortage.
     """
     wanted, ended = launches.wanted, set(gone)
     began = counted_from = time.monotonic()
@@ -146,7 +146,7 @@ def _in_service(
             return ready, explain(name, launches)
         if len(ready) < least:
             raise Shortage(explain(name, launches))
-        return None  # there are too many, because surplus instances are still terminating
+        return None  # there are too many instances, because surplus instances are still terminating
 
     try:
         return cloud.wait_until(f"the nodes of {name}", poll, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
@@ -176,7 +176,7 @@ def leaving(cloud: AwsClient) -> set[str]:
 
 
 def activities(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
-    """Return the group's scaling activities, newest first."""
+    """Return the newest scaling activities of the group, newest first."""
     return list(cloud.autoscaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=20)["Activities"])
 
 
@@ -196,14 +196,14 @@ def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[st
 
 
 def _settle_for(cloud: AwsClient, name: str, size: int) -> None:
-    """Reduce the group to its current nodes. The group's tag keeps the desired number."""
+    """Reduce the size of the group to its current number of nodes. The group's tag keeps the desired number."""
     cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=size, DesiredCapacity=size)
 
 
 def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> None:
-    """Terminate the outdated and unhealthy nodes one by one. Wait until each replacement is in service with the same number.
+    """Replace the outdated and unhealthy nodes one by one. Wait until each replacement is in service with the same number.
 
-    The first failed replacement stops the run, so that only one node is lost if nodes cannot be launched from the template.
+    The first failed replacement stops the run. If the template cannot launch nodes, only one node is lost.
     """
     group = properties["group"]
     # Nodes beyond the desired numbers were already terminated when the size of the group changed

@@ -34,7 +34,7 @@ def filters(cluster: str) -> list[dict[str, Any]]:
 
 
 def number_of(instance: Mapping[str, Any]) -> int | None:
-    """Return the number in an instance's tag, or None if there is none."""
+    """Return the number in an instance's tag, or None if there is no valid number."""
     text = tags_of(instance).get(NUMBER_TAG, "")
     return int(text) if NUMBER.fullmatch(text) else None
 
@@ -47,8 +47,8 @@ def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
     if len(masters) > 1:
         found.append(
             f"Instances {' and '.join(masters)}: all run in Auto Scaling group {group_name(cluster, MASTER)}, "
-            "but a cluster has one master. Wait until Auto Scaling has terminated the replaced master, or terminate the wrong one with "
-            "aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ..."
+            "but a cluster has one master. Wait until Auto Scaling has terminated the replaced master, or terminate the surplus instance "
+            "with aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ..."
         )
     numbered: dict[int, list[str]] = {}
     for group, item in members:
@@ -60,7 +60,7 @@ def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
             found.append(
                 f"Instances {' and '.join(sorted(holders))}: each has the number {number} in its tag {NUMBER_TAG}. "
                 f"Find out who changed the tag. Delete it from the instance that is not worker {number}, "
-                f"with {_delete(NUMBER_TAG, 'INSTANCE')}, and provision again."
+                f"with {_delete(NUMBER_TAG, 'INSTANCE')}, and provision the cluster again."
             )
     return found
 
@@ -84,7 +84,7 @@ def _tag_problems(cluster: str, group: str, instance: Mapping[str, Any]) -> Iter
         expected = f"the master has number {MASTER_NUMBER}" if group == MASTER else f"workers have numbers from {MASTER_NUMBER + 1} on"
         yield (
             f"Instance {name}: the tag {NUMBER_TAG} is {text!r}, but {expected}. "
-            f"Find out who changed the tag. Delete it with {_delete(NUMBER_TAG, name)}, and provision again."
+            f"Find out who changed the tag. Delete it with {_delete(NUMBER_TAG, name)}, and provision the cluster again."
         )
     for tag in TAGS:
         try:
@@ -93,7 +93,7 @@ def _tag_problems(cluster: str, group: str, instance: Mapping[str, Any]) -> Iter
         except ValueError as error:
             yield (
                 f"Instance {name}, tag {tag.key}: {error}. "
-                f"Find out who changed the tag, and set it to the value that Auto Scaling group {group_name(cluster, group)} has."
+                f"Find out who changed the tag, and set it to the value of this tag on Auto Scaling group {group_name(cluster, group)}."
             )
 
 

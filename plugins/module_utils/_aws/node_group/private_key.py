@@ -53,7 +53,7 @@ def public_part(line: str) -> str:
 
 
 def openssh_public_key(text: str) -> str:
-    """Return the public key from a file in OpenSSH format, where public keys are not encrypted. Raises ValueError and struct.error."""
+    """Return the public key from a file in OpenSSH format, where the public key is not encrypted. Raises ValueError and struct.error."""
     body, end, _rest = text.partition(BEGIN)[2].partition(END)
     try:
         content = base64.b64decode("".join(body.split()), validate=True)

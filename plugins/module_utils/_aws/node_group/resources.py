@@ -36,7 +36,7 @@ def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
     )
     templates = {item.address.key: item for item in found if item.address.kind == launch_templates.KIND.name}
     existing = {item.address.key: item for item in found if item.address.kind == groups.KIND.name}
-    # Nodes belong to a group. Without a group, they cannot be changed
+    # Nodes without a group are omitted, because they cannot be changed
     result = [_with_users(item, found) for item in found if item.address.kind != members.KIND.name]
     for item in found:
         if item.address.kind == members.KIND.name and item.address.key in existing:
@@ -53,7 +53,7 @@ def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
 
 
 def _with_users(item: Found, found: Sequence[Found]) -> Found:
-    """Return the resource. For a placement group or the master's address, add information about the nodes that use it."""
+    """Return the resource. For a placement group or the master's Elastic IP address, add information about the nodes that use it."""
     live = {other.address: other.attributes for other in found if other.address.kind == members.KIND.name}
     if item.address.kind == placement.KIND.name:
         in_it = any(item.id in attributes["placement_groups"] for attributes in live.values())

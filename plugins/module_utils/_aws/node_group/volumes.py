@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Limits(NamedTuple):
-    """The limits of a volume type: maximum size in GiB, range of IOPS, IOPS per GiB, and range of throughput in MiB/s."""
+    """The limits of a volume type: maximum size in GiB, range of IOPS, maximum IOPS per GiB, and range of throughput in MiB/s."""
 
     most_size: int
     iops: tuple[int, int] | None = None
@@ -25,7 +25,7 @@ LIMITS: Mapping[str, Limits] = {
     "io1": Limits(16384, (100, 64000), 50),
     "io2": Limits(65536, (100, 256000), 1000),
 }
-THROUGHPUT_SHARE = 4  # IOPS per MiB/s: each IOPS allows a quarter of a MiB/s
+THROUGHPUT_SHARE = 4  # the minimum number of IOPS per MiB/s of throughput
 
 
 def findings(options: Mapping[str, Any]) -> Iterator[str]:

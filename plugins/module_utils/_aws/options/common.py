@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of every module that provisions."""
+"""Options that all provisioning modules share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
 
-#: All modules of one component, in the order of the documentation.
+#: The modules that manage one component each, in the order of the documentation.
 COMPONENTS = (NETWORK, *kinds.MODULES, INSTANCE_ROLE, NODE_GROUP)
 
 OPTIONS = (
@@ -50,11 +50,11 @@ OPTIONS = (
         COMPONENTS,
         in_place(
             "except for root volumes, network interfaces and Spot requests, which are tagged only at launch",
-            "If you remove a tag here, existing resources keep it. Remove the tag from these resources yourself",
+            "If you remove a tag from this option, existing resources keep the tag. Remove the tag from those resources yourself",
         ),
         (
             "Tags for every resource, in addition to the tags that the collection sets. Use only letters, digits, spaces and C(_.:/=+-@).",
-            "A run does not change other tags of a resource.",
+            "A run does not change any other tags of a resource.",
         ),
     ),
     Option(
@@ -71,7 +71,7 @@ OPTIONS = (
         NOT_STORED,
         (
             "Whether to wait until all resources are ready.",
-            "With V(false), a run waits only for resources that other resources need, and does not assign numbers to the nodes.",
+            "With V(false), a run waits only for resources that other resources depend on, and does not assign numbers to the nodes.",
         ),
     ),
     Option(
@@ -79,6 +79,6 @@ OPTIONS = (
         {"type": "int", "default": DEFAULT_WAIT_TIMEOUT},
         COMPONENTS,
         NOT_STORED,
-        ("Maximum time to wait for one resource, in seconds. For the termination of instances, it is at least 3600 seconds.",),
+        ("Maximum time to wait for one resource, in seconds. The timeout for terminating instances is always at least 3600 seconds.",),
     ),
 )

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the network. Other components also need some of these options in an adopted network."""
+"""Options of the network. If the cluster uses an adopted network, other components also need some of these options."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ OPTIONS = (
         IN_THE_NETWORK,
         MOVING,
         (
-            "An existing VPC for the cluster, with existing subnets. A run checks the VPC, but never changes or deletes it.",
+            "Id of an existing VPC for the cluster. The VPC must already contain subnets. A run checks the VPC, but never changes or"
+            " deletes it.",
             "By default, a run creates a VPC for the cluster.",
-            "Modules that manage one component also need this option and the related network options, because no tag in AWS shows"
+            "Modules that manage a single component also need this option and the related network options, because no tag in AWS shows"
             " that the cluster uses an adopted network.",
         ),
     ),
@@ -40,7 +41,7 @@ OPTIONS = (
         "public_subnet_ids",
         {"type": "list", "elements": "str", "default": []},
         IN_THE_NETWORK,
-        in_place("but the change affects only a master that is launched afterwards"),
+        in_place("but the change applies only to a master that is launched afterwards"),
         (
             "Subnets of O(vpc_id) with a route to an internet gateway, one for each zone. Required with O(vpc_id), unless you set"
             " O(master_public_address=false).",
@@ -52,7 +53,7 @@ OPTIONS = (
         IN_THE_NETWORK,
         in_place(
             "but only to add zones, or to remove zones that have no nodes",
-            f"{DELETE_AND_CREATE} to use another subnet of the same zone",
+            "To use another subnet of the same zone, delete the cluster, which keeps the data, and create it again",
         ),
         ("Subnets of O(vpc_id) for the workers and the shared storage, one for each zone. Required with O(vpc_id).",),
     ),
@@ -66,17 +67,20 @@ OPTIONS = (
             Suboption(
                 "nodes",
                 {"type": "str"},
-                "Group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from and to itself.",
+                "Security group of all nodes. It must allow all TCP traffic from itself. With EFA, it must allow all traffic from and to"
+                " itself.",
             ),
             Suboption(
                 "ssh",
                 {"type": "str"},
-                "Group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic on TCP port 22.",
+                "Security group of the master, or of all nodes with O(master_public_address=false). It must allow inbound traffic on TCP"
+                " port 22.",
             ),
             Suboption(
                 "storage",
                 {"type": "str"},
-                "Group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049.",
+                "Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049. For a"
+                " Lustre file system, it must also allow inbound traffic from the nodes and from itself on TCP ports 988 and 1018-1023.",
             ),
         ),
     ),
@@ -84,7 +88,7 @@ OPTIONS = (
         "master_public_address",
         {"type": "bool", "default": True},
         IN_THE_NETWORK,
-        Update(Policy.REPLACES_NODES, advice="Do not change O(nat) in the same run. You can set it to V(none) afterwards"),
+        Update(Policy.REPLACES_NODES, advice="Do not change O(nat) in the same run. You can set O(nat) to V(none) in a later run"),
         (
             "Whether the master is in a public subnet and has a public address. With V(false), the master is in a private subnet like the"
             " workers. All nodes are then reachable by SSH only from inside the VPC or through Session Manager.",
@@ -126,7 +130,10 @@ OPTIONS = (
         {"type": "bool", "default": False},
         (NETWORK,),
         NOT_STORED,
-        ("Whether O(ssh_cidrs) may contain public ranges larger than an IPv4 /8 or an IPv6 /32, such as the whole internet.",),
+        (
+            "Whether O(ssh_cidrs) may contain public ranges that together are larger than an IPv4 /8 or an IPv6 /32, such as the whole"
+            " internet.",
+        ),
     ),
     Option(
         "nat",
@@ -148,7 +155,8 @@ OPTIONS = (
         (
             "AWS services that nodes can reach without internet access. Specify the last part of each service name, such as V(ssm),"
             " V(ssmmessages), V(ec2), V(autoscaling), V(elasticfilesystem), V(fsx), V(logs), V(sts) or V(monitoring). Each service gets"
-            " an interface endpoint in the private subnet of every zone. S3 always has a gateway endpoint.",
+            " an interface endpoint in the private subnet of every zone. The cluster's own VPC always has a"
+            " gateway endpoint for S3.",
         ),
     ),
 )

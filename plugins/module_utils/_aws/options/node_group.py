@@ -40,11 +40,11 @@ OPTIONS = (
         {"type": "int"},
         (NODE_GROUP,),
         in_place(
-            "but a lower number removes the nodes with the highest numbers, and only if no job is running on these nodes",
-            "If a job is running on these nodes, wait until the job ends, or stop it with C(deeplearning.cluster.stop)",
+            "but a lower value removes the nodes with the highest numbers, which is possible only if no job is running on these nodes",
+            "If a job is running on a node to be removed, wait until the job ends, or stop it with C(deeplearning.cluster.stop)",
         ),
         (
-            "Number of workers besides the master, at least 1. The master also takes part in training, so a job can use one more host.",
+            "Number of workers besides the master, at least 1. The master also takes part in training, so a job can use one host more.",
             "Required with O(state=present).",
             "The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.",
         ),
@@ -95,7 +95,7 @@ OPTIONS = (
             advice="A cluster with nodes keeps its current alternative. The zones of new alternatives are added in place",
         ),
         (
-            "Alternatives to try in this order if AWS has insufficient capacity for the master and O(worker_minimum) workers with"
+            "Alternatives to try in the given order if AWS has insufficient capacity for the master and O(worker_minimum) workers with"
             " O(instance_type) and O(market). An alternative inherits every setting that it does not override.",
             "A run waits up to O(capacity_timeout) for each alternative. All nodes use the same alternative, because a job runs at the"
             " speed of its slowest host. This option requires O(wait).",
@@ -115,7 +115,7 @@ OPTIONS = (
         NOT_STORED,
         (
             "Maximum time to wait for the nodes of one alternative, in seconds. The wait ends early if launches fail permanently.",
-            "If no alternative has sufficient capacity, the run restores the previous state of the Auto Scaling groups.",
+            "If AWS has insufficient capacity for every alternative, the run restores the previous state of the Auto Scaling groups.",
         ),
     ),
     Option(
@@ -131,11 +131,11 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. Nodes are outdated if their launch"
-            " template changes or has changed. The nodes are replaced one by one, workers before the master.",
-            "By default, if the cluster has nodes, the run only lists such changes in RV(ignore:deferred). New nodes then have the same"
-            " settings as the existing ones.",
-            "Do not use this option while a job is running. C(playbooks/provision.yml) checks the hosts first.",
+            "Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. A node is outdated if its launch"
+            " template has changed or changes in this run. The nodes are replaced one by one, workers before the master.",
+            "By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred) lists these changes."
+            " Nodes that are launched later then have the same settings as the existing ones.",
+            "Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running jobs.",
         ),
     ),
     Option(
@@ -165,8 +165,8 @@ OPTIONS = (
         REPLACES_NODES,
         (
             "Public SSM parameter that contains the id of an AMI, such as a parameter of the Deep Learning AMIs.",
-            "A run looks up the image only once. Later runs keep it until this option changes, so that a new release does not replace the"
-            " nodes.",
+            "The first run looks up the image. Later runs keep this image until the option changes, so that a new release of the image does"
+            " not cause the nodes to be replaced.",
         ),
         yields_to=("image_id", "image_framework"),
     ),
@@ -179,7 +179,7 @@ OPTIONS = (
             "Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for drivers only."
             " Without a version, the run uses and reports the newest version that is available for O(image_os) and the architecture of"
             " the instance type.",
-            "A run looks up the image only once, as with O(image_parameter).",
+            "As with O(image_parameter), later runs keep the image that the first run has looked up.",
         ),
     ),
     Option(
@@ -197,7 +197,7 @@ OPTIONS = (
         "image_update",
         {"type": "bool", "default": False},
         (NODE_GROUP,),
-        Update(Policy.NOT_STORED, advice="A newer image replaces the nodes, but only with O(replace_nodes)"),
+        Update(Policy.NOT_STORED, advice="Changing to a newer image replaces the nodes, which requires O(replace_nodes)"),
         ("Whether to look up O(image_parameter) or O(image_framework) again to get the newest image.",),
     ),
     Option(

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""All options, and the options of each module. Each kind of storage declares its options in its package, all others in this package."""
+"""All options, and the options of each module.
+
+Each kind of storage declares its options in its own package. This package declares all other options.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ OPTIONS: tuple[Option, ...] = (
 
 
 def options_of(component: str = "") -> list[Option]:
-    """Return the options of one component's module, or of the module `cluster`."""
+    """Return the options of the module for one component. Without a component, return the options of the module `cluster`."""
     return [option for option in OPTIONS if (component in option.components if component else option.whole)]
 
 
 def argument_spec(component: str = "") -> dict[str, Any]:
-    """Return the argument spec of one component's module, or of the module `cluster`."""
+    """Return the argument spec of the module for one component. Without a component, return that of the module `cluster`."""
     return {option.name: option.argument_spec for option in options_of(component)}

@@ -49,8 +49,8 @@ class Kind:
     """The functions and rules for changes to resources of one kind.
 
     `create(cloud, address, properties)` returns the new resource. `update(cloud, found, properties, changed)` may return the changed
-    resource. `delete(cloud, found)` returns nothing. `properties` are the wanted properties and `Wanted.parameters`.
-    `settle(cloud, found)` waits until other resources can use this one, and returns it.
+    resource. `delete(cloud, found)` returns nothing. `properties` contains the wanted properties and
+    `Wanted.parameters`. `settle(cloud, found)` waits until other resources can use the resource, and returns the resource.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Kind:
     updatable: frozenset[str] = frozenset()
     """Properties that can be changed in place."""
     replacing: frozenset[str] = frozenset()
-    """Properties that can be changed only by replacing nodes. A change to a property that is in neither set is forbidden."""
+    """Properties that can be changed only by replacing nodes. Properties in neither `updatable` nor `replacing` cannot be changed."""
     deleted_after: tuple[str, ...] = ()
     """Kinds that use this kind. Their resources must be deleted first."""
     deleted_before: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Change:
     """Whether an update takes effect in place or on new nodes only."""
 
     def describe(self) -> dict[str, Any]:
-        """Return the change in the form that modules return."""
+        """Return the change as a dictionary for the result of a module."""
         return {
             "kind": self.address.kind,
             "key": self.address.key,
@@ -105,7 +105,7 @@ class Change:
         }
 
     def difference(self) -> dict[str, Any]:
-        """Return the change in the form that Ansible shows with `--diff`."""
+        """Return the change as a dictionary that Ansible shows with `--diff`."""
         header = f"{self.action.value} {self.address}"
         before, after = printable(self.before), printable(self.after)
         return {"before_header": header, "after_header": header, "before": before or "", "after": after or ""}

@@ -70,7 +70,7 @@ class Wanted:
 class Found:
     """A resource as it exists in AWS.
 
-    `properties` can be compared with those of `Wanted`. References use `attributes`. An adopted resource does not belong to the cluster:
+    `properties` can be compared with those of `Wanted`. References read `attributes`. An adopted resource does not belong to the cluster:
     other resources may refer to it, but the plan never changes or deletes it.
     """
 
@@ -100,7 +100,7 @@ def references(value: Any) -> Iterator[Address]:
 
 
 def resolve(value: Any, known: Mapping[Address, Found]) -> Any:
-    """Return the value with every reference replaced by the referenced attribute, or by `UNKNOWN`."""
+    """Return the value with every reference replaced by the referenced attribute, or by `UNKNOWN` if the resource does not exist yet."""
     if isinstance(value, Ref):
         return known[value.address].attribute(value.attribute) if value.address in known else UNKNOWN
     if isinstance(value, Computed):

@@ -50,4 +50,4 @@ def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: S
         else:
             run.applied += plan
             return [*applied, *plan], list(after.values())
-    raise AssertionError("the last plan returns or raises")
+    raise AssertionError("the last attempt returns or raises an exception")

@@ -54,7 +54,10 @@ def provision(run: Run) -> NoReturn:
 
 
 def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[Request, Sequence[Found], list[Change], list[Change]]:
-    """Return the request, resources, plan and deferred changes of an attempt. If necessary, first terminate an unfinished run's nodes."""
+    """Return the request, resources, plan and deferred changes of an attempt.
+
+    If an unfinished run has left nodes that do not match the attempt, terminate these nodes first.
+    """
     plan, deferred = plan_changes(run, request, found)
     if run.request.options["wait"] and capacity.would_mix_nodes(plan, found):
         request, found = _without_nodes(run, request, found)
@@ -72,7 +75,7 @@ def _announce(request: Request, plan: Sequence[Change]) -> None:
 
 
 def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages: Sequence[str] = ()) -> tuple[Request, list[Found]]:
-    """Terminate the nodes of an unfinished run, which have not been accepted. Return the new request and the remaining resources.
+    """Terminate the nodes that an unfinished run launched but did not accept. Return the new request and the remaining resources.
 
     The next attempt may need their capacity, quota and placement group, so this function waits until the nodes are terminated.
     """
@@ -106,4 +109,4 @@ def _change_groups(run: Run, make: Callable[[Sequence[Found]], list[Change]], sh
     try:
         converge(run, make, NODE_GROUP.read(run.request, ()))
     except ApplyError as error:
-        report.fail_applying(run, error, error.applied, "".join(f" Before that: {shortage}" for shortage in shortages))
+        report.fail_applying(run, error, error.applied, "".join(f" Earlier attempt: {shortage}" for shortage in shortages))

@@ -20,4 +20,4 @@ BILLED = {
     "vpc_endpoint": "interface endpoint",
     **{kind: name for component in ALL_COMPONENTS for kind, name in component.billed.items()},
 }
-"""The names of the kinds that AWS bills for as long as they exist, even if no node uses them."""
+"""The names of the resource kinds that cost money as long as they exist, even if no node uses them."""

@@ -26,7 +26,7 @@ SWEEP_TIMEOUT = 30  # seconds during which AWS may still list deleted resources
 
 
 def delete(run: Run) -> NoReturn:
-    """Delete the resources of the cluster that the module manages, and exit the module."""
+    """Delete the cluster's resources that the module manages, and exit the module."""
     found = run.before
     if run.module.check_mode:
         plan = plan_deletion(run, found)
@@ -46,7 +46,7 @@ def _kept(found: Iterable[Found]) -> list[str]:
 
 
 def _foreign_resources(run: Run, error: ApplyError) -> str:
-    """Return a sentence about other resources that prevent the deletion of the VPC, or an empty string."""
+    """Return a sentence about other resources that prevent the deletion of the VPC, or an empty string if there are none."""
     vpc = next((item for item in run.before if item.address == VPC), None)
     if vpc is None or error_code(error.cause) != "DependencyViolation":
         return ""
@@ -70,6 +70,6 @@ def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
     except WaitTimeout:
         run.module.warn(
             f"Cluster {run.request.cloud.cluster}: AWS still lists these resources after the deletion: {', '.join(left)}. "
-            "Run again, or delete them yourself."
+            "Repeat the deletion, or delete these resources yourself."
         )
     return left

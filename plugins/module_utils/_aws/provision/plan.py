@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 
 
 def plan_changes(run: Run, request: Request, found: Sequence[Found]) -> tuple[list[Change], list[Change]]:
-    """Return the changes to apply, and the changes that are deferred until a run may replace nodes.
+    """Return the changes to apply, and the changes that are deferred until a run is allowed to replace nodes.
 
     Raises ClusterError for harmful changes, and ForbiddenChange for impossible ones.
     """
@@ -45,7 +45,7 @@ def plan_changes(run: Run, request: Request, found: Sequence[Found]) -> tuple[li
 
 
 def plan_deletion(run: Run, found: Sequence[Found]) -> list[Change]:
-    """Return the changes that delete the resources of this module. Raises ClusterError for harmful changes."""
+    """Return the changes that delete the resources that the module manages. Raises ClusterError for harmful changes."""
     plan = make_plan([], found, KINDS, keep=_keeper(run, found))
     _refuse_used(run, plan, found)
     for component in run.components:
@@ -60,7 +60,7 @@ def plan_end_of_nodes(found: Sequence[Found]) -> list[Change]:
 
 
 def predict(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
-    """Return the resources that exist after a plan is applied. Only the addresses of new resources are known."""
+    """Return the resources that exist after a plan is applied. For new resources, only the addresses are known."""
     items = {item.address: item for item in found}
     for change in plan:
         if change.action is Action.DELETE:
@@ -74,7 +74,10 @@ def predict(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
 
 
 def _keeper(run: Run, found: Sequence[Found]) -> Callable[[Found], bool]:
-    """Return a function that returns whether to keep a resource that is not desired. Subnets and security groups of kept data are kept."""
+    """Return a function that decides whether to keep a resource that is not desired.
+
+    If a file system is kept, its subnets and security groups are kept too.
+    """
     data = [item for item in found if item.address.kind in DATA_KINDS and _keeps(run, item)]
     held = _ids_referred_to(data, found)
     return lambda item: item.id in held or _keeps(run, item)
@@ -87,7 +90,10 @@ def _keeps(run: Run, item: Found) -> bool:
 
 
 def _refuse_missing(run: Run, wanted: Sequence[Wanted], found: Sequence[Found]) -> None:
-    """Raise ClusterError if resources refer to other resources that do not exist. In check mode, those may be only predicted."""
+    """Raise ClusterError if resources refer to other resources that do not exist.
+
+    In check mode, raise no error, because other modules only predict the resources that they would create.
+    """
     known = {item.address for item in wanted} | {item.address for item in found}
     missing = sorted({str(address) for item in wanted for address in references(item.properties) if address not in known})
     if missing and not run.module.check_mode:

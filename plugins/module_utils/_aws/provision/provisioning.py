@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The pipeline of all modules that provision: read, validate, plan, apply, report. Each stage has its own file in this folder."""
+"""The pipeline of all provisioning modules: read, validate, plan, apply, report. Each stage has its own file in this folder."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def succeed(
     kept: Sequence[str] = (),
     left: Sequence[str] = (),
 ) -> NoReturn:
-    """Exit the module with its result. `found` are the resources after the changes. The `deferred` changes require new nodes."""
+    """Exit the module with its result. `found` contains the resources after the changes. The changes in `deferred` require new nodes."""
     found = list(found)
     if deferred:
         run.module.warn(_describe_deferred(deferred))
@@ -57,7 +57,7 @@ def succeed(
 
 
 def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: str = "") -> NoReturn:
-    """Exit the module with the failed change, the sentences in `more`, and the applied changes."""
+    """Fail the module with a message that describes the failed change and the applied changes. The message includes the text `more`."""
     if run.request.cloud.interruption.is_set():
         raise Interrupted from error
     message = ClusterError(f"{str(error).rstrip('.')}.{more} {_describe_applied(applied)}{_costs(run, applied)}")
@@ -65,8 +65,10 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
 
 
 def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[Change]) -> NoReturn:
-    """Exit the module after the last alternative has failed and the groups have been restored."""
-    message = f"AWS has insufficient capacity for the nodes. {' '.join(shortages)} The Auto Scaling groups were restored."
+    """Fail the module after the last alternative has failed and the groups have been restored."""
+    message = (
+        f"AWS has insufficient capacity for the nodes. {' '.join(shortages)} The Auto Scaling groups were restored to their former state."
+    )
     bill = _bill(run.before, applied)
     if bill:
         message += f"{bill} Run again later, or delete these resources with {DESTROY}"
@@ -74,7 +76,7 @@ def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[
 
 
 def fail_interrupted(run: Run) -> NoReturn:
-    """Exit the module with the applied changes, the nodes that AWS is still launching, and the costs."""
+    """Fail the module with a message about the applied changes, the nodes that AWS is still launching, and the costs."""
     cloud, applied = run.request.cloud, run.applied
     message = f"Interrupted. {_describe_applied(applied)}{_costs(run, applied)}"
     cloud.progress(f"Cluster {cloud.cluster}: {message}")
@@ -82,7 +84,7 @@ def fail_interrupted(run: Run) -> NoReturn:
 
 
 def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
-    """Return the numbers of workers and the reason if the cluster has too few workers. Return None for a complete cluster."""
+    """Return the actual and the desired number of workers and the reason for the difference. Return None for a complete cluster."""
     known = {item.address: item for item in found if item.id != KNOWN_AFTER_APPLY}
     workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), run.request.options.get("worker_count")
     if not run.request.present or workers is None or group is None or not wanted:
@@ -106,7 +108,7 @@ def _describe_applied(applied: Iterable[Change]) -> str:
 
 
 def _describe_deferred(deferred: Iterable[Change]) -> str:
-    """Return sentences about the nodes that need to be replaced and why."""
+    """Return sentences that state which nodes need to be replaced and why."""
     templates = sorted({name for change in deferred if change.address.kind == "launch_template" for name in change.after})
     outdated, unhealthy = _numbers(deferred, "outdated"), _numbers(deferred, "unhealthy")
     parts = []
@@ -115,30 +117,30 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
         parts.append(f"{what}, so nodes {', '.join(outdated)} need to be replaced." if outdated else f"{what}.")
     if unhealthy:
         parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, so they need to be replaced.")
-    return f"{' '.join(parts)} These changes are deferred. To apply them, run with replace_nodes: true while no job is running."
+    return f"{' '.join(parts)} These changes are deferred. To apply them, set replace_nodes: true and run again while no job is running."
 
 
 def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
-    """Return the node numbers in the property `name` of the nodes before the changes."""
+    """Return the node numbers that the property `name` contained before the changes."""
     nodes_before = [change.before for change in deferred if change.address.kind == "nodes"]
     return [str(number) for number in sorted({number for before in nodes_before for number in before.get(name, ())})]
 
 
 def _costs(run: Run, applied: Sequence[Change]) -> str:
-    """Return sentences about what costs money after an incomplete run and how to delete it, or an empty string."""
+    """Return sentences that state what costs money after an incomplete run and how to delete it. Return an empty string if nothing does."""
     costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
     return f"{costs} To stop these costs, delete the cluster with {DESTROY}" if run.request.present and costs else ""
 
 
 def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about groups that launch nodes even after the run has ended, or an empty string."""
+    """Return a sentence about groups that launch nodes even after the run has ended, or an empty string if there are none."""
     there = {item.address for item in before} | {change.address for change in applied if change.action is Action.CREATE}
     names = [group_name(cluster, address.key) for address in sorted(there) if address.kind == "auto_scaling_group"]
     return f" AWS continues to launch nodes in {' and '.join(names)}, and these nodes cost money." if names else ""
 
 
 def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about resources that cost money although no nodes use them, or an empty string."""
+    """Return a sentence about resources that cost money although no nodes use them, or an empty string if there are none."""
     made = {change.address for change in applied if change.action is Action.CREATE}
     if not any(item.address.kind == "auto_scaling_group" for item in before):
         made |= {item.address for item in before if not item.adopted}

@@ -27,7 +27,7 @@ try:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 except ImportError:
-    pass  # part of ansible-core
+    pass  # cryptography is a dependency of ansible-core
 
 
 class Stored(NamedTuple):
@@ -92,7 +92,10 @@ def replace(cloud: AwsClient, kms_key: str | None, tier: str) -> str:
 
 
 def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> str:
-    """Re-encrypt the stored private key with another KMS key and return it. If another run replaces it meanwhile, keep the newer one."""
+    """Re-encrypt the stored private key with another KMS key and return the private key.
+
+    If another run replaces the private key in the meantime, keep the newer private key.
+    """
     while True:
         version = overwrite(cloud, stored.private_key, kms_key, tier)
         other = None if version == stored.version + 1 else read(cloud, version - 1)
@@ -102,7 +105,10 @@ def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> 
 
 
 def overwrite(cloud: AwsClient, private_key: str, kms_key: str | None, tier: str) -> int:
-    """Overwrite the stored private key and return the parameter's version. SSM cannot lower the tier, so pass the current one."""
+    """Overwrite the stored private key and return the parameter's new version.
+
+    `tier` is the parameter's current tier, because SSM cannot downgrade a parameter to a lower tier.
+    """
     return _put(cloud, kms_key, Type="SecureString", Tier=tier, Value=private_key, Overwrite=True)
 
 
@@ -116,7 +122,10 @@ def _put(cloud: AwsClient, kms_key: str | None, **arguments: Any) -> int:
 
 
 def describe(cloud: AwsClient) -> dict[str, str]:
-    """Return the parameter's metadata, or an empty dictionary without a parameter. `KeyId` can be the id, ARN or alias of the KMS key."""
+    """Return the parameter's metadata, or an empty dictionary if the parameter does not exist.
+
+    `KeyId` can be the id, ARN or alias of the KMS key.
+    """
     name = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[name])
     return dict(described[0]) if described else {}
@@ -125,7 +134,7 @@ def describe(cloud: AwsClient) -> dict[str, str]:
 def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
     """Return the ARN of the KMS key that the options select, the alias of the AWS managed key, or None if no key is selected.
 
-    In check mode, the ARN of a key that is to be created is unknown.
+    In check mode, the ARN of a key that a run would create is unknown.
     """
     if module.params["kms_key_id"] == authority_key.SERVICE_KEY:
         return authority_key.SERVICE_KEY
@@ -167,15 +176,16 @@ def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, 
 
 def _warn_of_kept_key(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
     module.warn(
-        f"The SSH certificate authority of {cloud.cluster} stays encrypted with {key}, "
+        f"Cluster {cloud.cluster}: the private key of the SSH certificate authority stays encrypted with {key}, "
         "although neither kms_key_id nor create_kms_key is set. "
-        f"Set one of them. To use the AWS managed key for SSM, set kms_key_id to {authority_key.SERVICE_KEY}."
+        f"Set one of these options. To use the AWS managed key for SSM, set kms_key_id to {authority_key.SERVICE_KEY}."
     )
 
 
 def _warn_of_history(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
     module.warn(
-        f"The SSH certificate authority of {cloud.cluster} was encrypted with {key}, and earlier versions in its history still are. "
+        f"Cluster {cloud.cluster}: the private key of the SSH certificate authority was encrypted with {key}, "
+        "and earlier versions in the parameter's history still are. "
         "If an unauthorized person could have read one of these versions, run deeplearning.cluster.rotate_authority."
     )
 
@@ -190,7 +200,7 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 
 
 def delete(cloud: AwsClient) -> bool:
-    """Delete the parameter and return whether it existed. The deletion needs no permission to decrypt the parameter."""
+    """Delete the parameter and return whether it existed. The deletion does not require permission to decrypt the parameter."""
     try:
         cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
     except ClientError as error:
@@ -201,7 +211,10 @@ def delete(cloud: AwsClient) -> bool:
 
 
 def own_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
-    """Return the KMS key that was created for the cluster, or None. Most clusters have none, so a denied call causes only a warning."""
+    """Return the KMS key that was created for the cluster, or None if there is no such key.
+
+    Most clusters have no such key, so a denied call causes only a warning.
+    """
     try:
         return authority_key.find_own(cloud)
     except ClientError as error:

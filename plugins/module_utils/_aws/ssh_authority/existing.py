@@ -10,7 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_auth
 
 
 def exists(cloud: AwsClient) -> bool:
-    """Return whether the parameter exists. The function reads only its tags, so it needs no permission to read the private key."""
+    """Return whether the parameter exists. The check reads only the parameter's tags and needs no permission to read the private key."""
     try:
         cloud.ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=parameter_name(cloud.cluster))
     except ClientError as error:

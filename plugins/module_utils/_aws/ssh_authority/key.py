@@ -22,7 +22,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
 
-#: Days in which the deletion of a key can be canceled. KMS's minimum is enough, because the encrypted parameter is already deleted.
+#: Number of days during which the deletion of a key can be canceled. This is the minimum that KMS allows. A longer period is not
+#: needed, because the encrypted parameter is already deleted.
 WAITING_PERIOD = 7
 #: Alias of the AWS managed key for SSM.
 SERVICE_KEY = "alias/aws/ssm"
@@ -60,7 +61,7 @@ def principals(caller: str) -> list[str]:
     """Return patterns that match `aws:PrincipalArn` for all sessions of a caller. Pure.
 
     `caller` is the ARN from STS. The ARN of a session lacks the path of the session's role, so one pattern matches any path. Role
-    names are unique in an account.
+    names are unique within an account.
     """
     head, _separator, resource = caller.rpartition(":")
     kind, _separator, rest = resource.partition("/")
@@ -131,7 +132,10 @@ def is_same(cloud: AwsClient, stored: str, arn: str) -> bool:
 
 
 def find(cloud: AwsClient) -> str | None:
-    """Return the ARN of the key that the collection created for the cluster. Raises ClusterError if its alias belongs to another key."""
+    """Return the ARN of the key that the collection created for the cluster, or None if there is no such key.
+
+    Raises ClusterError if the key is not enabled, or if its alias belongs to another key.
+    """
     name = alias(cloud.cluster)
     key = _describe(cloud, name)
     if key is None:
@@ -140,7 +144,7 @@ def find(cloud: AwsClient) -> str | None:
         wanted = description(cloud.cluster)
         raise ClusterError(
             f"create_kms_key: {name} is the alias of {key['Arn']}, whose description is not '{wanted}'. "
-            "Give that key another alias, and delete this one."
+            "Give that key another alias, and delete this alias."
         )
     if key["KeyState"] != "Enabled":
         raise ClusterError(
@@ -151,7 +155,10 @@ def find(cloud: AwsClient) -> str | None:
 
 
 def find_own(cloud: AwsClient) -> str | None:
-    """Return the ARN of the key that the collection created for the cluster, in any state, or None."""
+    """Return the ARN of the key that the collection created for the cluster, or None if there is no such key.
+
+    The key can be in any state.
+    """
     key = _describe(cloud, alias(cloud.cluster))
     return str(key["Arn"]) if key and _is_own(cloud, key) else None
 
@@ -188,7 +195,7 @@ def create(cloud: AwsClient) -> str:
         # botocore retries the call if the first response is lost
         if error_code(error) == "AlreadyExistsException" and find(cloud) == arn:
             return arn
-        raise ClusterError(f"create_kms_key: {arn} was created, but not its alias {name}: {error}. {_discard(cloud, arn)}") from error
+        raise ClusterError(f"create_kms_key: {arn} was created, but its alias {name} was not: {error}. {_discard(cloud, arn)}") from error
     cloud.created.add(arn)
     return arn
 
@@ -205,8 +212,8 @@ def _discard(cloud: AwsClient, arn: str) -> str:
 def delete(cloud: AwsClient, arn: str) -> None:
     """Schedule the deletion of the key, and delete its alias, so that a new cluster of the same name can use the alias.
 
-    The alias is deleted last, because the IAM policies allow the deletion only of a key with this alias. After an interruption, the next
-    run also finds the key by its alias.
+    The alias is deleted last, because the IAM policies allow the deletion of a key only if it has this alias. The next run after an
+    interruption also finds the key by its alias.
     """
     try:
         _schedule_deletion(cloud, arn)

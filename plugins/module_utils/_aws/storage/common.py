@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Code that all kinds of file systems share. It finds the cluster's own file system, waits for changes, and creates the component."""
+"""Code that all kinds of file systems share.
+
+It finds the cluster's own file system, waits for changes to finish, and creates the component.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +35,17 @@ Description = Mapping[str, Any]
 class FileSystems:
     """The file systems of one AWS service.
 
-    `is_usable` returns whether a description belongs to a file system of this kind that is not being deleted. `address` is the address
-    of the file system that the cluster uses.
+    `is_usable` returns whether a description belongs to a file system of this kind that is not being deleted. `address` identifies
+    the file system that the cluster uses.
     """
 
     service: str
     component: str
     address: Address
     name: str
-    """The name of this kind in messages."""
+    """The name of this kind of file system in messages."""
     option: str
-    """The option with the id of an adopted file system."""
+    """The option that contains the id of an adopted file system."""
     is_usable: Callable[[Description], bool]
 
     @property
@@ -60,7 +63,7 @@ class FileSystems:
         return file_system is not None and file_system.adopted
 
     def component_of(self, kinds: tuple[Kind, ...], iam_actions: IamActions, **hooks: Any) -> Component:
-        """Return the component that provisions these file systems. The component depends on the network, holds data and is billed."""
+        """Return the component that provisions these file systems. It depends on the network. The file systems hold data and cost money."""
         kind = self.address.kind
         return Component(
             self.component,
@@ -73,7 +76,7 @@ class FileSystems:
         )
 
     def describe(self, cloud: AwsClient, **ids: Any) -> dict[str, Any] | None:
-        """Return the description of a file system from AWS, or None if it does not exist."""
+        """Return the description of a file system from AWS, or None if the file system does not exist."""
         try:
             found = cloud.retrieve(self.service, "describe_file_systems", "FileSystems", **ids)
         except ClientError as error:
@@ -83,14 +86,14 @@ class FileSystems:
         return next((dict(item) for item in found if self.is_usable(item)), None)
 
     def owned(self, cloud: AwsClient) -> dict[str, Any] | None:
-        """Return the cluster's own file system, or None. Raises ClusterError if several file systems have the cluster's tags."""
+        """Return the cluster's own file system, or None if there is none. Raises ClusterError if several have the cluster's tags."""
         described = cloud.retrieve(self.service, "describe_file_systems", "FileSystems")
         matches = [dict(item) for item in described if self.is_own(cloud, item) and self.is_usable(item)]
         if len(matches) > 1:
             ids = " and ".join(item["FileSystemId"] for item in matches)
             raise ClusterError(
-                f"{self.option}: {ids} are all tagged as the {self.name} of {cloud.cluster}. "
-                "Specify one of them, or remove the tags from the others."
+                f"{self.option}: {ids} are tagged as the {self.name} of {cloud.cluster}. "
+                "Specify one of them in this option, or remove the tags from all but one."
             )
         return matches[0] if matches else None
 
@@ -102,7 +105,10 @@ class FileSystems:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Describes resources of one type. `name` is their name in messages. `arguments` returns the arguments of the API call for an id."""
+    """Looks up resources of one type.
+
+    `name` is the name of the type in messages. `arguments` returns the arguments of the API call for an id.
+    """
 
     name: str
     service: str

@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
 
 KINDS: dict[str, tuple[StorageTag, ...]] = {"efs": efs_tags.TAGS, "lustre": lustre_tags.TAGS, "bucket": bucket_tags.TAGS}
-"""The tags of each kind. A node mounts a kind of storage if it has the first tag of that kind."""
+"""The tags of each kind. A node mounts a kind of storage if the node has the first tag of that kind."""
 TAGS = tuple(tag for tags in KINDS.values() for tag in tags)
 OPTIONS: tuple[Option, ...] = (*efs_options.OPTIONS, *lustre_options.OPTIONS, *bucket_options.OPTIONS)
 MODULES = (efs_options.MODULE, lustre_options.MODULE)
@@ -33,7 +33,7 @@ BOUND_TO_NETWORK = (lustre_options.BOUND_TO_NETWORK,)
 
 
 def told(tags: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the mounts that a node's tags describe. Each mount contains the arguments for the module `shared_storage` in the tags."""
+    """Return the mounts that a node's tags describe. The tags contain arguments of the module `shared_storage`."""
     return [
         {"kind": kind, **{tag.argument: tag.value(tags) for tag in own if tag.is_told(tags)}}
         for kind, own in KINDS.items()

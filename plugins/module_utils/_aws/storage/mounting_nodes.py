@@ -23,12 +23,12 @@ class MountingNode:
 
 
 def nodes_of_others(cloud: AwsClient, tag: str, file_system_id: str) -> list[MountingNode]:
-    """Return the pending and running nodes of other clusters that mount a file system. See `mounting_nodes`."""
+    """Return the pending and running nodes of other clusters that mount this file system. See `mounting_nodes`."""
     return [node for node in mounting_nodes(cloud, tag, file_system_id) if node.cluster != cloud.cluster]
 
 
 def mounting_nodes(cloud: AwsClient, tag: str, file_system_id: str) -> list[MountingNode]:
-    """Return the pending and running nodes of all clusters that mount a file system. `tag` is the key of the tag with its id."""
+    """Return the pending and running nodes of all clusters that mount this file system. The tag with the key `tag` contains its id."""
     filters = [{"Name": f"tag:{tag}", "Values": [file_system_id]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     return [
@@ -45,7 +45,7 @@ def mounting_nodes(cloud: AwsClient, tag: str, file_system_id: str) -> list[Moun
 
 
 def refuse_in_use(file_system_id: str, found: Collection[MountingNode]) -> None:
-    """Raise ClusterError if nodes mount the file system."""
+    """Raise ClusterError if any nodes mount the file system."""
     clusters = sorted({node.cluster for node in found})
     if clusters:
-        raise ClusterError(f"{file_system_id} is used by nodes of cluster {', '.join(clusters)}. Delete those nodes first.")
+        raise ClusterError(f"{file_system_id} is used by nodes of other clusters ({', '.join(clusters)}). Delete those nodes first.")

@@ -19,7 +19,7 @@ def vpc_id(found: Sequence[Found]) -> str | None:
 
 
 def is_routed(cloud: AwsClient, found: Sequence[Found], address: str | None) -> bool:
-    """Return whether all private subnets have a route to an address. There is no route to an unknown address."""
+    """Return whether all private subnets have a route to an address. If the address is unknown, return False."""
     vpc = vpc_id(found)
     subnets = [item.id for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
     tables = [adopted.route_table(cloud, vpc, subnet) for subnet in subnets] if vpc else []

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The declaration of a tag on nodes and their groups that describes a mount. Pure."""
+"""The declaration of the tags that describe the mounts of nodes. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StorageTag(NamedTuple):
     check: Callable[[str], None] = _any
     values: Mapping[str, Any] | None = None
     kept: bool = False
-    """Whether the value must not change while nodes are running, because jobs depend on it. If so, `variable` is also an option name."""
+    """Whether the value must stay the same while nodes are running, because jobs depend on it. If so, `variable` is also an option name."""
 
     def is_told(self, tags: Mapping[str, str]) -> bool:
         """Return whether the tags contain the property."""

@@ -73,7 +73,7 @@ def vcpu_quota(instance_type: str, market: str, known: Iterable[Quota]) -> Quota
 
 
 def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int) -> str | None:
-    """Return a message if the quota does not allow `count` instances in a new cluster, or None if it does or if no quota applies."""
+    """Return a message if the quota is too low for `count` instances. Return None if the quota is sufficient or if no quota applies."""
     known = quotas(cloud, "ec2") or []
     quota = vcpu_quota(instance_type, market, known) if market in VCPU_QUOTAS else None
     each = _vcpus(cloud, [instance_type]).get(instance_type)
@@ -112,12 +112,12 @@ def _vcpus(cloud: AwsClient, names: Iterable[str]) -> dict[str, int]:
 
 
 class QuotaValidator(Validator):
-    """The base class for validators of a quota of `service`."""
+    """The base class for validators that check one quota of `service`."""
 
     service = "ec2"
 
     def needed(self, request: Request, found: Sequence[Found]) -> int:
-        """Return how much of the quota the run will use. Return 0 if no plan is possible, because other validators report that."""
+        """Return how much of the quota the run needs. Return 0 if no plan can be made, because other validators report the reason."""
         try:
             return self._needed(request, found)
         except (ClusterError, ValueError):
@@ -173,7 +173,7 @@ class AddressQuota(QuotaValidator):
         needed = self.needed(request, found)
         if not needed:
             return
-        # Addresses from the account's own address ranges (BYOIP) do not count
+        # Addresses from the account's own address ranges (BYOIP) do not count toward the quota
         addresses = request.cloud.retrieve_once("ec2", "describe_addresses", "Addresses")
         used = len([item for item in addresses if item.get("PublicIpv4Pool", "amazon") == "amazon"])
         exceeded = self._exceeded(request.cloud, ADDRESSES, used, needed)
@@ -197,7 +197,7 @@ class VpcQuota(QuotaValidator):
         needed = self.needed(request, found)
         if not needed:
             return
-        # VPCs that other accounts share with this account do not count
+        # VPCs that other accounts share with this account do not count toward the quota
         account = request.cloud.client("sts").get_caller_identity()["Account"]
         own = [item for item in request.cloud.retrieve_once("ec2", "describe_vpcs", "Vpcs") if item["OwnerId"] == account]
         exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)

@@ -38,7 +38,7 @@ class WorkerMinimum(Validator):
 
 
 class AlternativesOffered(Validator):
-    """Checks that the instance types of the alternatives are offered in the zones. Other validators check the first choice."""
+    """Checks that the instance types of the alternatives are offered in the zones. Other validators check the option `instance_type`."""
 
     name = "alternatives"
     components = frozenset({NODES_COMPONENT})
@@ -87,7 +87,7 @@ def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterato
 
 
 class Reservation(Validator):
-    """Checks that the reservation is active and matches the nodes. Other validators check whether types and zones exist."""
+    """Checks that the reservation is active and matches the nodes. Other validators check whether instance types and zones exist."""
 
     name = "capacity_reservation"
     components = frozenset({NODES_COMPONENT})
@@ -109,11 +109,11 @@ class Reservation(Validator):
                 yield f"{name} is {described['State']}. Specify an active reservation."
             elif _end_of_nodes(described) <= datetime.now(timezone.utc):
                 yield (
-                    f"{name} ends at {_time(described['EndDate'])}, and EC2 launches no more nodes in it shortly before that time. "
+                    f"{name} ends at {_time(described['EndDate'])}, and EC2 stops launching nodes in it shortly before that time. "
                     "Specify a Capacity Block that ends later."
                 )
             elif described["InstanceType"] != alternative.instance_type:
-                yield f"{name} is for {described['InstanceType']}, not {alternative.instance_type}. Use the same type for both."
+                yield f"{name} is for {described['InstanceType']}, not {alternative.instance_type}. Use the same instance type for both."
             elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
                 kind = BLOCK if alternative.market != BLOCK else RESERVATION
                 yield f"{name} is a {kind}, but market is {alternative.market}. Set market to {kind}."
@@ -143,7 +143,7 @@ class BlockEnd(Validator):
 
 
 def _end_of_nodes(reservation: Mapping[str, Any]) -> datetime:
-    """Return when EC2 begins to terminate nodes: shortly before a Capacity Block ends, and never for other reservations.
+    """Return the time at which EC2 begins to terminate the nodes of a Capacity Block. For other reservations, return the maximum.
 
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how.html
     """

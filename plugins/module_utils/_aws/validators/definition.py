@@ -31,7 +31,7 @@ RESERVED_TAGS = ("aws:", "deeplearning:")
 MOST_TAGS = 50  # AWS's limit for an instance
 SMALLEST_ROOT_VOLUME = 8  # GiB
 MOST_HOPS = 64  # EC2's limit for the instance metadata service
-# The largest ranges that one company has. Registries assign an IPv6 /32 to providers, and a few companies have an IPv4 /8
+# The largest ranges that a single company owns. Registries assign an IPv6 /32 to providers, and a few companies own an IPv4 /8
 WIDEST_SSH_RANGE = {4: ipaddress.ip_network("0.0.0.0/8"), 6: ipaddress.ip_network("::/32")}
 PRIVATE: dict[int, list[Any]] = {
     4: [ipaddress.ip_network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")],
@@ -50,7 +50,7 @@ def check_cluster_name(name: str) -> Iterator[str]:
 
 
 def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> Iterator[str]:
-    """Check that every service accepts the tags. `of_mounts` are the keys of the instances' other tags."""
+    """Check that every AWS service accepts the tags. `of_mounts` contains the keys of the tags that describe the instances' mounts."""
     most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
     if len(wanted) > most:
         yield f"tags: {len(wanted)} tags are too many. Specify at most {most}."
@@ -66,10 +66,10 @@ def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> It
 
 
 def check_buckets(option: str, names: Sequence[str]) -> Iterator[str]:
-    """Check that bucket names are valid, and not URLs or paths, because they become parts of ARNs."""
+    """Check that the values are valid bucket names instead of URLs or paths, because bucket names become part of ARNs."""
     for name in names:
         if not re.fullmatch(mounts.BUCKET_NAME, name):
-            yield f"{option}: '{name}' is not the name of a bucket. Specify the name without s3:// and without a path."
+            yield f"{option}: '{name}' is not a valid bucket name. Specify the name without s3:// and without a path."
 
 
 def check_network_cidr(cidr: str) -> Iterator[str]:
@@ -88,7 +88,7 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
         try:
             parsed.append(ipaddress.ip_network(cidr))
         except ValueError as error:
-            yield f"ssh_cidrs: '{cidr}' is not an address range ({error}). Specify one such as 203.0.113.0/24."
+            yield f"ssh_cidrs: '{cidr}' is not an address range ({error}). Specify a range such as 203.0.113.0/24."
     if allow_anywhere:
         return
     advice = "Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true."
@@ -96,9 +96,9 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
         public = [item for item in parsed if item.version == version and not any(item.subnet_of(own) for own in PRIVATE[version])]
         together = list(ipaddress.collapse_addresses(public))
         if any(item.prefixlen == 0 for item in together):
-            yield f"ssh_cidrs: {', '.join(map(str, public))} opens SSH to the whole internet. {advice}"
+            yield f"ssh_cidrs: {', '.join(map(str, public))} would open SSH to the whole internet. {advice}"
         elif sum(item.num_addresses for item in together) > widest.num_addresses:
-            yield f"ssh_cidrs: {', '.join(map(str, public))} opens SSH to more than a /{widest.prefixlen} of the internet. {advice}"
+            yield f"ssh_cidrs: {', '.join(map(str, public))} would open SSH to more than a /{widest.prefixlen} of the internet. {advice}"
 
 
 def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
@@ -112,8 +112,8 @@ def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
         yield f"worker_count: {options['worker_count']} is not valid. Specify at least 1 worker besides the master."
     if not any(options.get(name) for name in ("image_id", "image_parameter", "image_framework")):
         yield (
-            "image_id: missing. Specify the id of an image, the framework of a Deep Learning AMI such as pytorch in image_framework, "
-            "or a public SSM parameter in image_parameter."
+            "image_id: missing. Specify the id of an image. Alternatively, set image_framework to the framework of a Deep Learning AMI, "
+            "such as pytorch, or set image_parameter to a public SSM parameter."
         )
     if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
         yield f"root_volume_size: {options['root_volume_size']} GiB is too small. Specify at least {SMALLEST_ROOT_VOLUME}."

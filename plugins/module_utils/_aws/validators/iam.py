@@ -37,9 +37,9 @@ class InstanceProfile(Validator):
             return
         profile = next((item for item in found if item.address == INSTANCE_PROFILE), None)
         if not profile:
-            yield f"instance_profile: there is no instance profile '{name}'. Specify another one, or remove the option to create a new one."
+            yield f"instance_profile: there is no instance profile '{name}'. Specify another profile, or remove the option to create one."
         elif not profile.properties["role"]:
-            yield f"instance_profile: {name} contains no role, so nodes would have no permissions. Add a role, or specify another one."
+            yield f"instance_profile: {name} contains no role, so nodes would have no permissions. Add a role, or specify another profile."
 
 
 class IgnoredRights(Validator):
@@ -52,17 +52,17 @@ class IgnoredRights(Validator):
         ignored = [name for name in ("read_buckets", "write_buckets", "session_manager") if options[name]]
         if options["instance_profile"] and ignored:
             yield (
-                f"instance_profile: {options['instance_profile']} is not changed, so these options have no effect: {', '.join(ignored)}. "
+                f"instance_profile: {options['instance_profile']} is never changed, so these options have no effect: {', '.join(ignored)}. "
                 "Check that the role of the profile allows this access."
             )
 
 
 class AuthorityReadable(Validator):
-    """Warns if training scripts can read the authority's private key. The cluster's own role denies this, but an adopted role may allow it.
+    """Warns if training scripts can read the private key of the SSH certificate authority.
 
-    The validator simulates the role's policies. Service control policies and the policy of a KMS key may restrict access further. Without
-    permission to simulate policies, the validator checks the names of the attached policies. Without permission to list these policies,
-    it reports nothing.
+    The cluster's own role denies this access, but an adopted role may allow it. The validator simulates the role's policies. Service
+    control policies and the policy of a KMS key may restrict access further. Without permission to simulate policies, the validator checks
+    the names of the attached policies. Without permission to list these policies, it reports nothing.
     """
 
     name = "authority_readable"
@@ -108,7 +108,7 @@ def _is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool
 
 
 def _authority_key(cloud: AwsClient) -> str:
-    """Return the KMS key of the authority's parameter, or an empty string if there is no parameter yet."""
+    """Return the KMS key that encrypts the certificate authority's parameter, or an empty string if there is no parameter yet."""
     names = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[names])
     return next((str(item.get("KeyId", "")) for item in described), "")

@@ -31,7 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 
 EVERY_NETWORK_USER = STORAGE_NAMES | {NETWORK_COMPONENT, NODES_COMPONENT}
 ALL_TCP = ("tcp", 1, 65535)
-NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # The services that the nodes' role always allows
+NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # The services that the nodes' role always allows nodes to use
 SESSION_SERVICES = ("ssm", "ssmmessages")
 ADVICE = "delete the cluster, which keeps the data, and create it again"
 
@@ -41,7 +41,7 @@ def _one(found: Iterable[Found], address: Address) -> Found | None:
 
 
 def _adopted_subnets(request: Request, found: Sequence[Found], side: str) -> list[Found]:
-    """Return the adopted `public` or `private` subnets. There are none if the VPC is the cluster's own or does not exist."""
+    """Return the adopted `public` or `private` subnets. Return an empty list if the VPC is the cluster's own or does not exist."""
     network = _one(found, VPC)
     if not network or not request.options["vpc_id"]:
         return []
@@ -58,7 +58,7 @@ class Zones(Validator):
         known = available(cloud) if named else set()
         unknown = [zone for zone in named if zone not in known]
         if unknown:
-            yield f"zones: there is no {', '.join(unknown)} in {cloud.region}. Choose from {', '.join(sorted(known))}."
+            yield f"zones: there is no zone {', '.join(unknown)} in {cloud.region}. Choose from {', '.join(sorted(known))}."
 
 
 class AdoptedNetwork(Validator):
@@ -73,14 +73,14 @@ class AdoptedNetwork(Validator):
         groups = adopted.group_ids(request)
         if not vpc_id:
             for option in [name for name, ids in {**subnets, "security_group_ids": groups}.items() if ids]:
-                yield f"{option}: requires an adopted VPC. Specify the VPC in vpc_id, or remove this option."
+                yield f"{option}: adopted subnets and security groups require an adopted VPC. Set vpc_id, or remove this option."
             return
         yield from _check_existence(request.cloud, vpc_id, subnets, groups.values())
         yield from _check_completeness(request, vpc_id, subnets)
 
 
 def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collection[str]], groups: Collection[str]) -> Iterator[str]:
-    """Check that all adopted resources exist. `subnets` contains the ids by option."""
+    """Check that all adopted resources exist. `subnets` maps options to subnet ids."""
     if not adopted.vpcs(cloud, vpc_id):
         yield f"vpc_id: there is no VPC '{vpc_id}' in {cloud.region}. Specify an existing VPC, or remove the option to create one."
     for option, ids in subnets.items():
@@ -128,7 +128,7 @@ class AdoptedSubnets(Validator):
         for zone in sorted(named - sides["private"]):
             yield f"zones: {zone} has no subnet in private_subnet_ids. Add a subnet, or remove the zone."
         for zone in sorted(sides["private"] - named):
-            yield f"private_subnet_ids: a subnet is in {zone}, which is missing in zones. Add the zone to zones, or remove the subnet."
+            yield f"private_subnet_ids: a subnet is in {zone}, which is missing from zones. Add the zone to zones, or remove the subnet."
         if options["master_public_address"] and sides["public"]:
             for zone in sorted(named & sides["private"] - sides["public"]):
                 yield f"public_subnet_ids: no subnet is in {zone}, which has a private subnet. Add a public one, or remove the private one."
@@ -163,7 +163,7 @@ class AdoptedDns(Validator):
         if off:
             yield (
                 f"vpc_id: {network.id} has {' and '.join(off)} disabled, so nodes could not resolve the names of file systems. "
-                f"Enable this, for example with 'aws ec2 modify-vpc-attribute --vpc-id {network.id} --{off[0]}'."
+                f"Enable DNS in this VPC, for example with 'aws ec2 modify-vpc-attribute --vpc-id {network.id} --{off[0]}'."
             )
 
 
@@ -196,13 +196,13 @@ class PrivateRoutes(Validator):
             if missing:
                 yield (
                     f"private_subnet_ids: {item.id} has no default route to a NAT, transit or virtual private gateway, and "
-                    f"{item.properties['vpc']} has no endpoint for {', '.join(missing)}, so nodes there cannot reach these services. "
+                    f"{item.properties['vpc']} has no endpoint for {', '.join(missing)}. Nodes in this subnet cannot reach these services. "
                     "Add a route or the endpoints."
                 )
 
 
 def _unreachable(request: Request, subnet: Found, services: Iterable[str]) -> list[str]:
-    """Return the services that an adopted subnet can reach neither through a route nor through an endpoint."""
+    """Return the services that nodes in an adopted subnet can reach neither through a route nor through an endpoint."""
     cloud, vpc_id = request.cloud, subnet.properties["vpc"]
     table = adopted.route_table(cloud, vpc_id, subnet.id)
     if adopted.leads_out(table):
@@ -265,7 +265,7 @@ class AdoptedGroups(Validator):
 
 
 def _adopted_cidrs(request: Request, found: Sequence[Found]) -> list[str]:
-    """Return the address ranges of the adopted subnets that have nodes."""
+    """Return the address ranges of the adopted subnets that contain nodes."""
     sides = adopted.SIDES if request.options["master_public_address"] else ("private",)
     return [item.properties["cidr"] for side in sides for item in _adopted_subnets(request, found, side) if item.properties["cidr"]]
 
@@ -319,11 +319,14 @@ class NetworkKept(Validator):
         named = adopted.group_ids(request)
         for name in sorted(own & named.keys()):
             yield (
-                f"security_group_ids: {name} is the cluster's own group and cannot be replaced with {named[name]}. "
-                f"Remove this group, or {ADVICE}."
+                f"security_group_ids: the cluster has its own group for {name}, which cannot be replaced with {named[name]}. "
+                f"Remove {name} from this option, or {ADVICE}."
             )
         if before and NODES_GROUP.key not in {*own, *named} and _groups_of_nodes(found):
-            yield f"security_group_ids: the nodes are in a group that is not the cluster's own. Specify that group as nodes, or {ADVICE}."
+            yield (
+                "security_group_ids: the nodes are in a group that is not the cluster's own. "
+                f"Specify that group in security_group_ids.nodes, or {ADVICE}."
+            )
 
     @staticmethod
     def _lies_in(request: Request, found: Sequence[Found]) -> str | None:
@@ -349,9 +352,12 @@ class InterfaceEndpoints(Validator):
         zone_names = zones(request, found)
         for name in dict.fromkeys(names):
             if name == "s3":
-                yield "interface_endpoints: s3 has a gateway endpoint, which is free of charge. Remove s3."
+                yield "interface_endpoints: s3 is not supported, because gateway endpoints for S3 are free of charge. Remove s3."
             elif name not in offered:
-                yield f"interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. Use the last part of a service name."
+                yield (
+                    f"interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. "
+                    "Specify the last part of a service name, such as ssm."
+                )
             else:
                 lacking = [zone for zone in zone_names if zone not in offered[name]["AvailabilityZones"]]
                 if lacking:
@@ -443,7 +449,7 @@ def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[
 
 
 def _addresses_of_a_node(request: Request) -> int:
-    """Return the number of addresses of one node: one for each network interface that gets an address."""
+    """Return the number of addresses that one node needs: one for each network interface that gets an address."""
     name = request.options.get("instance_type")
     instance_type = instance_types.find(request.cloud, name) if name else None
     if not instance_type:

@@ -39,7 +39,7 @@ class KeyPair(Validator):
 
 
 def _check_private_key(path: str | None, pair: Mapping[str, Any], region: str) -> Iterator[str]:
-    """Check that the private key belongs to the key pair, so that SSH can log in."""
+    """Check that the private key belongs to the key pair, so that SSH logins succeed."""
     if not path:
         return
     try:
@@ -49,8 +49,8 @@ def _check_private_key(path: str | None, pair: Mapping[str, Any], region: str) -
         return
     if own and pair.get("PublicKey") and own != private_key.public_part(pair["PublicKey"]):
         yield (
-            f"private_key_file: {path} does not belong to the key pair '{pair['KeyName']}' (key_name) in {region}, so SSH could not "
-            "log in. Set private_key_file in the inventory to that key pair's file, or key_name to the key pair of this file."
+            f"private_key_file: {path} does not belong to the key pair '{pair['KeyName']}' (key_name) in {region}, so SSH logins would "
+            "fail. Set private_key_file in the inventory to that key pair's file, or set key_name to the key pair of this file."
         )
 
 
@@ -66,7 +66,7 @@ class InstanceTypeOffered(Validator):
             return
         offered = offering(cloud, instance_type)
         if not offered:
-            yield f"instance_type: {instance_type} is not offered in {cloud.region}. No zone of the region has that type. Check the name."
+            yield f"instance_type: {instance_type} is not offered in any zone of {cloud.region}. Check the name."
             return
         missing = [zone for zone in zones(request, found) if zone not in offered and zone in available(cloud)]
         if missing:
@@ -95,7 +95,10 @@ class ImageFits(Validator):
             return
         image = images.find(request.cloud, chosen.image_id)
         if image is None:
-            yield f"image_update: {chosen.image_id}, the image for {chosen.source}, no longer exists. Set image_update: true for a new one."
+            yield (
+                f"image_update: the image {chosen.image_id} for {chosen.source} no longer exists. "
+                "To get a new image, set image_update: true."
+            )
             return
         if image.get("Architecture", instance_type.architecture) not in instance_type.architectures:
             yield (
@@ -196,9 +199,9 @@ class SuspendedProcesses(Validator):
             suspended = group.attributes["suspended_by_others"] if group.address.kind == "auto_scaling_group" else []
             if suspended:
                 yield (
-                    f"Auto Scaling group {group.id}: someone else has suspended {', '.join(suspended)}, and this run does not "
-                    f"resume them. To resume them, run: aws autoscaling resume-processes --auto-scaling-group-name {group.id} "
-                    f"--scaling-processes {' '.join(suspended)}"
+                    f"Auto Scaling group {group.id}: someone else has suspended these processes: {', '.join(suspended)}. "
+                    f"This run does not resume them. To resume them, run: aws autoscaling resume-processes "
+                    f"--auto-scaling-group-name {group.id} --scaling-processes {' '.join(suspended)}"
                 )
 
 
@@ -237,6 +240,6 @@ class PlacementGroup(Validator):
 
 
 def _instance_types(request: Request) -> list[InstanceType]:
-    """Return the instance types in the definition that exist."""
+    """Return those instance types of the definition that exist in the region."""
     named = [request.options["instance_type"], *(item["instance_type"] for item in request.options["alternatives"])]
     return [found for name in dict.fromkeys(named) if name and (found := instance_types.find(request.cloud, name))]

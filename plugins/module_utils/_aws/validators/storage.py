@@ -57,7 +57,10 @@ def _check_jobs_have_a_mount(request: Request, shared: Sequence[Mount]) -> Itera
         yield f"efs: false leaves the cluster without shared storage, which jobs need. Set {others}, or efs: true."
     if shared and wanted not in [mount.mount_point for mount in shared]:
         other = shared[0]
-        yield (f"{MOUNT_POINT}: jobs are stored in {wanted}, but nothing is mounted there. Set it to {other.mount_point} ({other.option}).")
+        yield (
+            f"{MOUNT_POINT}: jobs are stored in {wanted}, but nothing is mounted there. "
+            f"Set {MOUNT_POINT} to {other.mount_point} ({other.option})."
+        )
 
 
 def _check_nesting(mounts: Sequence[Mount]) -> Iterator[str]:
@@ -100,7 +103,7 @@ class StoragePorts(Validator):
 
 
 def _private_cidrs(found: Sequence[Found]) -> list[str]:
-    """Return the address ranges of the private subnets, which contain the nodes."""
+    """Return the address ranges of the private subnets, in which nodes run."""
     subnets = [item for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
     return [item.properties["cidr"] for item in subnets if item.properties["cidr"]]
 
@@ -126,13 +129,13 @@ class StorageKept(Validator):
             before, after = launched.get(tag.key), described.get(tag.key)
             if tag.kept and before and tag.variable in request.options and after not in (before, UNKNOWN):
                 yield (
-                    f"{tag.variable}: running nodes mount {before}, so this option cannot be changed to {after or 'none'}. "
+                    f"{tag.variable}: running nodes have {before} mounted, so this option cannot be changed to {after or 'none'}. "
                     "Delete the cluster, which keeps the data, and create it again."
                 )
 
 
 def _described_tags(request: Request, found: Sequence[Found]) -> dict[str, str]:
-    """Return the tags of nodes that mount the storage in the definition."""
+    """Return the tags of nodes that mount the storage from the definition."""
     known = {item.address: item for item in found}
     tags: dict[str, str] = resolve({tag: value for mount in registry.mounts(request, found) for tag, value in mount.tags.items()}, known)
     return tags

@@ -59,7 +59,7 @@ def refuse_own_disk(destination: str, directory: str) -> None:
 
 
 def examine(module: AnsibleModule, spec: stager.Spec) -> None:
-    """Exit the module with what is already staged and what a run would change."""
+    """Report what is already staged and what a run would change, and exit the module."""
     plan = stager.examine(spec)
     where, current = stager.places(spec, plan), plan.current and not stager.missing_shards(spec, plan)
     divided = plan.source.kind == S3 and not plan.single and module.params["hosts"] > 1

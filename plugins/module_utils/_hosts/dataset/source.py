@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The source as messages show it, without the query string of a URL, because that may contain a signature."""
+        """The source as messages show it, without the query string of a URL, because a query string may contain a signature."""
         return self.text.partition("?")[0] if self.kind == URL else self.text
 
     @property
@@ -90,7 +90,7 @@ def parse_checksum(text: str) -> tuple[str, str]:
     digest = digest.strip().lower()
     if len(digest) != HASHES.get(algorithm) or not re.fullmatch("[0-9a-f]+", digest):
         raise DataError(
-            f"dataset_checksum: '{text}' is not a valid checksum. Use one of {', '.join(sorted(HASHES))}, then a colon and the "
+            f"dataset_checksum: '{text}' is not a valid checksum. Use one of {', '.join(sorted(HASHES))}, followed by a colon and the "
             "hexadecimal digest."
         )
     return algorithm, digest

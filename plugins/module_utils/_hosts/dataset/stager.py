@@ -156,7 +156,7 @@ def examine(spec: Spec) -> Plan:
     marker = _marker(spec, name)
     plan = Plan(source, name, version, files, size, single, current=bool(marker) and marker["version"] == version)
     if not marker and not spec["destination"].startswith("s3://") and os.path.lexists(places(spec, plan).final):
-        raise DataError(f"{places(spec, plan).final}: was not staged by this role. Choose another dataset_name, or move that data away.")
+        raise DataError(f"{places(spec, plan).final}: was not staged by this role. Choose another dataset_name, or move the existing data.")
     return plan
 
 
@@ -229,7 +229,7 @@ def fetch_share(spec: Spec, progress: Progress) -> dict[str, Any]:
 
 
 def stage(spec: Spec, progress: Progress) -> dict[str, Any]:
-    """Bring the data set to its destination unless it is already there. Raises DataError."""
+    """Stage the data set at its destination unless it is already there. Raises DataError."""
     progress.stage("examining")
     plan = examine(spec)
     if plan.current:
@@ -369,7 +369,7 @@ def _prepare(spec: Spec, where: Places, progress: Progress) -> list[File]:
     archives = [path for path, _size in left if spec["unpack"] and is_archive(path)]
     if spec["unpack"] and not archives and not os.path.isdir(where.data):
         raise DataError(
-            f"dataset_unpack: {spec['source'].partition('?')[0]} has no archive to unpack. Use .tar, .tar.gz, .tar.bz2, .tar.xz or .zip."
+            f"dataset_unpack: {spec['source'].partition('?')[0]} contains no archive. Use a .tar, .tar.gz, .tar.bz2, .tar.xz or .zip file."
         )
     for number, path in enumerate(archives):
         progress.stage("unpacking", number, len(archives))

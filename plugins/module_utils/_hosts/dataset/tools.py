@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 Report = Callable[[int, int], None]
 """A function to call with the number of bytes moved so far and the total number of bytes."""
 
-# The directories where distributions and the AWS installer put the AWS CLI. Shells that read no profile may not have them in PATH.
+# The directories where distributions and the AWS installer put the AWS CLI. In non-login shells, PATH may not contain them.
 PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
 ASK_SECONDS = 60
 POLL_SECONDS = 1.0
@@ -85,7 +85,7 @@ def read_object(access: Access, place: str) -> str | None:
 def copy_s3(access: Access, source: str, target: str, report: Report, *options: str, tree: bool = True) -> None:
     """Copy files from `source` to `target` if they are missing there or differ. At least one of the two is on S3. Raises DataError."""
     command = aws(access, "s3", "sync" if tree else "cp", source, target, *options)
-    # The AWS CLI separates progress lines by carriage returns.
+    # The AWS CLI separates progress lines with carriage returns.
     with _start(command) as process:
         errors: list[str] = []
         reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
@@ -174,7 +174,7 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
     over.set()
     watching.join()
     lines = errors.strip().splitlines()
-    return process.returncode, status.strip(), lines[-1] if lines else f"curl ended with {process.returncode}"
+    return process.returncode, status.strip(), lines[-1] if lines else f"curl ended with exit status {process.returncode}"
 
 
 def digest(path: str, algorithm: str) -> str:
@@ -207,7 +207,7 @@ def _unpack(archive: str, folder: str) -> None:
     with _start(command) as process:
         _output, errors = process.communicate()
     if process.returncode:
-        lines = [line for line in errors.splitlines() if "Exiting" not in line] or [f"tar ended with {process.returncode}"]
+        lines = [line for line in errors.splitlines() if "Exiting" not in line] or [f"tar ended with exit status {process.returncode}"]
         raise DataError(f"{os.path.basename(archive)} cannot be unpacked: {lines[-1]}.")
 
 

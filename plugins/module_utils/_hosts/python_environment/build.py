@@ -43,7 +43,7 @@ CHECK = ["-m", "pip", "--isolated", "install", "--quiet", "--dry-run", "--report
 
 
 def from_image(name: str) -> dict[str, Any]:
-    """Return the result for an environment of the host's image. Raises RefusalError if the image has no environment with that name."""
+    """Return the result for an environment in the host's image. Raises RefusalError if the image has no environment with that name."""
     path = image_environment(name)
     if path is None:
         there = ", ".join(image_environments()) or "none"
@@ -98,14 +98,14 @@ def check_owner(directory: str, place: Place) -> None:
 
 
 def inspect_python(module: AnsibleModule) -> Interpreter:
-    """Return the Python interpreter to build with. Raises RefusalError if it does not exist or does not run."""
+    """Return the Python interpreter to build with. Raises RefusalError if it does not exist or cannot be run."""
     wanted = module.params["python"]
     path = shutil.which(wanted)
     if path is None:
         raise RefusalError(f"python {wanted!r}: does not exist. Specify a Python interpreter that is installed on this host.")
     status, output, errors = module.run_command([path, "-c", PROBE])
     if status != 0:
-        raise RefusalError(f"python {wanted!r}: does not run: {errors.strip()}")
+        raise RefusalError(f"python {wanted!r}: cannot be run: {errors.strip()}")
     machine, version = json.loads(output)
     return Interpreter(path, machine, version)
 

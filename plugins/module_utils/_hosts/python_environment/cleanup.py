@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Deletes builds of environments that are neither current nor used by a job."""
+"""Deletes environment builds that are neither current nor used by a job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIGEST = re.compile(r"[0-9a-f]{12}")
 
 
 def unused(directory: str, pythons: list[str], before: float) -> list[Place]:
-    """Return the builds in a directory that are older than `before`, are not current, and contain none of the interpreters `pythons`."""
+    """Return the builds in a directory that are older than `before`, are not current, and contain none of the interpreters in `pythons`."""
     folders = glob.glob(os.path.join(glob.escape(directory), "*", "*-python*"))
     found = (Place(folder, digest) for folder in sorted(folders) for digest in _digests(folder))
     return [place for place in found if _built(place) < before and not _is_current(place) and not _is_used(place, pythons)]

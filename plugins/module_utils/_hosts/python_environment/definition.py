@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Defines Python environments: where images contain them, what identifies a build, and which commands build one."""
+"""Defines Python environments: their paths in images, the text that identifies a build, and the commands that build one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 #: Paths of environments in Deep Learning AMIs: current AMIs, AMIs with conda, and the oldest AMIs (in the login user's home directory).
 IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/miniconda3/envs/{0}")
 
-#: Lines of a requirements file that refer to other files on the machine where it was written.
+#: Lines of a requirements file that refer to other local files.
 ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
 
-#: The number of lines to show from the end of an installer's output. They usually contain the requirement that failed and the reason.
+#: The number of lines to show from the end of an installer's output. They usually name the requirement that failed and the reason.
 LAST_LINES = 12
 
 
@@ -68,7 +68,7 @@ def check_name(name: str) -> None:
 
 
 def executable(path: str) -> str:
-    """Return the Python of the environment at `path`."""
+    """Return the path of the Python interpreter in the environment at `path`."""
     return os.path.join(path, "bin", "python")
 
 
@@ -79,7 +79,7 @@ def image_environment(name: str) -> str | None:
 
 
 def image_environments() -> list[str]:
-    """Return the names of all environments that the host's image has."""
+    """Return the names of all environments in the host's image."""
     found = (path for place in IMAGE_PLACES for path in glob.glob(executable(os.path.expanduser(place.format("*")))))
     return sorted({os.path.basename(os.path.dirname(os.path.dirname(path))) for path in found})
 
@@ -101,7 +101,7 @@ def check_requirements(contents: str) -> None:
 
 
 def specify(requirements: str, installer: str, interpreter: Interpreter) -> str:
-    """Return the text that identifies a build: the requirements, the installer and the Python.
+    """Return the text that identifies a build: the requirements, the installer and the Python interpreter.
 
     The URLs of package indexes are not part of the text. They do not determine which packages are installed, and URLs with tokens change
     daily.
@@ -116,7 +116,7 @@ def place_of(directory: str, name: str, specification: str, interpreter: Interpr
 
 
 def build_steps(installer: str, python: str, path: str, requirements: str, uv: str | None, scratch: str) -> list[Step]:
-    """Return the commands that create the environment at `path` and install the file `requirements`.
+    """Return the commands that create the environment at `path` and install the requirements in the file `requirements`.
 
     `uv` is the path of the program uv on this host. If it is None, the commands first install uv in `scratch`.
     """
@@ -128,9 +128,9 @@ def build_steps(installer: str, python: str, path: str, requirements: str, uv: s
         own = os.path.join(scratch, "uv")
         uv = os.path.join(own, "bin", "uv")
         steps.append(Step("create a virtual environment for uv", [python, "-m", "venv", own]))
-        steps.append(Step("install uv (the installer pip does not need it)", [executable(own), "-m", "pip", "install", "uv"]))
+        steps.append(Step("install uv (not needed with the installer pip)", [executable(own), "-m", "pip", "install", "uv"]))
     steps.append(Step("create a virtual environment", [uv, "venv", "--python", python, path]))
-    # The users of an environment cannot write to it. Without this option, Python would compile the modules again at each import.
+    # The users of an environment cannot write to it. Without this option, Python would compile the modules again at every import.
     install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode", "--requirement", requirements]
     steps.append(Step("install the requirements", install))
     return steps
@@ -139,7 +139,7 @@ def build_steps(installer: str, python: str, path: str, requirements: str, uv: s
 def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dict[str, str]:
     """Return the environment variables that tell pip and uv where to find packages.
 
-    In contrast to command-line options, other users cannot see these variables with `ps`.
+    Unlike command-line options, these variables are not visible to other users in the output of `ps`.
     """
     variables = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
     if index_url:

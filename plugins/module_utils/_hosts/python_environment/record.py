@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The record file beside an environment. It describes a finished build, and serves as the lock of a build in progress."""
+"""The record file beside an environment. It describes a finished build, and serves as the lock for a build in progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import os
 import time
 from typing import Any, Iterator, NamedTuple, TextIO
 
-#: Seconds between two polls of another host's build.
+#: Seconds between polls of another host's build.
 PAUSE = 1.0
 
 
@@ -21,7 +21,7 @@ class RefusalError(Exception):
 
 
 class Record(NamedTuple):
-    """The locked record of a build. `waited` is whether another host held the lock first."""
+    """The locked record of a build. `waited` is true if another host held the lock first."""
 
     file: TextIO
     waited: bool
@@ -59,8 +59,8 @@ def read(path: str) -> dict[str, Any]:
 def exclusive(path: str, timeout: float) -> Iterator[Record]:
     """Open and lock a record. Raises RefusalError if another host holds the lock for more than `timeout` seconds.
 
-    The record itself is the lock file, so that all hosts see its current contents: an NFS client contacts the server when it opens or
-    locks a file, but answers most other requests from a cache that may be up to 30 seconds old. If a host fails, its lock is released.
+    The record itself is the lock file, so that all hosts see its current contents. An NFS client contacts the server when it opens or
+    locks a file. It answers most other requests from a cache that may be up to 30 seconds old. If a host fails, its lock is released.
     """
     end = time.monotonic() + timeout
     waited = False
@@ -72,7 +72,8 @@ def exclusive(path: str, timeout: float) -> Iterator[Record]:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise RefusalError(
-                        f"timed out after {timeout:.0f} s waiting for another host to build it. Run again later, or set a longer timeout."
+                        f"timed out after {timeout:.0f} s waiting for another host to build the environment."
+                        " Run again later, or set a longer timeout."
                     ) from None
                 waited = True
                 time.sleep(PAUSE)

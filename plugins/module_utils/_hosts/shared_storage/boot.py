@@ -95,7 +95,7 @@ def _attempt(storage: Mount) -> str:
 def boot_unit() -> str:
     """Return the systemd unit that runs the script at every boot without delaying the boot.
 
-    The script starts the tunnels of EFS mounts, which continue to run after the script has exited.
+    The script starts the tunnels of EFS mounts. These tunnels continue to run after the script has exited.
     """
     return f"""[Unit]
 Description=Shared storage of the cluster
@@ -134,8 +134,8 @@ def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
 def replace_in_script(script: str, storage: Mount, way: Mount) -> str:
     """Return the boot script with its fstab entry for the mount point replaced by that of `way`.
 
-    A host keeps the script that it was launched with. This script would add the older entry again at the next boot. A script that
-    chooses the entry itself is returned unchanged.
+    A host keeps the script that it was launched with. Without the replacement, that script would add the old entry again at the next boot.
+    A script that chooses the entry itself is returned unchanged.
     """
     if _addition(storage) in script.splitlines():
         return script

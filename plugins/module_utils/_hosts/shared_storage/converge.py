@@ -36,7 +36,7 @@ MOUNTS = "/proc/self/mountinfo"
 PATHS = (FSTAB, MOUNTS, SCRIPT_PATH)
 #: The command that lists the tunnel files, which find_right() also needs.
 LIST_TUNNELS = f"ls {TUNNELS}"
-#: Maximum seconds of one attempt. Without a limit, a mount target that drops packets would block an attempt for minutes.
+#: Maximum duration of one attempt in seconds. Without a limit, a mount target that drops packets would block an attempt for minutes.
 ATTEMPT = 20
 LONGEST_PAUSE = 15.0
 
@@ -111,7 +111,7 @@ def has_client(module: AnsibleModule, storage: Mount) -> bool:
 
 
 def mountable_way(module: AnsibleModule, wanted: Mount) -> Mount:
-    """Return the best alternative whose client this host has, or the simplest alternative if it has none of the clients."""
+    """Return the best alternative whose client is installed on this host, or the simplest one if no client is installed."""
     return next((way for way in wanted.ways if has_client(module, way)), wanted.ways[-1])
 
 
@@ -179,7 +179,7 @@ def current_mount(path: str) -> MountTableEntry | None:
 def check_mount(mount: MountTableEntry, wanted: Mount) -> Mount:
     """Return how the storage is mounted. Raises ValueError if something else is mounted.
 
-    Never unmounts the other storage, because it may be in use.
+    Never unmounts other storage, because it may be in use.
     """
     tunnels = os.listdir(TUNNELS) if os.path.isdir(TUNNELS) else []
     way = mounted_way(mount, wanted, THIS.read(FSTAB) or "", tunnels)
@@ -244,7 +244,7 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
     status, _output, _error = module.run_command(["runuser", "-u", owner, "--", "test", "-w", path])
     if status != 0:
         root, uid = os.stat(path), THIS.account(owner).uid
-        whose = f"belongs to {root.st_uid}:{root.st_gid} with mode {root.st_mode & 0o7777:04o}"
+        whose = f"belongs to {root.st_uid}:{root.st_gid} and has mode {root.st_mode & 0o7777:04o}"
         raise ValueError(
             f"{owner} cannot write to {path}, which {whose}. This collection does not change adopted file systems. "
             f"Change the owner of that folder to uid {uid}, or give that user write permission."
@@ -252,7 +252,7 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
 
 
 def ensure_owner(module: AnsibleModule, path: str, owner: str, known: bool) -> list[dict[str, Any]]:
-    """Make `owner` the owner of the mounted root folder. If the storage is not mounted, the current owner is not `known`."""
+    """Make `owner` the owner of the mounted root folder. `known` is false if check mode has not mounted the storage."""
     if not known:
         return []
     user = THIS.account(owner)

@@ -30,13 +30,13 @@ DNS_SUFFIX = "amazonaws.com"
 FILE_SYSTEM_ID = re.compile(r"fs-[0-9a-f]+")
 ACCESS_POINT_ID = re.compile(r"fsap-[0-9a-f]+")
 ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
-#: Servers (name or address, and network), then the file system and optionally a directory in it.
+#: One or more servers (name or address, and network), then the file system and optionally a directory in it.
 LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)*:(/[A-Za-z0-9._-]+)+")
 
 BUCKET_NAME = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 #: A bucket and optionally a prefix. None of the allowed characters has a special meaning in tags or in /etc/fstab.
 BUCKET_SOURCE = re.compile(rf"s3://({BUCKET_NAME})(?:/((?:[A-Za-z0-9._=+@-]+/)*[A-Za-z0-9._=+@-]*))?")
-#: The source that the mount table shows for every mount by Mountpoint for Amazon S3.
+#: The source that the mount table shows for all mounts made by Mountpoint for Amazon S3.
 MOUNTPOINT = "mountpoint-s3"
 
 #: The source that the mount table shows for an encrypted EFS mount: the local end of the mount helper's tunnel.
@@ -70,8 +70,8 @@ TYPES = {
     "efs": FileSystemType(
         "mount.efs",
         {"Amazon": "amazon-efs-utils"},
-        "this host has no amazon-efs-utils, which encrypts data in transit. Install it in the image, or set encrypt_in_transit to false. "
-        "Instructions: https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html",
+        "amazon-efs-utils, which encrypts data in transit, is not installed on this host. Install it in the image, or set "
+        "encrypt_in_transit to false. Instructions: https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html",
         "TCP port 2049",
         ("nfs4",),
     ),
@@ -86,7 +86,7 @@ TYPES = {
     "mount-s3": FileSystemType(
         "mount.mount-s3",
         {"Amazon": "mount-s3"},
-        "this host has no Mountpoint for Amazon S3 (version 1.18 or later). Install it in the image: "
+        "Mountpoint for Amazon S3 (version 1.18 or later) is not installed on this host. Install it in the image: "
         "https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html",
         "TCP port 443",
         (),  # all FUSE file systems have the same type
@@ -120,7 +120,7 @@ class Mount(NamedTuple):
 
     @property
     def access_point(self) -> str:
-        """The id of the access point of the mount, or an empty string if the whole file system is mounted."""
+        """The id of the mount's access point, or an empty string if the whole file system is mounted."""
         return _access_point(self.options)
 
     @property
@@ -139,7 +139,7 @@ class MountTableEntry(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether this is shared storage and not a local disk."""
+        """Whether this is shared storage rather than a local disk."""
         return is_shared(self.kind) or self.source == MOUNTPOINT
 
     @property
@@ -193,12 +193,12 @@ def efs(
     adopted: bool = False,
     access_point: str | None = None,
 ) -> Mount:
-    """Return how hosts mount an EFS file system.
+    """Return the mount of an EFS file system.
 
     If `encrypted` is true, all hosts use TLS. If it is None, only hosts that have the TLS client use TLS.
     An `access_point` restricts the mount to one directory, and requires TLS.
     The DNS name of the file system ends in the partition's `dns_suffix`, and resolves to the mount target in the host's zone.
-    Hosts that cannot resolve the name mount the `address` instead.
+    If an `address` is given, hosts use it instead of the name. Hosts that cannot resolve the name need an `address`.
     Raises ValueError if the mount point, an id or the address is not valid, or if `encrypted` is false for an access point.
     """
     check_mount_point(mount_point)
@@ -219,7 +219,7 @@ def efs(
 
 
 def lustre(source: str, mount_point: str) -> Mount:
-    """Return how hosts mount an FSx for Lustre file system. Raises ValueError if the source or the mount point is not valid."""
+    """Return the mount of an FSx for Lustre file system. Raises ValueError if the source or the mount point is not valid."""
     check_mount_point(mount_point)
     check_lustre_source(source)
     return Mount(source, "lustre", LUSTRE_OPTIONS, mount_point)
@@ -239,7 +239,7 @@ def bucket_and_prefix(source: str) -> tuple[str, str]:
 
 
 def bucket(source: str, mount_point: str) -> Mount:
-    """Return how hosts mount a bucket. Raises ValueError if the source or the mount point is not valid."""
+    """Return the mount of a bucket. Raises ValueError if the source or the mount point is not valid."""
     check_mount_point(mount_point)
     check_bucket_source(source)
     name, prefix = bucket_and_prefix(source)
@@ -279,7 +279,7 @@ SOURCE_OPTIONS = {"file_system_id": "efs", "lustre_source": "lustre"}
 
 
 def is_shared(type_: str) -> bool:
-    """Return whether a file system type in /etc/fstab or the mount table is a type of shared storage and not of a local disk."""
+    """Return whether a file system type in /etc/fstab or the mount table belongs to shared storage rather than a local disk."""
     return type_ in TYPES or any(type_ in each.mounted_as for each in TYPES.values())
 
 
@@ -321,10 +321,10 @@ def _unescape(text: str) -> str:
 
 
 def is_mount_of(mount: MountTableEntry, storage: Mount, tunnels: Iterable[str]) -> bool:
-    """Return whether the mount is the shared storage. `tunnels` are the names of the files in `TUNNELS`.
+    """Return whether `mount` is a mount of `storage`. `tunnels` contains the names of the files in `TUNNELS`.
 
     The source of a bind mount is the file system that contains the folder, so it does not identify the storage. Bind mounts are deliberate,
-    so they are accepted as the storage. The Lustre client replaces names with addresses, so only the rest of the source is compared.
+    so all of them are accepted. The Lustre client replaces names with addresses, so only the rest of the source is compared.
     """
     if mount.kind == "lustre":
         return storage.kind == "lustre" and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
@@ -388,8 +388,8 @@ def explain(output: str, storage: Mount) -> str:
         return f"{server} does not respond. The storage's security group must allow connections from this host to {storage.client.ports}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
         if storage.kind == "efs":
-            way = f"access point {storage.access_point}" if storage.access_point else "TLS"
-            return f"{server} denies this host access. Its policy must allow clients without an IAM identity to connect through {way}"
+            way = f"through access point {storage.access_point}" if storage.access_point else "over TLS"
+            return f"{server} denies this host access. Its policy must allow clients without an IAM identity to connect {way}"
         return (
             f"{server} denies this host access. Check the file system's policy: plain NFS is anonymous and not encrypted in transit. "
             f"If that policy requires TLS, install amazon-efs-utils on the host, and do not set encrypt_in_transit to false"

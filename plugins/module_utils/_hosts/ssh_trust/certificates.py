@@ -32,7 +32,7 @@ ADDRESS_PATTERN = re.compile(r"[0-9A-Fa-f.:*?]{1,64}")
 
 
 class Certificate(NamedTuple):
-    """The contents of a certificate. Keys are OpenSSH lines without comments, and times are in seconds since 1970."""
+    """The contents of a certificate. Keys are OpenSSH public key lines without comments, and times are seconds since 1970."""
 
     kind: str
     public_key: str
@@ -134,7 +134,7 @@ def _pack(text: bytes) -> bytes:
 def _string(blob: bytes) -> tuple[bytes, bytes]:
     (length,) = struct.unpack(">I", blob[:4])
     if len(blob) < 4 + length:
-        raise ValueError("damaged certificate: it ends too early")
+        raise ValueError("damaged certificate: unexpected end of data")
     return blob[4 : 4 + length], blob[4 + length :]
 
 
@@ -188,7 +188,7 @@ def key_ids(instance_id: str, user: str) -> dict[str, str]:
 
 
 def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
-    """Return an OpenSSH key revocation list that revokes the authority's certificates with these key ids.
+    """Return an OpenSSH key revocation list for the certificates that have these key ids and were signed by the authority.
 
     The same ids always produce the same bytes. OpenSSH's PROTOCOL.krl describes the format.
     """
@@ -203,7 +203,7 @@ def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
 
 
 def daemon_configuration(user: str, authority_path: str, certificate_path: str, revoked_path: str) -> str:
-    """Return the drop-in file for sshd: the path of the host certificate, and the authority that sshd trusts only for the login user."""
+    """Return the drop-in file for sshd: the host certificate's path, and the certificate authority, which sshd trusts only for `user`."""
     return f"""# Written by deeplearning.cluster.ssh_trust
 HostCertificate {certificate_path}
 Match User {user}
@@ -240,12 +240,12 @@ def name_patterns(cluster: str) -> list[str]:
 
 
 def known_hosts_line(authority: str, patterns: Sequence[str]) -> str:
-    """Return the line of a known_hosts file that trusts the authority for matching host names."""
+    """Return the known_hosts line that makes ssh trust the certificate authority for matching host names."""
     return "@cert-authority {0} {1}\n".format(",".join(patterns), bare_key(authority))
 
 
 def replace_known_hosts_line(text: str, cluster: str, authority: str, patterns: Sequence[str]) -> str:
-    """Return the text of a known_hosts file with one line for the cluster's authority. Other lines are kept."""
+    """Return the text of a known_hosts file with one line for the cluster's certificate authority. Other lines are kept."""
     mark = f" deeplearning.cluster:{cluster}"
     lines = [line for line in text.splitlines() if not line.endswith(mark)]
     return "".join(line + "\n" for line in lines) + known_hosts_line(authority, patterns).rstrip("\n") + mark + "\n"

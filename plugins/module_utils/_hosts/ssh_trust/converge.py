@@ -56,7 +56,7 @@ SPECIFICATION: dict[str, Any] = {
 def check(params: dict[str, Any]) -> None:
     """Raise ValueError if parameters contradict each other, or are not allowed in an SSH configuration file."""
     if params["validity_days"] <= params["renew_days"]:
-        raise ValueError("validity_days: must be greater than renew_days, or every run would renew the certificates.")
+        raise ValueError("validity_days: must be greater than renew_days. Otherwise, every run would renew the certificates.")
     check_names(CLUSTER_NAME, "cluster", [params["cluster"]])
     check_names(USER_NAME, "user", [params["user"]])
     check_names(HOST_NAME, "principals", params["principals"])
@@ -65,11 +65,11 @@ def check(params: dict[str, Any]) -> None:
     check_names(HOST_NAME, "revoked", params["revoked"])
     bare_key(params["authority"])
     if params["principals"][0] in params["revoked"]:
-        raise ValueError(f"{params['principals'][0]} is revoked, and gets no certificates. Terminate this instance.")
+        raise ValueError(f"{params['principals'][0]} is revoked, so it gets no certificates. Terminate this instance.")
 
 
 def run(module: AnsibleModule) -> None:
-    """Exit the module with the certificates to sign. If there are none, converge the host first."""
+    """Exit the module, and return the certificates to sign. If there are none, converge the host first."""
     generated = ensure_user_key(module)
     unsigned = unsigned_certificates(module.params, THIS)
     daemon, client = daemon_files(module.params), client_files(module.params, THIS)
@@ -82,7 +82,7 @@ def run(module: AnsibleModule) -> None:
 
 
 def is_right(params: dict[str, Any], host: Host) -> bool:
-    """Return whether nothing needs to be signed or changed. Raises ValueError in the same cases as the module."""
+    """Return whether the certificates and files are in their desired state. Raises ValueError in the same cases as the module."""
     check(params)
     if not has_user_key(params, host) or unsigned_certificates(params, host):
         return False
@@ -149,7 +149,7 @@ def signatures(unsigned: dict[str, dict[str, Any]]) -> list[dict[str, str]]:
             "before_header": headers[kind],
             "after_header": headers[kind],
             "before": need["reason"] + "\n",
-            "after": "signed by the authority\n",
+            "after": "signed by the certificate authority\n",
         }
         for kind, need in unsigned.items()
     ]

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The paths and contents of the files that make a host trust the authority of its cluster."""
+"""The paths and contents of the files that make a host trust the certificate authority of its cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     revocation_list,
 )
 
-#: Only root can change this directory, so that root never follows another user's link in it.
+#: Only root can change this directory, so root cannot follow a link that another user has created in it.
 DIRECTORY = "/etc/ssh/deeplearning"
 AUTHORITY = DIRECTORY + "/authority.pub"
 HOST_CERTIFICATE = DIRECTORY + "/ssh_host_ed25519_key-cert.pub"
@@ -30,7 +30,7 @@ REVOKED = DIRECTORY + "/revoked_keys"
 KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 DAEMON_DROP_IN = "/etc/ssh/sshd_config.d/40-deeplearning.conf"
 CLIENT_DROP_IN = "/etc/ssh/ssh_config.d/40-deeplearning.conf"
-#: All paths that is_right() inspects. A `=` at the end of a path means that the file's contents, here the private key, are not read.
+#: All paths that is_right() inspects. A trailing `=` means that only the file's attributes are read, which keeps the private key secret.
 PATHS = (
     *(HOST_KEY + ".pub", HOST_CERTIFICATE, AUTHORITY, REVOKED, DAEMON_DROP_IN, KNOWN_HOSTS, CLIENT_DROP_IN),
     *(USER_KEY + "=", USER_KEY + ".pub", USER_CERTIFICATE),
@@ -38,7 +38,7 @@ PATHS = (
 
 
 def daemon_files(params: dict[str, Any]) -> list[HostFile]:
-    """Return the files that sshd reads. The configuration is last because it refers to the others."""
+    """Return the files that sshd reads. The configuration is last because it refers to the other files."""
     revoked_ids = [key_id for instance_id in params["revoked"] for key_id in key_ids(instance_id, params["user"]).values()]
     revoked = revocation_list(params["authority"], revoked_ids).decode("utf-8", "surrogateescape")
     files = [HostFile(AUTHORITY, bare_key(params["authority"]) + "\n"), HostFile(REVOKED, revoked)]

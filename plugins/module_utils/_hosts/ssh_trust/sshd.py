@@ -60,4 +60,4 @@ def reload_daemon(module: AnsibleModule) -> None:
         if status == 0:
             module.run_command(["systemctl", "reload", service], check_rc=True)
             return
-    module.warn("sshd is not running as {0}. It will read the new files at its next start.".format(" or ".join(SERVICES)))
+    module.warn("Neither {0} is running. sshd will read the new files at its next start.".format(" nor ".join(SERVICES)))

@@ -31,7 +31,7 @@ def directory(params: dict[str, Any], paths: records.Paths) -> str:
         # The earlier job may itself continue another job.
         return records.read_description(earlier).get("checkpoint_directory") or earlier.checkpoints
     except (OSError, ValueError) as error:
-        raise RefusalError(f"resume: job {params['resume']!r} cannot be continued: {error}. status.yml lists the jobs.") from error
+        raise RefusalError(f"resume: job {params['resume']!r} cannot be continued: {error}. Run status.yml to list the jobs.") from error
 
 
 def check_resume(params: dict[str, Any], paths: records.Paths) -> None:

@@ -28,7 +28,7 @@ class CleanupError(Exception):
 class Job(NamedTuple):
     """The properties that determine whether a job is deleted.
 
-    `last` is the time of its last heartbeat, or of its creation if there is none, in seconds since 1970.
+    `last` is the time of the job's last heartbeat, or of its creation if it has sent no heartbeat, in seconds since 1970.
     """
 
     name: str
@@ -86,7 +86,7 @@ def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> C
     """Choose the named job, whatever its age. Raises CleanupError if it does not exist, has not ended, or is needed by another job."""
     job = next((job for job in jobs if job.name == name), None)
     if job is None:
-        raise CleanupError(f"job {name!r}: does not exist in {directory}. deeplearning.cluster.status lists the jobs.")
+        raise CleanupError(f"job {name!r}: does not exist in {directory}. Run deeplearning.cluster.status to list the jobs.")
     # A lost process may still be running on a host that cannot reach the storage.
     if job.state not in (SUCCEEDED, FAILED, STOPPED) and job.last >= before:
         raise CleanupError(f"job {name!r}: is {job.state}. Stop it with deeplearning.cluster.stop -e training_job_name={name}, or wait.")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns the environment variables that make a job fail without Elastic Fabric Adapter (EFA), and checks whether a host can use EFA."""
+"""Returns the variables that make a job fail if it cannot use Elastic Fabric Adapter (EFA), and checks whether a host can use EFA."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
     if len(hosts) == 1:
         return {}
     # If the specified provider or network cannot be used, the process fails. Without these variables, it would fall back to TCP. All
-    # versions of the aws-ofi-nccl plugin use this network name. They configure fork safety, topology and GPUDirect for the instance type.
+    # versions of the aws-ofi-nccl plugin use this network name, and configure fork safety, topology and GPUDirect for the instance type.
     return {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
 

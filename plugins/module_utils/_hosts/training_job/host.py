@@ -23,9 +23,8 @@ def check_python(params: dict[str, Any]) -> None:
     """Raise RefusalError if the current user cannot run the job's Python."""
     if not params["command"] and not os.access(params["python"], os.X_OK):
         raise RefusalError(
-            "python {!r}: does not exist, or user {!r} cannot run it. Specify the Python interpreter that has the framework.".format(
-                params["python"], params["user"]
-            )
+            "python {!r}: does not exist, or user {!r} cannot run it."
+            " Specify a Python interpreter that has the framework installed.".format(params["python"], params["user"])
         )
 
 
@@ -48,7 +47,7 @@ def read_metadata(directory: str, generation: str) -> dict[str, Any]:
 
 
 def describe_host(metadata: dict[str, Any], gpus: list[int] | None, efa: bool) -> Host:
-    """Return this host as launchers see it. Raises RefusalError if no interface has its address or a requested GPU does not exist."""
+    """Return this host as a launcher's `Host`. Raises RefusalError if no interface has its address or a requested GPU does not exist."""
     present = list(range(metadata["gpu_count"]))
     missing = sorted(set(gpus or []) - set(present))
     if missing:

@@ -76,7 +76,7 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: list[Spec], code
 
 
 def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> systemd.Visible:
-    """Return the paths that the processes may read and write even if they are in home directories."""
+    """Return the paths that the processes may read and write even inside home directories."""
     interpreters = [params["python"], os.path.realpath(params["python"]), sys.executable, os.path.realpath(sys.executable)]
     return systemd.Visible(
         read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],

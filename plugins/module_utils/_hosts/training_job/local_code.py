@@ -36,10 +36,12 @@ def check_directory(directory: str, job_directory: str) -> None:
 
 
 def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None:
-    """Return a descriptor of the directory, or None if it does not exist. With a `user`, create it if necessary, owned by that user.
+    """Return a descriptor of the directory, or None if it does not exist.
+
+    With a `user`, create the directory if necessary, and make that user its owner.
 
     Does not follow links in the path. Otherwise, a user who controls a parent directory could choose which directory root creates, or
-    which directory it gives to the user. Raises DirectoryError.
+    which directory root gives to the user. Raises DirectoryError.
     """
     descriptor, made = os.open("/", OPEN), False
     for part in directory.strip("/").split("/"):
@@ -50,7 +52,9 @@ def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None
         except FileNotFoundError:
             return None
         except NotADirectoryError:  # Linux reports this error for a link, too
-            raise DirectoryError(f"sync_directory {directory!r}: {part!r} in it is a link or a file. Use a path without links.") from None
+            raise DirectoryError(
+                f"sync_directory {directory!r}: the component {part!r} is a link or a file. Use a path without links."
+            ) from None
         finally:
             os.close(outer)
     if made and user is not None and not os.listdir(descriptor):
@@ -76,7 +80,8 @@ def check_contents(directory: str, descriptor: int) -> None:
         )
     if not os.access(".", os.W_OK | os.X_OK):
         raise DirectoryError(
-            f"sync_directory {directory!r}: the job's user cannot write there. Use a directory of that user, or one that does not exist."
+            f"sync_directory {directory!r}: the job's user cannot write there. Use a directory that belongs to that user, or one that does"
+            " not exist."
         )
 
 

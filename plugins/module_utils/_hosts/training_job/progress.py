@@ -19,7 +19,7 @@ PROGRESS_LIMIT = 1 << 20
 def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
     """Return the complete progress lines from `offset` (bytes) on, and the offset to read from next.
 
-    Lines that are not JSON objects are errors of the script and are skipped. Only a regular file is read.
+    Lines that are not JSON objects are script errors and are skipped. Only a regular file is read.
     """
     try:
         with open_regular(path) as file:

@@ -38,7 +38,7 @@ NONCE = 32
 # TCP keep-alive settings (seconds, number of probes), which detect a host that is down.
 KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 
-# The first byte of a server's message, which indicates what the message contains.
+# The possible first bytes of a server's message. The first byte indicates what the message contains.
 OUTPUT, ERRORS, STATUS = b"o", b"e", b"s"
 
 
@@ -61,7 +61,7 @@ def serve(spec: Spec) -> int:
 
 
 def _end() -> None:
-    """Terminate all processes in this unit except its supervisor, this process last. The supervisor kills those that take too long."""
+    """Terminate the unit's other processes except the supervisor, then this process. The supervisor kills any that take too long."""
     for process in _others():
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)

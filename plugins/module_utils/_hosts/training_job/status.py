@@ -68,7 +68,7 @@ def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failu
 
 
 def tag(record: Record, launcher: Launcher | None) -> str:
-    """Return the tag with which each rank's lines begin in a process's log, or an empty string if its lines are not tagged."""
+    """Return the tag with which each rank's lines begin in a process's log, or an empty string if the lines are not tagged."""
     return launcher.tag if launcher and record.get("tagged") else ""
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The supervisor, which runs in every unit of a job. It starts a process, writes the process's record and log, and stops it with the job.
+"""The supervisor, which runs in every unit of a job. It starts a process, writes its record and log, and stops it when the job ends.
 
 ``run SPEC`` starts the process that the JSON file SPEC describes and returns its exit status. systemd runs ``finish SPEC`` after the
 unit has ended, to complete the record if the supervisor was killed. remote.py implements the other actions. This file is copied to the
@@ -43,8 +43,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 
-# Seconds. The names that an NFS client shows in a directory may be 30 seconds old, unless the client itself has written to the directory.
-# So each heartbeat of a host also refreshes what that host sees of the others.
+# In seconds. An NFS client's view of a directory may be 30 seconds old, unless the client itself has written to the directory.
+# So each heartbeat that a host writes also refreshes its view of the other hosts' records.
 HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
 
@@ -52,7 +52,7 @@ POLL_INTERVAL = 2.0
 # first may not be the first failure.
 POLLS_OF_FAILURE = 2
 
-# The name of a file in a process's directory on its host. The file exists if the unit is ending.
+# The name of a file in a process's directory on its host. The file exists if the process's unit is ending.
 ENDED = "ended"
 
 PROFILE = "/etc/profile"
@@ -66,7 +66,7 @@ class End(NamedTuple):
 
 
 FROM_OUTSIDE = End(STOPPED, "was stopped by an operator (for example with stop.yml)")
-# This is a failure, because an elastic job continues without the host, and any other job fails on the other hosts as a result.
+# The shutdown of a host counts as a failure. An elastic job continues without the host. Any other job fails on the other hosts as a result.
 SHUT_DOWN = End(FAILED, HOST_SHUT_DOWN)
 
 
@@ -129,7 +129,7 @@ class Watch:
             self._stopped.wait(POLL_INTERVAL)
 
     def _note_progress(self) -> None:
-        """Record the current size of the progress file, because its lines may contain no time."""
+        """Record the time and the size of the progress file, because its lines need not contain times."""
         try:
             size = os.path.getsize(self._paths.progress)
             if size > self._progress_size:
@@ -171,7 +171,7 @@ class Watch:
 
 
 class Supervisor:
-    """One process, from its start to its final record.
+    """Supervises one process, from its start to its final record.
 
     If the spec has no `argv`, the process runs the commands that other hosts send (see remote.py).
     """
@@ -239,7 +239,7 @@ class Supervisor:
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
             try:
-                # Use a short timeout, so that a change of kill_at takes effect soon.
+                # Use a short timeout, so that a change to kill_at takes effect soon.
                 return child.wait(timeout=min(0.5, max(0.0, end - now) or 0.5))
             except subprocess.TimeoutExpired:
                 pass
@@ -267,7 +267,7 @@ class Supervisor:
         return how.get("exit_code") or 1
 
     def attend(self) -> None:
-        """Wait, as the lead, until the job is over. If an operator stops the lead, decide without waiting."""
+        """As the lead, wait until the job is over. If an operator stops the lead, decide without waiting."""
         looks = 0
         while not self.watch.verdict:
             stopped = self.ended is not None and self.ended.state == STOPPED
@@ -329,8 +329,7 @@ def end_for(verdict: Verdict) -> End:
 def login_environment(own_profile: bool) -> dict[str, str]:
     """Return the environment of the user's login shell (/etc/profile and similar files), as if the script were run by hand.
 
-    With `own_profile`, the user's own profile is read too. This is not done for the job's user, whose profile an earlier job may have
-    written.
+    With `own_profile`, the user's own profile is read too. Sandboxed jobs do not read it, because an earlier job may have written it.
     """
     # The profile's own output precedes the first NUL.
     show = "printf '\\0'; exec env -0"
@@ -361,7 +360,7 @@ def finish(spec: Spec, result: str, status: str) -> None:
 
 
 def empty_shared_memory(spec: Spec, path: str) -> None:
-    """Empty the job's shared memory on this host if this unit is the last of the job's units to end on the host."""
+    """Empty the job's shared memory on this host if this is the last of the job's units to end on the host."""
     with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
         pass
     if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):

@@ -39,7 +39,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 # The modules that run on hosts without Ansible.
 PROGRAM = (documents, records, remote, schema, states, supervisor)
 
-# Added to the supervisor's own wait between SIGTERM and SIGKILL, so that systemd acts only if the supervisor hangs.
+# Seconds to add to the supervisor's own wait between SIGTERM and SIGKILL, so that systemd acts only if the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10
 
 PROPERTIES = (
@@ -48,9 +48,9 @@ PROPERTIES = (
     "LimitNOFILE=1048576",
     # More than data loaders and their threads need. SLICE limits all units of a host together.
     "TasksMax=65536",
-    # The training script has to handle a data loader that the OOM killer ends. The unit ends only with its main process.
+    # If the OOM killer kills a data loader, the training script must handle that. The unit ends only when its main process ends.
     "OOMPolicy=continue",
-    # SIGTERM goes to the supervisor, which passes it on once. Processes that remain get SIGKILL.
+    # SIGTERM goes only to the supervisor, which forwards it. Processes that remain get SIGKILL.
     "KillMode=mixed",
     # At shutdown, jobs end before the shared storage is unmounted, so that they can write their last checkpoints and records.
     "After=remote-fs.target",
@@ -58,7 +58,8 @@ PROPERTIES = (
 )
 
 
-# Mount options for the shared memory of all jobs of a host. The limits on size and files leave memory for root. They reserve no memory.
+# Mount options for the shared memory of all jobs of a host. The limits on size and number of files leave memory for root.
+# They reserve no memory.
 SHARED_MEMORY_OPTIONS = "mode=0755,size=90%,nr_inodes=1048576"
 
 
@@ -66,10 +67,10 @@ class UnitError(Exception):
     """A systemd command failed. The text names the command and its error."""
 
 
-# None of these settings needs a system call filter, which slows processes down on older kernels (spec_store_bypass_disable=seccomp).
+# None of these settings needs a system call filter, which would slow down processes on older kernels (spec_store_bypass_disable=seccomp).
 # Jobs use the host's devices, shared memory and network, for GPUs and EFA. Namespaces and debuggers still work.
 # The system bus is hidden because a job could request a user manager from logind there (enable-linger). Such a manager would run files
-# from the job's home directory without the job's limits.
+# from the user's home directory without the job's limits.
 SANDBOX = (
     "NoNewPrivileges=yes",
     "ProtectSystem=full",
@@ -84,7 +85,7 @@ SLICE, SLICE_PROPERTIES = "deeplearning.slice", ("TasksMax=80%",)
 
 # A mount target trusts the user id that a client sends, so jobs must not connect to it. Its port is 2049. The other ports are those of
 # tunnels on this host (port_range_lower_bound and port_range_upper_bound in /etc/amazon/efs/efs-utils.conf). Connections of the kernel
-# itself belong to no user, and are not affected.
+# itself belong to no user and are not affected.
 NFS_RULES = """
 add table inet deeplearning
 add set inet deeplearning job_users {{ type uid; }}
@@ -105,7 +106,7 @@ PATIENCE = 120.0
 
 
 class Visible(NamedTuple):
-    """Directories that processes can read or write even if they are in home directories, which are otherwise hidden."""
+    """Directories that processes can read or write even inside home directories, which are otherwise hidden."""
 
     read: Sequence[str]
     write: Sequence[str]
@@ -134,13 +135,15 @@ def exclusive() -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise UnitError(f"another run has held {records.LOCK} for {PATIENCE:.0f} s. Wait until it ends, or stop it.") from None
+                    raise UnitError(
+                        f"another run has held {records.LOCK} for {PATIENCE:.0f} s. Wait until that run ends, or stop it."
+                    ) from None
                 time.sleep(0.1)
         yield
 
 
 def hidden(path: str) -> bool:
-    """Return whether sandboxed processes cannot see a path unless it is made visible."""
+    """Return whether the sandbox hides a path by default."""
     return (os.path.normpath(path) + "/").startswith(tuple(home + "/" for home in HOMES))
 
 
@@ -162,7 +165,7 @@ def make_devices(run: Run, gpu_count: int) -> None:
 
 
 def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
-    """Block NFS connections of the user's processes until this host restarts. Return why that failed, or an empty string."""
+    """Block NFS connections of the user's processes until this host restarts. Return an empty string, or why it failed."""
     nft = shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if nft is None:
         return "the package nftables is missing"
@@ -212,11 +215,11 @@ def _start_unit(run: Run, job: str, place: Place, spec: Spec, memory: str) -> No
 
 
 def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
-    """Create the job's /dev/shm on this host and return its path. Also delete those of jobs that have ended. Raises UnitError.
+    """Create the job's /dev/shm on this host and return its path. Also delete those of ended jobs. Raises UnitError.
 
-    The host's own /dev/shm is not safe: when a user's last login ends, logind deletes that user's files there (RemoveIPC), even if data
-    loaders and NCCL use them. All processes of the job share one, because NCCL treats processes with different /dev/shm like processes on
-    different machines, which communicate over the network.
+    The host's own /dev/shm is not safe: when a user's last login session ends, logind deletes that user's files there (RemoveIPC). It does
+    so even if data loaders and NCCL use the files. All processes of the job share one /dev/shm. Otherwise, NCCL would treat them like
+    processes on different machines, and they would communicate over the network.
     """
     if not os.path.ismount(records.SHARED_MEMORY):
         os.makedirs(records.SHARED_MEMORY, mode=0o755, exist_ok=True)
@@ -233,7 +236,7 @@ def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
 
 
 def _delete(directory: str) -> None:
-    # If something cannot be deleted, other jobs can still start and stop.
+    # Ignore files that cannot be deleted, so that other jobs can still start and stop.
     with contextlib.suppress(OSError):
         records.delete([directory])
 
@@ -303,8 +306,8 @@ def active_units(run: Run, job: str) -> list[str]:
 
 def running_jobs(run: Run) -> list[str]:
     """Return the jobs that have an active service on this host. Raises UnitError."""
-    # Check the services, because a slice stays active after its last service. Derive the names of jobs from the names of slices, which
-    # contain nothing else.
+    # Check the services, because a slice stays active after its last service has ended. Derive the job names from the slice names,
+    # because the names of services also contain the names of processes.
     status, output, error = run(["systemctl", "show", "--property=Slice,ActiveState", "deeplearning-*.service"])
     if status:
         raise UnitError(f"systemctl show failed: {error.strip()}")
@@ -329,7 +332,7 @@ def stop(run: Run, job: str) -> None:
 
 
 def remove_shared_memory(job: str) -> None:
-    """Delete the job's shared memory on this host. The job's units only empty it, and do not even do that if they are killed."""
+    """Delete the job's shared memory on this host. The job's units only empty it, and killed units may leave files in it."""
     if not records.runtime_directories(job):
         _delete(records.shared_memory(job))
 

@@ -39,11 +39,11 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
     try:
         if os.fstat(job).st_uid != os.geteuid():
             raise RefusalError(f"directory {paths.directory!r} belongs to another user. Choose another name for the job.")
-        os.fchmod(job, 0o755)  # the job's user must not create files until all of these exist
+        os.fchmod(job, 0o755)  # the job's user must not create files until all of the owner's files exist
         records.delete([paths.code, paths.description])
         os.mkdir(paths.code)
         with tarfile.open(fileobj=source) as archive:
-            # By default, Python 3.14 would change the modes.
+            # The default filter of Python 3.14 would change the modes.
             archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
             archive.extractall(paths.code, members=(readable(member, shared) for member in archive))
         keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")

@@ -25,22 +25,23 @@ Run = Callable[[List[str]], Tuple[int, str, str]]
 NAME = "deeplearning"
 """The default user of jobs."""
 
-# Files on shared storage store the owner's id, so the default user needs the same id on all hosts. The range 60578 to 61183 is free
-# according to systemd's list (https://systemd.io/UIDS-GIDS) and Debian's. It is above the ids that useradd assigns (UID_MAX), and below
-# 65536, where user namespaces often end.
+# Shared storage identifies the owner of a file by a numeric id, so the default user needs the same id on all hosts. According to the
+# lists of systemd (https://systemd.io/UIDS-GIDS) and Debian, the range 60578 to 61183 is free. It is above the ids that useradd assigns
+# (UID_MAX), and below 65536, where user namespaces often end.
 ID = 61000
 # Not in /var/lib/deeplearning, which contains the login user's data sets.
 HOME = "/var/lib/deeplearning-jobs"
 SHELL = "/bin/bash"
 
-# Maximum seconds of work, such as the copy of a large directory. Without a limit, another process of the user could block it forever.
+# Maximum duration of the work in seconds. The work may copy a large directory. Without a limit, another process of the user could
+# block it forever.
 PATIENCE = 600.0
-# Maximum bytes of the result of the work.
+# Maximum size of the work's result in bytes.
 ANSWER_LIMIT = 1 << 20
 
 
 class UserError(Exception):
-    """The user cannot be used. The text says why and what to do."""
+    """Jobs or other work cannot run as the user. The text says why and what to do."""
 
 
 class FailedWorkError(Exception):
@@ -126,7 +127,9 @@ def as_user(
     if os.geteuid() == account.pw_uid and os.getegid() == gid:
         return work()
     if os.geteuid() != 0:
-        raise UserError(f"user {account.pw_name!r}: this task runs as uid {os.geteuid()} and cannot become that user. Run it with become.")
+        raise UserError(
+            f"user {account.pw_name!r}: this task runs as uid {os.geteuid()} and cannot become that user. Run the task with become."
+        )
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -137,7 +140,7 @@ def as_user(
         text = _read_answer(reader, account.pw_name, PATIENCE if patience is None else patience)
     finally:
         os.close(reader)
-        os.kill(child, signal.SIGKILL)  # even after its answer, because it may have been suspended before it could exit
+        os.kill(child, signal.SIGKILL)  # even after it has returned a result, because the child may be suspended
         os.waitpid(child, 0)
     found: dict[str, Any] = json.loads(text or '{"error": "was killed before it returned a result"}')
     if "error" in found:
@@ -151,15 +154,15 @@ def _read_answer(reader: int, name: str, patience: float) -> str:
     while len(content) <= ANSWER_LIMIT:
         if not select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
             raise UserError(
-                f"user {name!r}: timed out after {patience:.0f} s waiting for this task's work as that user."
-                " Check whether storage hangs, or whether a job of that user has suspended the work."
+                f"user {name!r}: timed out after {patience:.0f} s waiting for a child process that runs as that user."
+                " Check whether storage hangs, or whether a job of that user has suspended the process."
             )
         part = os.read(reader, 1 << 16)
         if not part:
             return content.decode("utf-8")
         content += part
     raise UserError(
-        f"user {name!r}: this task's work as that user has returned more than {ANSWER_LIMIT} bytes. Stop the jobs of that user."
+        f"user {name!r}: a child process that runs as that user has returned more than {ANSWER_LIMIT} bytes. Stop the jobs of that user."
     )
 
 

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
 
-# Maximum bytes of all logs together in one answer, and the bytes that each log may always have.
+# Maximum bytes of all logs together in one response, and the smallest limit for a single log in bytes.
 LOGS_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 12
 

@@ -23,7 +23,7 @@ NAMED, COUNTED = 100, 100_000
 # The maximum number of bytes of code that the digest covers.
 DIGEST_LIMIT = 1 << 30
 
-# The directory that Python creates beside the code that it runs.
+# The directory that Python creates for compiled code.
 CACHE = "__pycache__"
 
 

@@ -30,7 +30,7 @@ FILE_LIMIT, LINE_LIMIT, NAME_LIMIT = 1 << 28, 1 << 16, 100
 # Keys that describe the position of an entry's other values. They get no curves of their own.
 STEP, STEPS, TIME = "step", "steps", "time"
 
-# Times from this value on are seconds since 1970. Smaller times are ignored, because they may be seconds since the job began.
+# Times of at least this value are seconds since 1970. Smaller times are ignored, because they may be seconds since the job began.
 SINCE_1970 = 1e9
 
 Notes = Sequence[Tuple[float, int]]
@@ -111,7 +111,7 @@ class Curve:
 
 
 class Clock:
-    """Estimates when the progress file reached a given size, from the sizes that the job's lead has recorded."""
+    """Estimates when the progress file reached a given size, based on the sizes that the job's supervisor has recorded."""
 
     def __init__(self, start: float, end: float, notes: Notes) -> None:
         self._times = [start, *(time for time, _size in notes)]
@@ -121,7 +121,7 @@ class Clock:
     def time(self, size: int) -> float:
         """Return the time (seconds since 1970) at which the file had the given size.
 
-        The time is interpolated between two notes. After the last note, it is the end of the job.
+        The time is interpolated between two recorded sizes. After the last recorded size, the result is the end of the job.
         """
         index = bisect_left(self._sizes, size)
         if index == len(self._sizes):
@@ -198,9 +198,9 @@ def number(value: Any) -> float | None:
 
 
 def throughput(done: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
-    """Return the average rate in steps per second, and the rates of at most RATES parts, from pairs (seconds, steps so far).
+    """Return the average rate in steps per second, and the rates in at most RATES parts of the job.
 
-    Returns None if there is not enough data.
+    `done` contains pairs (seconds, steps so far). Returns None if there is not enough data.
     """
     if len(done) < 2 or done[-1][0] <= done[0][0] or done[-1][1] <= done[0][1]:
         return None
@@ -224,7 +224,7 @@ def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
 
 
 def entries(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield each complete line that is a JSON object, with the offset of its end. Other lines are errors of the script and are skipped."""
+    """Yield each complete line that is a JSON object, with the offset of its end. Other lines are script errors and are skipped."""
     for offset, line in _lines(path):
         entry = progress_entry(line)
         if entry is not None:

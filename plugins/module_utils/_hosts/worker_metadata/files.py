@@ -30,7 +30,7 @@ CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
 CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
 #: In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot. It may also reset the host name.
 CLOUD_INIT_CONTENT = (
-    "# Without these settings, cloud-init would overwrite the cluster's block in /etc/hosts and the host name at a reboot.\n"
+    "# Without these settings, cloud-init would overwrite the host name and the cluster's block in /etc/hosts on reboot.\n"
     "manage_etc_hosts: false\npreserve_hostname: true\n"
 )
 LIST_GPUS = ("nvidia-smi", "-L")
@@ -93,15 +93,15 @@ def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFi
 
 
 def own_name(params: dict[str, Any]) -> str:
-    """Return the host's own name. Raises ValueError."""
+    """Return this host's name from the list of workers. Raises ValueError."""
     for worker in params["workers"]:
         if worker["number"] == params["number"]:
             return str(worker["name"])
-    raise ValueError("workers do not contain this host's number, {0}".format(params["number"]))
+    raise ValueError("workers: no entry has this host's number, {0}. Add this host to the list.".format(params["number"]))
 
 
 def facts(params: dict[str, Any], gpu_count: int) -> dict[str, Any]:
-    """Return the module's return values for a host that has the files."""
+    """Return the values that the module returns for a configured host."""
     return {"generation": generation(params["cluster"], params["workers"]), "gpu_count": gpu_count}
 
 
@@ -117,12 +117,12 @@ def paths(params: dict[str, Any]) -> list[str]:
 
 
 def is_right(params: dict[str, Any], gpu_count: int, host: Host) -> bool:
-    """Return whether nothing needs to be changed. Raises ValueError in the same cases as the module."""
+    """Return whether all files are in their desired state. Raises ValueError in the same cases as the module."""
     return agree(described(params, gpu_count, host), host)
 
 
 def ensure_absent(module: AnsibleModule) -> None:
-    """Remove all files and the block in /etc/hosts, and exit the module.
+    """Remove this module's files and its block in /etc/hosts, and exit the module.
 
     Removes metadata.json first, because jobs do not start on a host without it.
     """
@@ -154,6 +154,6 @@ def detect_gpus(module: AnsibleModule) -> int:
         return 0
     status, output, error = module.run_command([command, *LIST_GPUS[1:]])
     if status != 0:
-        module.warn(f"nvidia-smi -L failed, so this host is treated as a host without GPUs: {(error or output).strip()}")
+        module.warn(f"nvidia-smi -L failed, so this host is treated as having no GPUs: {(error or output).strip()}")
         return 0
     return count_gpus(output)

@@ -28,24 +28,24 @@ def ordered(workers: Iterable[Worker]) -> list[Worker]:
     ]
     result.sort(key=lambda worker: worker["number"])
     if not result or result[0]["number"] != 1:
-        raise ValueError("workers must contain the master, which has number 1")
+        raise ValueError("workers: the master is missing. Add an entry with number 1.")
     for field in ("number", "name", "address"):
         seen = set()
         for worker in result:
             if worker[field] in seen:
-                raise ValueError(f"workers contain the {field} {worker[field]} twice")
+                raise ValueError(f"workers: the {field} {worker[field]} occurs twice. Specify a different {field} for each worker.")
             seen.add(worker[field])
     return result
 
 
 def generation(cluster: str, workers: Iterable[Worker]) -> str:
-    """Return twelve hexadecimal digits that identify the cluster's name and its (number, address) pairs, in any order."""
+    """Return twelve hexadecimal digits that identify the cluster's name and its (number, address) pairs. The order does not matter."""
     members = sorted((int(worker["number"]), str(worker["address"])) for worker in workers)
     return hashlib.sha256(json.dumps([cluster, members]).encode()).hexdigest()[:12]
 
 
 def alias(number: int) -> str:
-    """Return a worker's alias, which is the same in all clusters, so that scripts can contain it."""
+    """Return a worker's alias. Aliases are the same in all clusters, so scripts can use them."""
     return f"deeplearning-worker{number}"
 
 
@@ -77,7 +77,7 @@ def metadata_file(cluster: str, number: int, workers: list[Worker], gpu_count: i
 
 
 def parse_metadata(text: str) -> dict[str, Any]:
-    """Return the contents of metadata.json. Raises ValueError if the text is anything else."""
+    """Return the parsed contents of metadata.json. Raises ValueError if the text is not valid worker metadata."""
     document = json.loads(text)
     if not isinstance(document, dict):
         raise ValueError("invalid worker metadata: not a dictionary")
@@ -88,7 +88,10 @@ def parse_metadata(text: str) -> dict[str, Any]:
 
 
 def profile_file(workers_count: int, workers_path: str, gpu_count: int, efs_mount: str | None) -> str:
-    """Return the shell file that exports variables for users' scripts. EFS_MOUNT is set only if the cluster has shared storage."""
+    """Return the contents of the shell file that exports variables for users' scripts.
+
+    EFS_MOUNT is set only if the cluster has shared storage.
+    """
     variables = {
         "DEEPLEARNING_WORKERS_COUNT": str(workers_count),
         "DEEPLEARNING_WORKERS_PATH": workers_path,
@@ -99,7 +102,7 @@ def profile_file(workers_count: int, workers_path: str, gpu_count: int, efs_moun
 
 
 def hosts_block(workers: list[Worker]) -> str:
-    """Return the marked block of /etc/hosts: every worker in order, with its name first and then its aliases."""
+    """Return the marked block of /etc/hosts, with one line per worker: its address, its name and its aliases."""
     lines = []
     for worker in workers:
         names = [worker["name"], alias(worker["number"]), *([MASTER_NAME] if worker is workers[0] else [])]
@@ -108,7 +111,10 @@ def hosts_block(workers: list[Worker]) -> str:
 
 
 def replace_block(text: str, block: str) -> str:
-    """Return `text` with its marked block replaced by `block`, or with `block` appended. An empty `block` removes the marked one."""
+    """Return `text` with its marked block replaced by `block`, or with `block` appended if there is none.
+
+    An empty `block` removes the marked block.
+    """
     pattern = re.compile(rf"^{re.escape(BLOCK_BEGIN)}\n.*?^{re.escape(BLOCK_END)}(\n|\Z)", re.DOTALL | re.MULTILINE)
     if pattern.search(text):
         first, rest = pattern.split(text, maxsplit=1)[::2]
@@ -119,5 +125,5 @@ def replace_block(text: str, block: str) -> str:
 
 
 def count_gpus(listing: str) -> int:
-    """Return the number of GPUs in the output of `nvidia-smi -L`. MIG devices are on indented lines and do not count."""
+    """Return the number of GPUs in the output of `nvidia-smi -L`. MIG devices, which are on indented lines, are not counted."""
     return sum(line.startswith("GPU ") for line in listing.splitlines())

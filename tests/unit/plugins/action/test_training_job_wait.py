@@ -45,7 +45,7 @@ def test_a_host_out_of_reach_ends_the_waiting_and_not_the_job(action, monkeypatc
     monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
     action._execute_module = MagicMock(side_effect=AnsibleConnectionFailure("no route"))
     result = action.run(task_vars={})
-    assert re.search(r"unreachable for 60 s: no route.*Nothing was stopped", result["msg"])
+    assert re.search(r"unreachable for 60 s: no route.*The job was not stopped", result["msg"])
     assert (result["failed"], result["out_of_reach"]) == (True, True)
     assert action._execute_module.call_count > 2
 

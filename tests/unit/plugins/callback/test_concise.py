@@ -278,8 +278,8 @@ def test_unreachable_hosts_are_one_line(project):
 def test_warnings_are_shown_once(project):
     lines = project.run(play("Work", task("Warn", warns="{{ inventory_hostname }} has no swap"), task("Warn", warns="all is slow")))
     assert len(lines) == 2
-    assert re.fullmatch(r"\[WARNING\]: (h\d) has no swap \(also h\d, h\d\)", lines[0])
-    assert lines[1] == "[WARNING]: all is slow (also h2, h3)" or lines[1].startswith("[WARNING]: all is slow (also ")
+    assert re.fullmatch(r"\[WARNING\]: (h\d) has no swap \(also on h\d, h\d\)", lines[0])
+    assert lines[1] == "[WARNING]: all is slow (also on h2, h3)" or lines[1].startswith("[WARNING]: all is slow (also on ")
 
 
 def test_no_line_of_a_host_can_look_like_one_of_ansible(project):

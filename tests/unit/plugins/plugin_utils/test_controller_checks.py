@@ -71,7 +71,7 @@ def test_what_is_good_or_not_known_is_not_refused(errors, values):
 
 
 def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
-    assert errors() == ["training_job_script: it is not set. Set it to the training script, or set training_job_command."]
+    assert errors() == ["training_job_script: no script is set. Set the path of the training script, or set training_job_command."]
     assert errors(needs_job=False, training_job_launcher="not looked at") == []
 
 
@@ -95,7 +95,7 @@ def test_what_happens_after_the_job(values, message):
 
 def test_code_has_one_place(errors):
     assert errors(**job(source="src", repository="git@example.com:x")) == [
-        "training_job_source: it cannot be combined with training_job_repository. Remove one of them."
+        "training_job_source: a source cannot be combined with training_job_repository. Remove one of the two."
     ]
 
 

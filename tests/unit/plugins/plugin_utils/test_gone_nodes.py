@@ -38,7 +38,7 @@ def job(heartbeat=97.0, state="running", **more):
 @pytest.mark.parametrize(
     ("found", "nodes", "former", "unreachable", "said"),
     [
-        (job(), NODES, [LEFT], ["w3"], {"w3": f"w3 is gone: {OLD} was terminated by its auto scaling group, and {NEW} was launched."}),
+        (job(), NODES, [LEFT], ["w3"], {"w3": f"w3 is gone: {OLD} was terminated by its Auto Scaling group, and {NEW} was launched."}),
         (
             job(),
             NODES,
@@ -75,7 +75,7 @@ def test_hosts_that_are_gone(found, nodes, former, unreachable, said):
 def test_a_host_that_went_before_is_the_cause():
     told = job_failure(job(), NODES, [LEFT])
     assert told == (
-        f"job hk failed: w3 is gone: {OLD} was terminated by its auto scaling group, and {NEW} was launched."
+        f"job hk failed: w3 is gone: {OLD} was terminated by its Auto Scaling group, and {NEW} was launched."
         " The logs are in /efs/jobs/hk/logs\n"
         "To continue from its newest checkpoint, run train.yml with another training_job_name and -e training_job_resume=hk"
     )
@@ -84,7 +84,7 @@ def test_a_host_that_went_before_is_the_cause():
 def test_a_host_that_shut_down_in_an_orderly_way_is_the_cause():
     found = job(state="failed", reason="was stopped because its host was shutting down", signal="SIGTERM")
     found["failure"] = blamed(found["processes"][0], found["processes"][0]["reason"])
-    assert f"job hk failed: w3 is gone: {OLD} was terminated by its auto scaling group" in job_failure(found, NODES, [LEFT])
+    assert f"job hk failed: w3 is gone: {OLD} was terminated by its Auto Scaling group" in job_failure(found, NODES, [LEFT])
     assert "rank 2 on w3 was stopped because its host was shutting down" in job_failure(found, NODES, [])
 
 

@@ -127,7 +127,7 @@ def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
         ({"script": "project"}, "script: 'project' is not a file"),
         ({"script": "train.py", "source": "none"}, "source: 'none' is not a directory"),
         ({"script": "none.py", "source": "project"}, "script: 'none.py' is not a file in source 'project'"),
-        ({"script": "/etc/passwd", "source": "project"}, "Set a path relative to it, or remove source"),
+        ({"script": "/etc/passwd", "source": "project"}, "Set the relative path of an existing file, or remove source"),
     ],
 )
 def test_missing_code_is_named(project, arguments, message):

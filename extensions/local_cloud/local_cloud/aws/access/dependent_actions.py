@@ -110,7 +110,7 @@ def _create_with_instances(region: str, data: Mapping[str, Any], base: Context) 
 
 
 def find_group_of(region: str, instance: str) -> str:
-    """Return the auto scaling group of an instance, or `*` for none."""
+    """Return the Auto Scaling group of an instance, or `*` for none."""
     backend: Any = autoscaling_backends[ACCOUNT][region]
     for name, group in backend.autoscaling_groups.items():
         if any(state.instance.id == instance for state in group.instance_states):

@@ -61,7 +61,7 @@ def ec2(region: str, identifier: str, kind: str = "") -> tuple[str, Tags]:
 
 
 def group(region: str, name: str) -> tuple[str, Tags]:
-    """Return ARN and tags of an auto scaling group."""
+    """Return ARN and tags of an Auto Scaling group."""
     found: Any = autoscaling_backends[ACCOUNT][region].autoscaling_groups.get(name)
     tags = {tag["Key"]: tag.get("Value", "") for tag in found.tags} if found else {}
     return arn("autoscaling", region, f"autoScalingGroup:*:autoScalingGroupName/{name}"), tags

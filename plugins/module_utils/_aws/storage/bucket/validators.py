@@ -37,7 +37,9 @@ class BucketMount(Validator):
         except ClientError as error:
             if error_code(error) in ("404", "NoSuchBucket"):
                 partition = partition_of(cloud.region).name
-                yield f"bucket_mount: there is no bucket {bucket} in the partition {partition}. Specify another one, or remove the option."
+                yield (
+                    f"bucket_mount: there is no bucket {bucket} in the partition {partition}. Specify another bucket, or remove the option."
+                )
 
 
 VALIDATORS = (BucketMount(),)

@@ -51,7 +51,10 @@ def _own(request: Request, found: Sequence[Found]) -> list[Wanted]:
 
 
 def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether the policy should deny plain NFS. This affects existing mounts, so all existing and new nodes must use TLS."""
+    """Return whether the policy should deny plain NFS.
+
+    Such a policy also affects existing mounts, so all existing and new nodes must use TLS.
+    """
     if not request.options["encrypt_in_transit"]:
         return False
     file_system, required = resources.FILE_SYSTEMS.find(found), definition.file_system_policy(tls_required=True).properties["policy"]
@@ -66,7 +69,7 @@ def _is_tls_required(request: Request, found: Sequence[Found]) -> bool:
 
 def _keeps(request: Request, item: Found) -> bool:
     if item.address.kind == definition.ACCESS_POINT_KIND:
-        # Access points that nodes have mounted are kept until the nodes are replaced. A later run deletes them
+        # Access points that nodes use are kept until the nodes are replaced. A later run deletes these access points
         replaces = request.options.get("replace_nodes") and request.options["wait"]
         return request.present and item.attributes["used_by_nodes"] and not replaces
     kept = (definition.FILE_SYSTEM.kind, definition.POLICY.kind)
@@ -74,7 +77,7 @@ def _keeps(request: Request, item: Found) -> bool:
 
 
 def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -> None:
-    """Refuse to delete the file system, or mount targets that nodes of other clusters may use, while these nodes mount it."""
+    """Refuse to delete the file system or its mount targets while nodes of other clusters may use them."""
     deleted = [change.found for change in plan if change.action is Action.DELETE and change.found]
     for item in deleted:
         if item.address.kind == definition.FILE_SYSTEM.kind:
@@ -112,14 +115,17 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
 
 
 def _adopted_targets(request: Request, found: Sequence[Found]) -> tuple[Server, ...]:
-    """Return the mount targets in the cluster's zones that do not belong to the cluster."""
+    """Return the adopted mount targets in the cluster's zones."""
     targets = [item for item in found if item.address.kind == "mount_target" and item.adopted]
     zone_names = zones(request, found) if targets else []
     return tuple(Server(item, "file_system_id", NFS) for item in targets if item.attributes["zone"] in zone_names)
 
 
 def _through_tls(option: bool | None, found: Sequence[Found]) -> bool | None:
-    """Return the option, or False if it is not set and the nodes were launched with plain NFS, so that the default replaces no nodes."""
+    """Return the value of the option.
+
+    If the option is not set and the nodes were launched with plain NFS, return False, so that the default does not replace any nodes.
+    """
     launching = {item.properties["tags"].get(FILE_SYSTEM_TLS_TAG) for item in found if item.address.kind == "auto_scaling_group"}
     has_nodes = any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
     return False if option is None and launching == {tls_tag(False)} and has_nodes else option
@@ -134,7 +140,7 @@ def is_mounted(request: Request, found: Sequence[Found]) -> bool:
 
 
 def _host_address(found: Sequence[Found]) -> str:
-    """Return the address that nodes mount instead of the file system's name, or an empty string if they use the name."""
+    """Return the address by which nodes mount the file system, or an empty string if they use its DNS name."""
     file_system = resources.FILE_SYSTEMS.find(found)
     return file_system.attributes["address"] if file_system else ""
 

@@ -24,7 +24,7 @@ OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:
-    """Return the address of a directory's access point. For a former file system, it also contains that file system's id."""
+    """Return the address of the access point of a directory. On a former file system, the address also contains that file system's id."""
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 
 
@@ -44,7 +44,7 @@ def stale_mount_target(zone: str, file_system_id: str) -> Address:
 
 
 def host_address(targets: Mapping[str, str], zones: Sequence[str], *, same_vpc: bool, one_zone: str | None) -> str:
-    """Return the address that all hosts mount, or an empty string if each host can use the DNS name.
+    """Return the address by which all hosts mount the file system, or an empty string if all hosts can use its DNS name.
 
     The name resolves to the mount target in the host's zone. It resolves only in the VPC of the mount targets, and only in zones with a
     mount target. A One Zone file system has only one mount target. `targets` maps zones to addresses. The first zone of the cluster that

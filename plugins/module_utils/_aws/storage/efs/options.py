@@ -26,18 +26,18 @@ OPTIONS = (
         SWITCH,
         {"type": "bool", "default": True},
         (MODULE,),
-        forbidden(DELETE_AND_CREATE, details="while running nodes mount the file system"),
+        forbidden(DELETE_AND_CREATE, details="while running nodes have the file system mounted"),
         ("Whether the nodes share an EFS file system.",),
     ),
     Option(
         "file_system_id",
         {"type": "str"},
         (MODULE, NODE_GROUP),
-        forbidden(DELETE_AND_CREATE, details="while running nodes mount another file system"),
+        forbidden(DELETE_AND_CREATE, details="while running nodes have another file system mounted"),
         (
-            "An existing EFS file system to use. A run never changes or deletes the file system. It adds missing mount targets in the"
-            " cluster's zones, and deletes them together with the cluster. If the mount targets are in another VPC, there must be a route"
-            " to them, and nodes mount the file system by its address.",
+            "Id of an existing EFS file system to use. A run never changes or deletes the file system. A run adds missing mount targets in"
+            " the cluster's zones. These are deleted together with the cluster. If the mount targets are in another VPC, there must be a"
+            " route to them, and nodes mount the file system by its address.",
             "By default, a run creates a file system for the cluster.",
             "M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs this option if the"
             " mount targets do not belong to the cluster.",
@@ -62,7 +62,7 @@ OPTIONS = (
         "throughput_mode",
         {"type": "str", "choices": ["bursting", "elastic", "provisioned"], "default": "bursting"},
         (MODULE,),
-        in_place("but AWS allows the next decrease only after a day"),
+        in_place("but AWS may require you to wait 24 hours before you change the mode again"),
         (
             "Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data. With V(elastic), the"
             " throughput follows the load and is billed per gigabyte. With V(provisioned), the throughput is O(provisioned_throughput).",
@@ -72,7 +72,7 @@ OPTIONS = (
         "provisioned_throughput",
         {"type": "float"},
         (MODULE,),
-        in_place("but AWS allows the next decrease only after a day"),
+        in_place("but AWS may require you to wait 24 hours after a change before you decrease the throughput"),
         ("Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only in this mode.",),
     ),
     Option(
@@ -84,7 +84,7 @@ OPTIONS = (
             "Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such as V(/teams/bert)."
             " The directory can be at most four levels deep. Nodes mount it with TLS through an access point, which is created and deleted"
             " together with the cluster. The directory itself is never deleted.",
-            "If the directory does not exist, EFS creates it with the owner UID 1000.",
+            "If the directory does not exist, EFS creates it with UID 1000 as the owner.",
         ),
     ),
     Option(
@@ -95,8 +95,8 @@ OPTIONS = (
         (
             "Whether the nodes mount EFS with TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution provides it.",
             "By default, nodes whose image includes that package use TLS, and other nodes use plain NFS. A cluster that was launched with"
-            " plain NFS keeps plain NFS.",
-            "With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses it.",
+            " plain NFS keeps using plain NFS.",
+            "With V(true), the policy of the cluster's own file system denies plain NFS once no node of any cluster uses plain NFS.",
         ),
     ),
     Option(

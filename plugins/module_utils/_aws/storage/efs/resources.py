@@ -62,10 +62,13 @@ Properties = Mapping[str, Any]
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
     """Return the cluster's own or adopted file system, and the mount targets that this cluster uses or no longer needs.
 
-    Mount targets have no tags, so those with the cluster's own security group belong to the cluster. If the file system is the cluster's
-    own, mount targets with an adopted group also belong to the cluster. The file system has these attributes: `address`, which hosts use
-    instead of the file system's name; `vpc`, the VPC of the mount targets (None if there are none); `addresses` of the mount
-    targets; and `one_zone`, the zone of a One Zone file system.
+    Mount targets have no tags. Those with the cluster's own security group count as the cluster's mount targets. If the file system is the
+    cluster's own, mount targets with an adopted group also count as the cluster's. The file system has these attributes:
+
+    - `address`: the address that hosts use instead of the DNS name, or an empty string
+    - `vpc`: the VPC of the mount targets, or None if there are none
+    - `addresses`: the addresses of the mount targets, by zone
+    - `one_zone`: the zone of a One Zone file system, or None
     """
     cloud, network = request.cloud, list(network)
     group = find(network, STORAGE_GROUP)
@@ -84,8 +87,8 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str]) -> dict[str, Any] | None:
     """Return the description of the file system that the cluster uses.
 
-    It is the adopted file system or the cluster's own. Without a definition, it is the file system whose mount targets have the cluster's
-    security group. `behind` lists the ids of such file systems.
+    This is the adopted file system or the cluster's own. If the options do not define a file system, it can also be one whose mount targets
+    have the cluster's security group. `behind` lists the ids of such file systems.
     """
     adopted_id = request.options.get("file_system_id")
     if adopted_id:
@@ -117,7 +120,10 @@ def _read_access_points(request: Request, file_system_id: str | None) -> list[Fo
 
 
 def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: bool) -> bool:
-    """Return whether the cluster's own file system is to be deleted, or is in use according to its mount targets."""
+    """Return whether the cluster's own file system takes precedence over the file systems in `behind`.
+
+    It takes precedence if the run deletes the cluster, or if its mount targets have the cluster's security group.
+    """
     return own is not None and (not present or own["FileSystemId"] in behind)
 
 
@@ -127,7 +133,7 @@ def _defines(request: Request) -> bool:
 
 
 def _behind(cloud: AwsClient, group: Found) -> list[str]:
-    """Return the ids of file systems with a mount target in the cluster's security group, as shown by its network interfaces."""
+    """Return the ids of file systems with a mount target in the cluster's security group, as shown by the group's network interfaces."""
     interfaces = cloud.retrieve(
         "ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=[{"Name": "group-id", "Values": [group.id]}]
     )
@@ -136,7 +142,7 @@ def _behind(cloud: AwsClient, group: Found) -> list[str]:
 
 
 def _left_over(cloud: AwsClient, group: Found, file_system_id: str) -> list[Found]:
-    """Return the mount targets with the cluster's security group on a file system that the cluster no longer uses."""
+    """Return the mount targets of a file system that the cluster no longer uses. Include only those with the cluster's security group."""
     targets = [_mount_target(cloud, target) for target in _targets(cloud, file_system_id)]
     return [
         replace(target, address=stale_mount_target(target.address.key, file_system_id))
@@ -168,7 +174,7 @@ def _private_zones(network: Iterable[Found]) -> list[str]:
 def _attributes(
     description: Mapping[str, Any], targets: Sequence[Mapping[str, Any]], vpc: str | None, zones: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the attributes of the file system for hosts in a VPC. `read` documents these attributes."""
+    """Return the attributes of the file system for hosts in a VPC. The docstring of `read` describes these attributes."""
     addresses = {target["AvailabilityZoneName"]: target["IpAddress"] for target in targets if target.get("IpAddress")}
     one_zone, same_vpc = description.get("AvailabilityZoneName"), all(target["VpcId"] == vpc for target in targets)
     return {
@@ -180,7 +186,7 @@ def _attributes(
 
 
 def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
-    """Return the policy of a file system, if there is one. A policy with a different `Id` counts as adopted."""
+    """Return the policy of a file system, or an empty list if there is none. A policy whose `Id` is not `POLICY_ID` counts as adopted."""
     try:
         document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
     except ClientError as error:
@@ -354,8 +360,8 @@ def _create_mount_target(cloud: AwsClient, address: Address, properties: Propert
         if error_code(error) != "UnsupportedAvailabilityZone":
             raise
         raise ClusterError(
-            f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Specify other zones in zones, "
-            "or subnets of other zones in private_subnet_ids, or set efs: false."
+            f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Specify other zones (zones) "
+            "or subnets in other zones (private_subnet_ids), or set efs: false."
         ) from error
     return Found(address, created["MountTargetId"], properties)
 

@@ -9,8 +9,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 FILE_SYSTEM_TAG = "deeplearning:file-system"
-FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # for nodes that cannot resolve its name
-FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount it with TLS; a key of the dictionary `TLS`
+FILE_SYSTEM_ADDRESS_TAG = "deeplearning:file-system-address"  # for nodes that cannot resolve the file system's DNS name
+FILE_SYSTEM_TLS_TAG = "deeplearning:file-system-tls"  # whether nodes mount the file system with TLS. The value is a key of `TLS`
 ACCESS_POINT_TAG = "deeplearning:file-system-access-point"  # the access point of nodes that mount only a directory
 TLS = {"true": True, "false": False, "preferred": None}
 """Maps the value of the tag to the option `encrypt_in_transit`. With `preferred`, hosts that have the TLS client use TLS."""

@@ -35,7 +35,7 @@ class FileSystemOptions(Validator):
             yield f"file_system_id: {options['file_system_id']} is not used with efs: false. Remove one of these options."
         yield from _check_throughput(options)
         if options["kms_key_id"] and not options["encrypted"] and options["efs"]:
-            yield "kms_key_id: cannot be combined with encrypted: false. Remove one of these options."
+            yield f"kms_key_id: {options['kms_key_id']} cannot be combined with encrypted: false. Remove one of these options."
 
 
 def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
@@ -43,9 +43,9 @@ def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
     if not directory:
         return
     if not DIRECTORY.fullmatch(directory):
-        yield f"file_system_directory: '{directory}' is not a valid directory for an access point. Specify one such as /teams/bert."
+        yield f"file_system_directory: '{directory}' is not a valid directory for an access point. Specify a path such as /teams/bert."
     if not options["file_system_id"]:
-        yield "file_system_directory: requires an adopted file system. Set file_system_id, or remove this option."
+        yield f"file_system_directory: '{directory}' requires an adopted file system. Set file_system_id, or remove this option."
     if options["encrypt_in_transit"] is False:
         yield "encrypt_in_transit: false cannot be combined with file_system_directory, which requires TLS. Remove one of these options."
 
@@ -55,7 +55,10 @@ def _check_throughput(options: Mapping[str, Any]) -> Iterator[str]:
     if mode == "provisioned" and (throughput is None or throughput < 1):
         yield "provisioned_throughput: missing or too small. Specify at least 1 MiB/s with throughput_mode: provisioned."
     if mode != "provisioned" and throughput is not None:
-        yield f"provisioned_throughput: cannot be combined with throughput_mode: {mode}. Remove it, or set throughput_mode: provisioned."
+        yield (
+            f"provisioned_throughput: {throughput:g} MiB/s cannot be combined with throughput_mode: {mode}. "
+            "Remove this option, or set throughput_mode: provisioned."
+        )
     if mode == "elastic" and options["performance_mode"] == "maxIO":
         yield "throughput_mode: elastic cannot be combined with performance_mode: maxIO. Remove one of these options."
 
@@ -80,7 +83,7 @@ class AdoptedFileSystem(Validator):
 
 
 def _check_reach(request: Request, found: Sequence[Found], file_system: Found) -> Iterator[str]:
-    """Check that the nodes can reach mount targets."""
+    """Check that the nodes can reach the mount targets of the file system."""
     attributes = file_system.attributes
     if attributes["vpc"] in (None, vpc_id(found)):
         yield from _check_zones(request, found, file_system)

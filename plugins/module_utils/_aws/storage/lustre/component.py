@@ -50,14 +50,21 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 
 
 def _keeps(request: Request, item: Found) -> bool:
-    """Keep the file system, and keep its links to S3 unless the definition specifies links."""
+    """Return whether to keep a resource that is not desired.
+
+    The deletion of a cluster keeps all data unless `delete_data` is set. All other runs keep the file system. They also keep its
+    links to S3, unless the definition describes the cluster's own file system.
+    """
     if not request.present:
         return not request.options["delete_data"]
     return item.address.kind == definition.LUSTRE.kind or not _is_own_described(request)
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse to delete the file system, or the network resources through which other clusters reach it, while they mount it."""
+    """Refuse the deletion while nodes of other clusters have the file system mounted.
+
+    The deletion also affects the network resources through which those nodes reach the file system.
+    """
     if not plan or request.present:
         return
     for item in found:

@@ -13,10 +13,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 LUSTRE = Address("lustre_file_system", "main")
 PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
-"""The protocol, first and last port of each range on which servers and clients connect to each other."""
+"""The protocol, first port and last port of each range on which servers and clients connect to each other."""
 SCRATCH, PERSISTENT = "SCRATCH_2", "PERSISTENT_2"
 EVENTS = frozenset({"NEW", "CHANGED", "DELETED"})
-"""The events that a link to S3 transfers."""
+"""The events that a link to S3 imports or exports."""
 
 
 def data_repository(path: str) -> Address:

@@ -23,14 +23,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
 MODULE = "lustre_file_system"
 SWITCH = "lustre"
 """The option that gives the cluster its own file system."""
-BOUND_TO_NETWORK = "A Lustre file system cannot move to another network, so copy its data and also delete the file system"
+BOUND_TO_NETWORK = "A Lustre file system cannot move to another network, so copy its data elsewhere and delete the file system as well"
 
 OPTIONS = (
     Option(
         SWITCH,
         {"type": "bool", "default": False},
         (NETWORK, MODULE),
-        Update(Policy.REPLACES_NODES, advice=f"{DELETE_AND_CREATE} to disable this option while running nodes mount the file system"),
+        Update(
+            Policy.REPLACES_NODES,
+            advice="To disable this option while running nodes have the file system mounted, delete the cluster, which keeps the data, and"
+            " create it again",
+        ),
         (
             "Whether the nodes share an FSx for Lustre file system. Security groups allow traffic on the Lustre ports only with this"
             " option or O(lustre_file_system_id).",
@@ -41,10 +45,10 @@ OPTIONS = (
         "lustre_file_system_id",
         {"type": "str"},
         (NETWORK, MODULE, NODE_GROUP),
-        forbidden(DELETE_AND_CREATE, details="while running nodes mount another file system"),
+        forbidden(DELETE_AND_CREATE, details="while running nodes have another file system mounted"),
         (
-            "An existing FSx for Lustre file system to use. A run never changes or deletes the file system. If it is in another VPC, there"
-            " must be a route to it, and nodes mount it by its address.",
+            "Id of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If the file system is in"
+            " another VPC, there must be a route to it, and nodes mount it by its address.",
         ),
     ),
     Option(
@@ -53,9 +57,9 @@ OPTIONS = (
         (MODULE,),
         in_place(
             "but at most once every six hours, and only to a larger size",
-            "To shrink it, copy the data to a smaller file system and adopt that one",
+            "To reduce the size, copy the data to a smaller file system and adopt that one",
         ),
-        ("Size of a new Lustre file system in GiB: 1200 or a multiple of 2400.",),
+        ("Size of the cluster's own Lustre file system in GiB: 1200 or a multiple of 2400.",),
     ),
     Option(
         "lustre_deployment",
@@ -75,7 +79,7 @@ OPTIONS = (
         "lustre_compression",
         {"type": "str", "choices": ["NONE", "LZ4"], "default": "LZ4"},
         (MODULE,),
-        in_place("but only for data that is written after the change"),
+        in_place("but the change applies only to data that is written afterwards"),
         ("Compression of the data on the Lustre file system.",),
     ),
     Option(
@@ -84,7 +88,7 @@ OPTIONS = (
         (MODULE,),
         in_place(
             "and imported files stay on the file system",
-            "To change the prefix of a path, remove the path and run. Then add the path with the new prefix, and run again",
+            "To change the prefix of a path, remove the path in one run, and add it with the new prefix in the next run",
         ),
         ("S3 prefixes that appear as directories of the cluster's own Lustre file system.",),
         (

@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
 
 NAME = "lustre"
-TIMEOUT = 3600  # seconds to create, change or delete a file system. AWS needs minutes for this, or longer for a large file system
+TIMEOUT = 3600  # maximum time to create, change or delete a file system, in seconds. Most file systems take only minutes
 FILE_SYSTEM = Lookup(
     "Lustre file system", "fsx", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemIds": [id_]}, ("FileSystemNotFound",)
 )
@@ -54,7 +54,7 @@ FILE_SYSTEMS = FileSystems("fsx", NAME, LUSTRE, "Lustre file system", "lustre_fi
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
     """Return the cluster's own or adopted file system, and the cluster's own links to S3.
 
-    The attributes of the file system contain its name for mount(8) (`source`), its `vpc`, and its `address` in that VPC.
+    The attributes of the file system contain its `source` for mount(8), its `vpc`, and its `address` in that VPC.
     """
     cloud = request.cloud
     own, adopted_id = FILE_SYSTEMS.owned(cloud), request.options.get("lustre_file_system_id")
@@ -69,7 +69,7 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 
 
 def _found(request: Request, description: Mapping[str, Any], vpc: str | None) -> Found:
-    """Return a file system in comparable form. Clients in another VPC mount the address of its first network interface."""
+    """Return a file system in comparable form. Clients in another VPC mount it by the address of its first network interface."""
     cloud, tags, target = request.cloud, description.get("Tags", []), _target(description)
     lustre = {**description["LustreConfiguration"], **target.get("LustreConfiguration", {})}
     ids = description.get("NetworkInterfaceIds", [])
@@ -183,7 +183,7 @@ def _settle_file_system(cloud: AwsClient, found: Found) -> Found:
 
 
 def _timeout(cloud: AwsClient) -> float:
-    """Return how long to wait for a file system, in seconds. If the user has set a timeout below the default, it applies."""
+    """Return how long to wait for a file system, in seconds. A user-set timeout below the default takes precedence."""
     return TIMEOUT if cloud.wait_timeout >= DEFAULT_WAIT_TIMEOUT else cloud.wait_timeout
 
 
@@ -211,7 +211,7 @@ def _update_file_system(cloud: AwsClient, found: Found, properties: Properties, 
     if changed & {"throughput", "compression"}:
         request["LustreConfiguration"] = _configuration({name: properties[name] for name in changed & {"throughput", "compression"}})
     if request:
-        _settle_file_system(cloud, found)  # one update at a time
+        _settle_file_system(cloud, found)  # FSx accepts only one update at a time
         cloud.client("fsx").update_file_system(FileSystemId=found.id, **request)
     if "security_groups" in changed:
         for interface in found.attributes["interfaces"]:
@@ -233,12 +233,12 @@ def _delete_file_system(cloud: AwsClient, found: Found) -> None:
 
 
 def _policies(properties: Properties) -> dict[str, Any]:
-    """Return the events that a link transfers. An empty list disables a direction."""
+    """Return the events that a link imports and exports. An empty list disables a direction."""
     return {"AutoImportPolicy": {"Events": sorted(properties["imports"])}, "AutoExportPolicy": {"Events": sorted(properties["exports"])}}
 
 
 def _created_policies(properties: Properties) -> dict[str, Any]:
-    """Return the events that a new link transfers, without empty lists, which the API does not accept for new links."""
+    """Return the events that a new link imports and exports. Omit empty lists, which the API does not accept for new links."""
     policies = {name: policy for name, policy in _policies(properties).items() if policy["Events"]}
     return {"S3": policies} if policies else {}
 
@@ -292,6 +292,6 @@ KINDS = (
         update=_update_link,
         settle=_settle_link,
         updatable=frozenset({"imports", "exports", "tags"}),
-        advice="Remove this path from lustre_data_repositories and run. Then add the path with the new prefix, and run again.",
+        advice="Remove this path from lustre_data_repositories in one run, and add it with the new prefix in the next run.",
     ),
 )

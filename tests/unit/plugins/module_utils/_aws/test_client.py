@@ -36,7 +36,7 @@ def test_a_warning_is_returned_once_and_without_a_deprecation(end):
 def test_an_endpoint_that_does_not_answer_is_explained(monkeypatch):
     error = EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    assert "start that cloud again: local-cloud start, or make train" in connection_advice(error)
+    assert "start the local cloud again with local-cloud start or make train" in connection_advice(error)
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     assert connection_advice(error) == ". Check the network connection and the region name."
     assert connection_advice(ValueError("other")) == ""

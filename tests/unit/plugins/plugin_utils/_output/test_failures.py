@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.failu
         ({"msg": "no start of json", "module_stdout": "\n".join("abcdefghij")}, "no start of json\nc\nd\ne\nf\ng\nh\ni\nj"),
         ({"msg": "pip said: no match", "stderr": "no match"}, "pip said: no match"),
         ({"msg": "a\x1b[2Jb"}, "ab"),
-        ({}, "The task gives no reason."),
+        ({}, "The task returned no error message."),
     ],
 )
 def test_the_text_is_the_message_and_what_a_command_printed(result, text):
@@ -54,6 +54,6 @@ def test_of_a_long_text_the_beginning_and_the_end_are_shown():
     found = shortened("\n".join(lines))
     assert len(found) == LINES
     assert found[0] == lines[0]
-    assert found[4] == "... (23 lines left out, -v shows them)"
+    assert found[4] == "... (23 lines omitted, use -v to show them)"
     assert found[5:] == lines[27:]
     assert shortened("\n".join(lines[:LINES])) == lines[:LINES]

@@ -64,7 +64,7 @@ def test_capacity_may_come_and_a_bad_key_does_not():
         (
             "InvalidParameterCombination - The specified instance type is not eligible for Free Tier.",
             True,
-            "Upgrade it to the Paid plan",
+            "Upgrade the account to the Paid plan",
         ),
         ("PendingVerification - Your request for accessing resources in this region is being validated.", True, "is verifying"),
         ("OptInRequired - In order to use this AWS Marketplace product you need to accept terms and subscribe.", True, "Subscribe to it"),

@@ -38,13 +38,13 @@ def test_bad_names(name):
         ([], False, "Specify the address ranges"),
         (["300.1.1.1/8"], False, "'300.1.1.1/8' is not an address range"),
         (["10.0.0.1/8"], False, "has host bits set"),
-        (["0.0.0.0/0"], False, "opens SSH to the whole internet"),
-        (["203.0.113.0/24", "::/0"], False, "::/0 opens SSH"),
-        (["0.0.0.0/1", "128.0.0.0/1"], False, "0.0.0.0/1, 128.0.0.0/1 opens SSH to the whole internet"),
-        (["::/1", "8000::/1"], False, "opens SSH to the whole internet"),
-        (["8.0.0.0/7"], False, "8.0.0.0/7 opens SSH to more than a /8 of the internet"),
-        (["11.0.0.0/8", "198.51.100.0/24"], False, "opens SSH to more than a /8"),
-        (["2001:db8::/31"], False, "opens SSH to more than a /32"),
+        (["0.0.0.0/0"], False, "would open SSH to the whole internet"),
+        (["203.0.113.0/24", "::/0"], False, "::/0 would open SSH"),
+        (["0.0.0.0/1", "128.0.0.0/1"], False, "0.0.0.0/1, 128.0.0.0/1 would open SSH to the whole internet"),
+        (["::/1", "8000::/1"], False, "would open SSH to the whole internet"),
+        (["8.0.0.0/7"], False, "8.0.0.0/7 would open SSH to more than a /8 of the internet"),
+        (["11.0.0.0/8", "198.51.100.0/24"], False, "would open SSH to more than a /8"),
+        (["2001:db8::/31"], False, "would open SSH to more than a /32"),
         (["0.0.0.0/1", "128.0.0.0/1"], True, ""),
         (["0.0.0.0/0"], True, ""),
         (["11.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "2001:db8::/32", "fd00::/8"], False, ""),
@@ -63,12 +63,12 @@ def test_ssh_cidrs(cidrs, anywhere, message):
         ([], "missing. Specify the address ranges from which SSH is allowed to reach the master, for example 203.0.113.0/24."),
         (
             ["11.0.0.0/8", "10.0.0.0/8", "12.0.0.0/32"],
-            "11.0.0.0/8, 12.0.0.0/32 opens SSH to more than a /8 of the internet. "
+            "11.0.0.0/8, 12.0.0.0/32 would open SSH to more than a /8 of the internet. "
             "Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true.",
         ),
         (
             ["::/0", "fd00::/8"],
-            "::/0 opens SSH to the whole internet. Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true.",
+            "::/0 would open SSH to the whole internet. Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true.",
         ),
     ],
 )
@@ -96,8 +96,8 @@ def test_the_range_of_a_network(cidr):
         ({"worker_count": 0}, "worker_count: 0 is not valid. Specify at least 1 worker besides the master."),
         (
             {"image_id": None},
-            "image_id: missing. Specify the id of an image, the framework of a Deep Learning AMI such as pytorch in image_framework, "
-            "or a public SSM parameter in image_parameter.",
+            "image_id: missing. Specify the id of an image. Alternatively, set image_framework to the framework of a Deep Learning AMI, "
+            "such as pytorch, or set image_parameter to a public SSM parameter.",
         ),
         ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not valid. Specify a number from 1 to 64."),
         ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not valid. Specify a number from 1 to 64."),
@@ -164,4 +164,4 @@ def test_good_tags():
 @pytest.mark.parametrize("name", ["s3://data", "data/part", "arn:aws:s3:::data", "Data", "ab", "*"])
 def test_buckets(name):
     (finding,) = definition.check_buckets("read_buckets", ["data-1.example", name])
-    assert f"read_buckets: '{name}' is not the name of a bucket" in finding
+    assert f"read_buckets: '{name}' is not a valid bucket name" in finding

@@ -211,7 +211,7 @@ def test_mounted_at_takes_the_topmost():
         ("mount.nfs4: access denied by server while mounting 127.0.0.1:/", TLS, "fs-1 denies this host access. Its policy.*without an IAM"),
         ("access denied by server", POINT, "connect through access point fsap-1"),
         ("mount: unknown filesystem type 'nfs4'.", PLAIN, "nfs-common"),
-        ("mount: unknown filesystem type 'efs'.", TLS, "install amazon-efs-utils|no amazon-efs-utils"),
+        ("mount: unknown filesystem type 'efs'.", TLS, "amazon-efs-utils, which encrypts data in transit, is not installed"),
         ("mount.lustre: mount failed: No such device", LUSTRE, "no Lustre client"),
         ("mount.nfs4: strange", PLAIN, "strange"),
         (
@@ -219,7 +219,7 @@ def test_mounted_at_takes_the_topmost():
             BUCKET,
             "IAM role must be allowed.*Access Denied",
         ),
-        ("mount: unknown filesystem type 'mount-s3'.", BUCKET, "no Mountpoint for Amazon S3"),
+        ("mount: unknown filesystem type 'mount-s3'.", BUCKET, "Mountpoint for Amazon S3 .*is not installed"),
     ],
 )
 def test_explain(output, described, expected):

@@ -30,8 +30,8 @@ def test_ordered_by_number():
     [
         ([], "number 1"),
         (WORKERS[1:], "number 1"),
-        ([*WORKERS, {**WORKERS[1], "number": 7, "name": "x"}], "address 10.0.1.30 twice"),
-        ([*WORKERS, {"number": 2, "name": "x", "address": "10.0.0.9"}], "number 2 twice"),
+        ([*WORKERS, {**WORKERS[1], "number": 7, "name": "x"}], "address 10.0.1.30 occurs twice"),
+        ([*WORKERS, {"number": 2, "name": "x", "address": "10.0.0.9"}], "number 2 occurs twice"),
     ],
 )
 def test_ordered_refuses(workers, message):
