@@ -115,7 +115,8 @@ def main() -> int:
     every_python = "--every-python" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--every-python"] or ["--color", "no"]
     command = [Path(sys.executable).with_name("ansible-test"), "sanity", "--python", "default", *arguments]
-    return subprocess.run(command, cwd=COLLECTION, env={**os.environ, "HOME": str(HOME), "PATH": search_path(every_python)}, check=False).returncode
+    environment = {**os.environ, "HOME": str(HOME), "PATH": search_path(every_python)}
+    return subprocess.run(command, cwd=COLLECTION, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":

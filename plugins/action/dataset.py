@@ -56,7 +56,7 @@ class ActionModule(NodeAction, module="dataset"):
 def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
     """Return the module result, or a failed result if the `download` value is not a path.
 
-    rsync copies the controller's files to the directory in `download`.
+    rsync copies the controller's files to the directory that `download` names.
     """
     download = answer.get("download")
     if download is None or PLACE.fullmatch(download):
@@ -65,9 +65,12 @@ def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:
 
 
 def silence(host: str, seconds: int) -> str:
-    """Return the message about a host whose reported progress no longer changes. Valid reports differ at least in the elapsed seconds."""
+    """Return the message about a host whose reported progress no longer changes.
+
+    Successive reports of a working host differ at least in the elapsed seconds.
+    """
     return (
-        f"{host}: the module dataset is still running, but its progress has not changed for {seconds} s. Check the host, "
+        f"{host}: the dataset module is still running, but its progress has not changed for {seconds} s. Check the host, "
         "or increase deeplearning_answer_timeout."
     )
 

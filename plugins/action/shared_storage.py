@@ -30,7 +30,7 @@ class ActionModule(NodeAction, module="shared_storage"):
         return {**result, **(found or self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))}
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the task's arguments and the DNS suffix that botocore has for the region. Raises ValueError if the suffix is unknown."""
+        """Return the task's arguments and botocore's DNS suffix for the region. Raises ValueError if the suffix is unknown."""
         arguments: dict[str, Any] = self._task.args
         region = arguments.get("region")
         return {"dns_suffix": partition_of(region).dns_suffix, **arguments} if region else arguments

@@ -75,8 +75,8 @@ class ActionModule(ActionBase):
 def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return a node in the form that `read_nodes` expects.
 
-    The values come from the inventory's table or, if there is no table, from the host's variables. The connection variables are the ones
-    that Ansible itself uses to connect. No host can set them.
+    The values come from the inventory variable `deeplearning_nodes` or, if it is not set, from the host's variables. The connection
+    variables are the ones that Ansible itself uses to connect. No host can set them.
     """
     arguments = str(variables.get("ansible_ssh_common_args", ""))
     own = {
@@ -85,7 +85,9 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
         "jump": "ProxyCommand" in arguments or "ProxyJump" in arguments,
     }
     if table and name not in table:
-        raise ValueError(f"{name!r}: the inventory's table of nodes does not contain this host. Run the playbook again with --flush-cache.")
+        raise ValueError(
+            f"{name!r}: the inventory variable deeplearning_nodes does not contain this host. Run the playbook again with --flush-cache."
+        )
     return {
         **(table[name] if table else own),
         "address": variables.get("ansible_host"),
@@ -96,9 +98,9 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
 
 
 def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[str, Any]) -> tuple[KnownHosts, list[str]]:
-    """Return the new known hosts, and the instances with known keys that are no longer hosts of the cluster.
+    """Return the new known hosts, and the instances that have known keys but are no longer in the cluster.
 
-    Keys that were learned under another authority are ignored, because that authority may have signed them.
+    Keys that were learned under another SSH certificate authority are ignored, because they may come from certificates that it signed.
     """
     authority = arguments["authority"] and ssh_files.bare_key(arguments["authority"])
     keys = {} if is_rotated(before, authority) else dict(before.keys)
@@ -118,17 +120,17 @@ def learn(before: KnownHosts, nodes: list[ssh_files.Node], arguments: Mapping[st
 
 
 def is_rotated(before: KnownHosts, authority: str) -> bool:
-    """Return whether the authority differs from the authority in the existing files."""
+    """Return whether the SSH certificate authority differs from the one in the existing files."""
     return bool(authority and before.authority and authority != before.authority)
 
 
 def is_cached(before: KnownHosts, instance_ids: list[str], authority: str) -> bool:
-    """Return whether the files from an earlier run contain valid keys of any of these instances."""
+    """Return whether the files from an earlier run contain valid keys for any of these instances."""
     return not is_rotated(before, authority) and any(before.keys.get(instance_id) for instance_id in instance_ids)
 
 
 def file_contents(directory: Path, nodes: list[ssh_files.Node], known: KnownHosts, gone: list[str], jump_host: str) -> dict[Path, bytes]:
-    """Return the file contents by path. `gone` lists instances that are no longer hosts of the cluster, but whose keys are kept."""
+    """Return the file contents by path. `gone` lists instances that have left the cluster but whose keys are kept."""
     ids = [*(node.instance_id for node in nodes), *gone]
     known_hosts, revoked_keys = directory / KNOWN_HOSTS, directory / REVOKED_KEYS
     return {

@@ -82,9 +82,9 @@ class ActionModule(NodeAction, module="ssh_trust"):
 
 
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:
-    """Return the module's options with the certificates that a host needs.
+    """Return the module options that contain the certificates for a host.
 
-    Only the public keys come from the host, one line each. Everything else comes from the task: a host must not choose its identity.
+    Only the public keys come from the host, one line each. Everything else comes from the task: a host must not choose its own identity.
     """
     authority = load_authority(private_key, arguments["authority"])
     host, user = arguments["principals"][0], arguments["user"]
@@ -114,7 +114,10 @@ def offered_key(kind: str, need: Any) -> str:
 
 
 def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKey:
-    """Return the authority's private key. Raises AnsibleActionFail if the key cannot be used. The message contains no part of the key."""
+    """Return the private key of the SSH certificate authority.
+
+    Raises AnsibleActionFail if the key cannot be used. The message contains no part of the key.
+    """
     if CRYPTOGRAPHY_ERROR:
         raise AnsibleActionFail(f"{VERSION}: {CRYPTOGRAPHY_ERROR}. {UPGRADE}")
     if not private_key:

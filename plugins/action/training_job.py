@@ -59,7 +59,7 @@ class ActionModule(NodeAction, module="training_job"):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _check(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Run the checks that the controller can make without a host."""
+        """Run the checks that the controller can make without connecting to a host."""
         validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(arguments)
         if validation.error_messages:
             raise AnsibleActionFail("; ".join(validation.error_messages))
@@ -99,7 +99,7 @@ def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any]) -> di
 
 
 def inventory_generation(variables: Mapping[str, Any]) -> str:
-    """Return the generation that the hosts' metadata must have to match the cluster in the inventory."""
+    """Return the generation of the cluster metadata that describes the nodes in the inventory."""
     cluster = cluster_of(variables)
     if not cluster:
         raise AnsibleActionFail(
@@ -115,7 +115,7 @@ def instance_id(variables: Mapping[str, Any]) -> str | None:
 
 
 def is_first(variables: Mapping[str, Any]) -> bool:
-    """Return whether the host of this task has the lowest number of all hosts in the play."""
+    """Return whether this task runs on the host with the lowest node number in the play."""
     nodes = known_nodes(variables)
     numbers = [int(nodes[host]["number"]) for host in variables["ansible_play_hosts_all"]]
     return int(variables["deeplearning_number"]) == min(numbers)

@@ -76,11 +76,11 @@ class ActionModule(NodeAction, module="training_job_info"):
 
 
 class Question:
-    """The question after an interrupt. `answer` is empty while the task continues to wait."""
+    """The prompt that appears after Ctrl-C. `answer` is empty until the user chooses to stop the job or to leave it running."""
 
     def __init__(self, name: str) -> None:
         self.answer = ""
-        self._text = f"{name}: type s to stop the job, l to leave it running, or nothing to continue watching, and press Enter:"
+        self._text = f"{name}: type s to stop the job or l to leave it running, then press Enter. To continue watching, press only Enter:"
 
     def ask(self) -> None:
         while not self.answer:
@@ -104,7 +104,7 @@ def inventory_options(task_vars: Mapping[str, Any]) -> str:
 
 
 def interrupted(name: str, answer: str, options: str) -> dict[str, Any]:
-    """Return the task's result if the wait ended before the job."""
+    """Return the task's result if the wait ended before the job was over."""
     if answer == STOP:
         return {"interrupted": answer, "failed": True, "msg": f"Job {name} will be stopped, as requested with Ctrl-C."}
     again, stop = (f"ansible-playbook{options} deeplearning.cluster.{each} -e training_job_name={name}" for each in ("logs", "stop"))

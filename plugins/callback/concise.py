@@ -76,7 +76,7 @@ class TaskEvents:
 
 @dataclass
 class Totals:
-    """What a playbook has done."""
+    """The totals of a playbook, for its summary."""
 
     began: float = field(default_factory=time.monotonic)
     provisions: bool = False
@@ -223,7 +223,7 @@ class CallbackModule(DefaultCallback):
         causes = [
             self._handled[host, block._uuid] for block, section in blocks if section == "rescue" and (host, block._uuid) in self._handled
         ]
-        self._add_failure(result, "\n".join([text, *(f"This followed the failure of {name!r}: {first_line(why)}" for name, why in causes)]))
+        self._add_failure(result, "\n".join([text, *(f"This task ran because {name!r} failed: {first_line(why)}" for name, why in causes)]))
 
     @concise
     def v2_runner_on_unreachable(self, result: Any) -> None:
@@ -240,7 +240,7 @@ class CallbackModule(DefaultCallback):
                     self._add(result, "diffs", self._get_diff(each["diff"]).strip("\n"))
 
     def _events(self, result: Any) -> TaskEvents:
-        """Return the events of a result's task. Strategies other than linear interleave the results of several tasks."""
+        """Return the events of the task that returned the result. Strategies other than linear interleave the results of several tasks."""
         events = self._tasks.setdefault(result.task._uuid, TaskEvents(result.task))
         events.name, events.is_check = clean_line(result.task_name), result.task.check_mode is True
         self._hosts.add(result.host.get_name())
@@ -378,7 +378,7 @@ class CallbackModule(DefaultCallback):
 
 
 def enclosing_blocks(task: Any) -> Iterator[tuple[Block, str]]:
-    """Yield each block around a task, innermost first, with the section that contains the task."""
+    """Yield each block that contains a task, innermost first, and the section of that block: `block`, `rescue` or `always`."""
     child, parent = task, task._parent
     while parent is not None:
         if isinstance(parent, Block):

@@ -112,7 +112,7 @@ options:
         deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the groups.
+        change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
@@ -673,7 +673,7 @@ options:
         deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the groups.
+        change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
@@ -807,7 +807,7 @@ options:
         deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the groups.
+        change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
@@ -951,7 +951,7 @@ options:
         deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the groups.
+        change the rules of the security groups.
     type: dict
     suboptions:
       nodes:
@@ -1153,7 +1153,7 @@ options:
         deletes them.
       - This option cannot be changed. Delete the cluster, which keeps the data, and create it again. A Lustre file
         system cannot move to another network, so copy its data elsewhere and delete the file system as well. Alternatively,
-        change the rules of the groups.
+        change the rules of the security groups.
     type: dict
     suboptions:
       nodes:

@@ -63,12 +63,12 @@ def job_failure(
     former: Sequence[Mapping[str, str]] = (),
     unreachable: Collection[str] = (),
 ) -> str:
-    """Return the message about the cause of a job's failure."""
+    """Return a message that states why the job failed."""
     return formatting.failure_message(with_gone_hosts(job, gone_hosts(job, nodes or {}, former, unreachable)))
 
 
 class FilterModule:
-    """Filters for the failures of jobs."""
+    """Filters for failed jobs."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

@@ -108,7 +108,10 @@ def _is_starting(job: Mapping[str, Any]) -> bool:
 
 
 def _is_recent(moment: Any) -> bool:
-    """Return whether a time is within `START_TIMEOUT` of now, past or future, because clocks differ. An invalid time counts as recent."""
+    """Return whether a time is less than `START_TIMEOUT` before or after the current time. An invalid time counts as recent.
+
+    A time can be in the future, because the clocks of the hosts and the controller differ.
+    """
     return not isinstance(moment, (int, float)) or not abs(time.time() - moment) >= START_TIMEOUT
 
 

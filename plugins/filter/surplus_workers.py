@@ -59,12 +59,12 @@ def surplus_workers(hosts: Iterable[Mapping[str, Any]], count: int | str | None)
     try:
         wanted = max(int(count), 0)
     except ValueError as error:
-        raise AnsibleFilterError(f"count: {count!r} is not a number of workers. Use a whole number.") from error
+        raise AnsibleFilterError(f"count: {count!r} is not a whole number. Specify the desired number of workers.") from error
     return [names[number] for number in sorted(names)[wanted:]]
 
 
 class FilterModule:
-    """Filters for the size of a cluster."""
+    """Filters for resizing a cluster."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

@@ -186,7 +186,7 @@ class InventoryModule(AWSInventoryBase):
                 self.inventory.set_variable(node.name, name, value)
 
     def _entry(self, node: Node, master: Node | None) -> dict[str, Any]:
-        """Return the entry of a node in the table `deeplearning_nodes`."""
+        """Return the entry of a node in the variable `deeplearning_nodes`."""
         path = self._connection_path(master)
         entry = {
             "number": node.number,

@@ -1,7 +1,9 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Filters the results of modules that run on nodes. Only documented values of the correct type and size pass, without control characters.
+"""Filters the results of modules that run on nodes.
+
+The filter keeps only documented values of the correct type and size, and removes control characters.
 
 A training script can forge the result of any module that runs on its node. ansible-core turns the `ansible_facts` of any result into
 variables of the host. With `inject_facts_as_vars`, those variables would override variables of the inventory and of roles.
@@ -100,7 +102,7 @@ class NodeAction(ActionBase):
         for name in ("stdout", "stderr"):
             text = answer.get(name) or ""
             if len(text) > ANSWER_LIMIT:
-                raise AnsibleConnectionFailure(f"{self._host}: the output has more than {ANSWER_LIMIT >> 20} MiB. Check the host.")
+                raise AnsibleConnectionFailure(f"{self._host}: the output is larger than {ANSWER_LIMIT >> 20} MiB. Check the host.")
             answer[name] = clean(text)
             answer[f"{name}_lines"] = answer[name].splitlines()
         return answer
@@ -164,7 +166,7 @@ class NodeAction(ActionBase):
         module_args["_ansible_no_log"] = True
 
     def _parse_returned_data(self, *arguments: Any) -> dict[str, Any]:
-        """Replace internal keys, whose values ansible-core would show on the terminal without cleaning them."""
+        """Replace internal keys, whose values ansible-core would show on the terminal without removing control characters."""
         parsed: dict[str, Any] = super()._parse_returned_data(*arguments)
         internal = [
             key for key in parsed if key in constants.INTERNAL_RESULT_KEYS or (key.startswith("_ansible_") and key != "_ansible_parsed")
@@ -187,7 +189,10 @@ class NodeAction(ActionBase):
 
 @contextlib.contextmanager
 def time_limit(seconds: int) -> Iterator[None]:
-    """Raise SilenceError if this context takes longer than `seconds`. If Ansible has set its own time limit, only that limit applies."""
+    """Raise SilenceError if the code in this context runs longer than `seconds`.
+
+    If Ansible has set its own time limit, only that limit applies.
+    """
     if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -212,7 +217,7 @@ def end_children() -> None:
 
 
 def refuse_injected_facts() -> None:
-    """Raise AnsibleActionFail if nodes could set variables on the controller."""
+    """Raise AnsibleActionFail if facts from nodes could override variables on the controller."""
     if constants.config.get_config_value("INJECT_FACTS_AS_VARS"):
         raise AnsibleActionFail(
             "inject_facts_as_vars: this setting is enabled, so facts returned by a node could override any variable. "

@@ -3,7 +3,7 @@
 
 """Checks everything that the controller can check without AWS and without hosts: names, values and files of a run.
 
-The hosts check values that are not known on the controller, such as a template with a host's variables.
+The hosts check values that are not known on the controller, such as a template that refers to host variables.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ REFUSALS = (AnsibleError, DataError, RefusalError, ValueError)
 def errors_of_run(kind: str, nodes: NodeVariables, bases: Sequence[str], *, needs_job: bool) -> Iterator[str]:
     """Return what is wrong with the variables of a job or a data set. Paths are relative to one of `bases`.
 
-    With `needs_job`, a missing script is an error.
+    If `needs_job` is true, a job without a script and without a command is an error.
     """
     given, wrong = known_values(ROLES[kind], nodes)
     yield from wrong

@@ -21,7 +21,7 @@ def gone_hosts(
     """Return the hosts of the job that are gone, each with a sentence that says why.
 
     `nodes` are the nodes of the inventory by name. `former` is the return value `nodes` of the module former_nodes_info. `unreachable`
-    contains the names of hosts that do not answer. Processes that ended by themselves do not count.
+    contains the names of hosts that do not answer. Processes that ended on their own are ignored.
     """
     left = {node["instance_id"]: node for node in former}
     present = {str(node["hostname"]): str(node["instance_id"]) for node in nodes.values()}
@@ -41,7 +41,7 @@ def gone_hosts(
 
 
 def _ended_with_host(process: Record) -> bool:
-    """Return whether a process's record shows no end, or an end that was caused by the shutdown of the host."""
+    """Return whether a process did not record its end, or ended because its host was shut down."""
     return process["state"] in (states.RUNNING, states.LOST) or process.get("reason") == records.HOST_SHUT_DOWN
 
 

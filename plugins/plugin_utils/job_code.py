@@ -50,7 +50,10 @@ SUBMODULE_DEPTH = 5
 
 
 class Code(NamedTuple):
-    """The entries `names` of the code directory `root`. `origin` contains `commit`, `changed`, `repository` and `version` from git."""
+    """The code directory `root`, and the `names` of the entries to send.
+
+    `origin` contains `commit`, `changed`, `repository` and `version` from git.
+    """
 
     root: str
     names: list[str]
@@ -58,7 +61,7 @@ class Code(NamedTuple):
 
 
 class GitError(Exception):
-    """git failed; the text is its error message."""
+    """git failed, or the URL or version is not valid. The exception text is the error message."""
 
 
 @contextlib.contextmanager
@@ -109,7 +112,7 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
 
 
 def check_script(script: str | None, root: str, place: str) -> None:
-    """Raise AnsibleActionFail if a script is specified and is not in the directory."""
+    """Raise AnsibleActionFail if a script is specified but is not in the directory."""
     if script and (os.path.isabs(script) or not os.path.isfile(os.path.join(root, script))):
         raise AnsibleActionFail(
             f"script: {script!r} is not a file in {place}. Set the relative path of an existing file, or remove {place.split()[0]}."
@@ -281,7 +284,7 @@ def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
 
 
 def credentials_environment(address: str, userinfo: str) -> dict[str, str]:
-    """Return the environment variables with which git authenticates to a URL as the user in `userinfo`. Raises GitError."""
+    """Return the environment variables that make git authenticate to a URL as the user in `userinfo`. Raises GitError."""
     user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
     if clean_line(user + password) != user + password:
         raise GitError("the user name or the password contains control characters. Remove them.")

@@ -20,7 +20,7 @@ POLL_SECONDS = 0.5
 
 
 def keep_terminal() -> int | None:
-    """Return a descriptor of the terminal on which Ansible runs in the foreground, or None if there is none, as in a service."""
+    """Return a file descriptor for the terminal if Ansible runs in its foreground, otherwise None (for example, in a service)."""
     try:
         descriptor = sys.stdin.fileno()
         if os.getpgrp() == os.tcgetpgrp(descriptor):

@@ -12,10 +12,10 @@ VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname
 
 
 def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the `number`, `hostname` and `private_ip` of each node, by its name in the inventory.
+    """Return the `number`, `hostname` and `private_ip` of each node, by inventory name.
 
-    The values come from the inventory plugin's table of nodes. If the inventory is written by hand, they come from the variables
-    of the hosts in the same cluster.
+    The values come from the variable `deeplearning_nodes`. If the inventory is written by hand, they come from the variables of the
+    hosts in the same cluster.
     """
     hostvars, table = variables["hostvars"], node_table(variables)
     if table:
@@ -29,12 +29,12 @@ def known_nodes(variables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def node_table(variables: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the inventory plugin's table of nodes by their names in the inventory. An inventory written by hand has none."""
+    """Return the variable `deeplearning_nodes`, which maps inventory names to nodes. It is empty if the inventory is written by hand."""
     hostvars = variables.get("hostvars", {})
     table = hostvars["localhost"].get("deeplearning_nodes") if "localhost" in hostvars else None
     return table or {}
 
 
 def cluster_of(variables: Mapping[str, Any]) -> str | None:
-    """Return the cluster that a host belongs to. Inventories written by hand may use the former name of the variable."""
+    """Return the cluster that a host belongs to. Inventories written by hand may use the former variable `deeplearning_cluster_name`."""
     return variables.get("deeplearning_cluster", variables.get("deeplearning_cluster_name"))

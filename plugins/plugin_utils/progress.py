@@ -34,7 +34,7 @@ class ProgressLine(str):
 
 
 def keep_errors() -> int | None:
-    """Return a descriptor of Ansible's standard error, which processes of actions do not inherit."""
+    """Return a file descriptor for Ansible's standard error, because action processes do not inherit standard error."""
     try:
         return os.dup(sys.stderr.fileno())
     except (AttributeError, OSError, ValueError):
@@ -117,7 +117,7 @@ class Watch(threading.Thread):
         self.join()
 
     def speak_directly(self) -> None:
-        """Write to standard error from now on, because Ansible no longer displays its processes' messages after an interrupt."""
+        """Write to standard error from now on, because Ansible does not display messages from action processes after an interrupt."""
         self._is_direct = True
 
     def _show(self) -> None:

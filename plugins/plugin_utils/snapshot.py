@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Inspects files of a host with one shell command, so that modules run only on hosts that need changes.
+"""Inspects files on a host with one shell command, so that modules run only on hosts that need changes.
 
 A module takes about five times as long, and in most runs most hosts need no changes. The module's own functions compare the files.
 """

@@ -67,7 +67,10 @@ NOTHING_KNOWN = KnownHosts("", (), {})
 
 
 def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[Node]:
-    """Return the nodes of a table whose keys are inventory names. Raises ValueError, with the name of the host, if a value is not valid."""
+    """Return the nodes in `table`, which maps inventory names to nodes.
+
+    Raises ValueError, with the name of the host, if a value is not valid.
+    """
     return [_node(str(name), row) for name, row in table.items()]
 
 
@@ -91,7 +94,7 @@ def _port(name: str, value: Any) -> int | None:
 
 
 def parse_known_hosts(text: str) -> KnownHosts:
-    """Return the contents of a file. Lines that are not in this collection's format are ignored."""
+    """Return the contents of a `known_hosts` file. Lines that are not in this collection's format are ignored."""
     authority = ""
     revoked: tuple[str, ...] = ()
     keys: dict[str, tuple[str, ...]] = {}
@@ -127,7 +130,8 @@ def given_keys(host_keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, .
         keys = tuple(" ".join(str(key).split(" ")[:2]).rstrip() for key in entry["keys"])
         if not HOST_NAME.fullmatch(instance_id) or not all(HOST_KEY.fullmatch(key) for key in keys):
             raise ValueError(
-                f"host_keys: {instance_id!r} has {list(keys)!r:.200}, which are not OpenSSH host keys. Set keys such as ssh-ed25519 AAAA..."
+                f"host_keys: the keys of {instance_id!r} are not OpenSSH host keys: {list(keys)!r:.200}. "
+                "Set keys such as ssh-ed25519 AAAA..."
             )
         result[instance_id] = keys
     return result

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variable
 
 
 class Variables(Protocol):
-    """The values of variables; those that the controller cannot know are UNKNOWN."""
+    """The values of variables. A value that the controller cannot know is UNKNOWN."""
 
     def get(self, name: str, default: Any = None) -> Any: ...
 

@@ -230,7 +230,7 @@ def test_broken_sshd_configuration_keeps_the_old_file(cluster: Project) -> None:
     drop_in = "/etc/ssh/sshd_config.d/40-deeplearning.conf"
     host.ssh(f"echo '# old' | sudo tee {drop_in}; echo NoSuchKeyword yes | sudo tee /etc/ssh/sshd_config.d/99-broken.conf")
     done = cluster.play("ssh_trust", check=False)
-    assert "sshd: rejected its new configuration, so the old one was restored" in done.stdout
+    assert "sshd rejected its new configuration, so the old one was restored" in done.stdout
     assert host.ssh(f"cat {drop_in}").stdout == "# old\n"
     host.ssh("sudo rm /etc/ssh/sshd_config.d/99-broken.conf")
     assert changes(cluster.play("ssh_trust"))[cluster.name(2)] == 1

@@ -152,7 +152,7 @@ def test_ctrl_c_asks_what_is_to_become_of_the_job(cluster):
     terminal.read("press Ctrl-C to stop it or to leave it running")
     terminal.read("rank 1 | line 4 of 1")
     terminal.type("\x03")
-    terminal.read("asked: type s to stop the job, l to leave it running, or nothing to continue watching, and press Enter:")
+    terminal.read("asked: type s to stop the job or l to leave it running, then press Enter. To continue watching, press only Enter:")
     cluster.hosts[1].ssh("echo still there | sudo tee -a /efs/jobs/asked/logs/rank1.log")
     terminal.read("rank 1 | still there", typing="\r")
     terminal.type("\x03")
@@ -222,7 +222,7 @@ def test_code_from_git_is_copied_to_the_hosts_own_disks(cluster):
 
     arguments, others = talker("nowhere", sync_directory="/efs/work")
     refused = cluster.train(*arguments, **others)
-    assert "sync_directory '/efs/work': is on shared storage" in refused.stdout.replace("\\", "")
+    assert "sync_directory '/efs/work' is on shared storage" in refused.stdout.replace("\\", "")
 
 
 def test_two_jobs_at_once_on_disjoint_hosts(cluster):

@@ -90,7 +90,7 @@ def test_a_job_that_has_ended_has_a_report_in_its_directory_and_here(cluster, di
     plain = " ".join(re.sub(r"<[^>]+>", " ", text).split())
     for words in (
         "digits succeeded",
-        "2 of 2 processes started, hosts: 2",
+        "2 of 2 processes started on 2 hosts",
         "rank 1 deeplearning-worker2 succeeded",
         "train.py --epochs 5",
         "checkpoints: 5 files",

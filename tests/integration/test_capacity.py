@@ -318,9 +318,9 @@ def test_a_capacity_block_that_is_not_there_now(cloud, run, definition, times, m
         ({"market": "spot", "spot_max_price": "cheap"}, "spot_max_price: 'cheap' is not a price"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "my-block"}, "my-block does not exist"),
         ({"capacity_reservation_id": "cr-0123456789abcdef0"}, "market: on-demand does not use capacity_reservation_id"),
-        ({"alternatives": [{"zone": "us-east-1z"}], "zones": ZONES}, "number 1 specifies us-east-1z.*Choose from us-east-1a"),
+        ({"alternatives": [{"zone": "us-east-1z"}], "zones": ZONES}, "entry 1 specifies us-east-1z.*Choose from us-east-1a"),
         ({"alternatives": [{"zone": "us-east-1c"}], "zones": ZONES}, "specifies us-east-1c.*Add it to zones"),
-        ({"alternatives": [{"instance_type": "p4d.huge"}]}, r"p4d.huge \(number 1\) is not offered in us-east-1a\. Check the name"),
+        ({"alternatives": [{"instance_type": "p4d.huge"}]}, r"p4d.huge \(entry 1\) is not offered in us-east-1a\. Check the name"),
     ],
 )
 def test_alternatives_that_make_no_sense(cloud, run, definition, change, message):

@@ -138,7 +138,7 @@ def test_processes_that_others_suspended_stay_so_and_are_told(cloud, run, defini
     autoscaling.suspend_processes(AutoScalingGroupName=f"{name}-workers", ScalingProcesses=["Launch"])
     unchanged = run("cluster", **definition)
     assert not unchanged["changed"]
-    assert f"{name}-workers: someone else has suspended these processes: Launch. This run" in str(unchanged["warnings"])
+    assert f"{name}-workers: these processes were suspended outside this collection: Launch. This run" in str(unchanged["warnings"])
     autoscaling.resume_processes(AutoScalingGroupName=f"{name}-workers")
     cloud.control.suspend(f"{name}-workers", "Launch")
     assert steps(run("cluster", **definition)) == {("update", "auto_scaling_group workers")}

@@ -277,7 +277,7 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
         ({"efa": True}, r"efa: c5.large does not support EFA\. No type in its family supports EFA"),
         (
             {"efa": True, "instance_type": "c5n.large"},
-            r"efa: c5n.large does not .* In its family, EFA is supported by c5n.9xlarge, c5n.18xlarge, c5n.metal",
+            r"efa: c5n.large does not .* Types in its family that support EFA: c5n.9xlarge, c5n.18xlarge, c5n.metal",
         ),
         (
             {"placement": "cluster", "instance_type": "t3.large"},

@@ -274,12 +274,19 @@ BAD = {
         lambda owner: {"security_group_ids": {"storage": owner.group("s", ("tcp", 22, 22, ""))}},
         "does not allow inbound traffic from the nodes on TCP port 2049",
     ),
+    "no lustre": (
+        lambda owner: {"lustre": True, "security_group_ids": {"storage": owner.group("s", ("tcp", 2049, 2049, ""))}},
+        r"sg-\w+ \(storage\) does not allow inbound traffic from itself on TCP ports 988 and 1018-1023",
+    ),
     "no ssh": (lambda owner: {"security_group_ids": {"ssh": owner.group("x")}}, r"\(ssh\) does not allow inbound traffic on TCP port 22"),
     "session manager out of reach": (
         lambda owner: {"vpc_id": None, "private_subnet_ids": [], "public_subnet_ids": [], "nat": "none", "session_manager": True},
         r"session_manager: nodes in private subnets cannot reach ssm, ssmmessages",
     ),
-    "no such endpoint": (lambda owner: {"interface_endpoints": ["nonsense", "s3"]}, "no interface endpoint for 'nonsense'.*s3 has a"),
+    "no such endpoint": (
+        lambda owner: {"interface_endpoints": ["nonsense", "s3"]},
+        "no interface endpoint for 'nonsense'.*s3 is not supported",
+    ),
     "too many nodes": (lambda owner: {"worker_count": 300}, r"\d+ addresses are free in subnet-\w+, but 301 are needed"),
     "no such profile": (lambda owner: {"instance_profile": "nobody"}, "instance_profile: there is no instance profile 'nobody'"),
 }
@@ -310,7 +317,7 @@ def test_a_private_subnet_without_a_way_out_is_warned_of(run, definition, landlo
     bare, furnished = landlord(internet=False), landlord(internet=False)
     warnings = str(run("cluster", **definition, **bare.options(), check=True)["warnings"])
     assert f"{bare.private[0]} has no default route" in warnings
-    assert "no endpoint for s3, ec2, autoscaling, so nodes there cannot reach these services. Add a route or the endpoints." in warnings
+    assert "no endpoint for s3, ec2, autoscaling. Nodes in this subnet cannot reach these services." in warnings
     with pytest.raises(ModuleFailed, match=r"session_manager: .* cannot reach ssm, ssmmessages"):
         run("cluster", **definition, **bare.options(session_manager=True), check=True)
     furnished.s3_endpoint()
@@ -328,12 +335,12 @@ def test_an_endpoint_that_is_there_is_not_made_again(run, definition, landlord):
         SubnetIds=owner.private,
         PrivateDnsEnabled=True,
     )
-    with pytest.raises(ModuleFailed, match=r"interface_endpoints: vpc-\w+ has vpce-\w+ for ssm. Remove this service"):
+    with pytest.raises(ModuleFailed, match=r"interface_endpoints: vpc-\w+ already has vpce-\w+ for ssm. Remove this service"):
         run("cluster", **definition, **owner.options(interface_endpoints=["ssm"]), check=True)
 
 
 def test_the_range_holds_the_nodes(run, definition):
-    with pytest.raises(ModuleFailed, match=r"192.168.0.0/26 has room for 11 .* but 41 are needed. Specify a prefix length of /23"):
+    with pytest.raises(ModuleFailed, match=r"192.168.0.0/26 have room for 11 .* but 41 are needed. Specify a prefix length of /23"):
         run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/26", check=True)
     run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/23", check=True)
 
@@ -342,7 +349,7 @@ def test_efa_needs_a_group_for_all_protocols(run, definition, landlord):
     owner = landlord()
     options = owner.options(security_group_ids={"nodes": owner.group("tcp-only", ("tcp", 0, 65535, ""))})
     definition |= {"instance_type": "c5n.18xlarge", "efa": True}
-    with pytest.raises(ModuleFailed, match=r"\(nodes\) does not allow all protocols from itself and to itself, which EFA requires"):
+    with pytest.raises(ModuleFailed, match=r"\(nodes\) does not allow all traffic from and to itself, which EFA requires"):
         run("cluster", **definition, **options, check=True)
 
 

@@ -112,7 +112,7 @@ def test_a_link_is_not_followed(folder, code, outside):
     for number, target in enumerate((outside, folder / "made/ssh.service.d")):
         (home / f"link{number}").symlink_to(target)
         for place in (home / f"link{number}", home / f"link{number}/code"):
-            with pytest.raises(local_code.DirectoryError, match=f"the component 'link{number}' is a link"):
+            with pytest.raises(local_code.DirectoryError, match=f"the path component 'link{number}' is a link"):
                 copy(code, place)
     assert not (folder / "made").exists()
 

@@ -53,16 +53,16 @@ def test_a_job_with_long_records_is_named_and_hides_no_other(jobs, ranks):
     assert set(found) == {"honest", "long"}
     assert found["honest"]["processes"][0]["state"] == "failed"
     assert len(json.dumps(list(found.values()))) < 1 << 20
-    assert any(problem.startswith(f"job 'long' has more than 8388608 bytes of records in '{folder}/status': ") for problem in problems)
+    assert any(problem.startswith(f"the records of job 'long' in '{folder}/status' exceed 8388608 bytes: ") for problem in problems)
 
 
 def test_records_that_are_not_valid_count_too(jobs, monkeypatch):
     monkeypatch.setattr(records, "JOB_LIMIT", 10_000)
-    jobs.add("bad", **dict.fromkeys((f"rank{number}" for number in range(20)), "x" * 1000))
+    folder = jobs.add("bad", **dict.fromkeys((f"rank{number}" for number in range(20)), "x" * 1000))
     found, problems = jobs.list()
     assert set(found) == {"honest", "bad"}
     assert len(problems) == 11
-    assert "job 'bad' has more than 10000 bytes of records" in problems[-1]
+    assert f"the records of job 'bad' in '{folder}/status' exceed 10000 bytes" in problems[-1]
 
 
 def test_a_list_of_jobs_is_bounded_and_drops_the_oldest(jobs, monkeypatch):
@@ -73,7 +73,7 @@ def test_a_list_of_jobs_is_bounded_and_drops_the_oldest(jobs, monkeypatch):
     found, problems = jobs.list()
     assert "new" in found
     assert "old" not in found
-    assert f"job 'old' in {jobs.directory} is skipped: it and newer jobs have more than 10000 bytes of records" in problems
+    assert f"job 'old' in {jobs.directory} is skipped: its records and those of newer jobs exceed 10000 bytes" in problems
 
 
 @pytest.mark.parametrize("place", ["heartbeat", "mtime"])
@@ -89,7 +89,7 @@ def test_a_heartbeat_of_the_future_is_none(jobs, place):
         "ahead": "lost",
         "running": "running",
     }
-    assert found["forged"]["failure"]["how"].startswith("has a heartbeat in the future, 2106-02-07")
+    assert found["forged"]["failure"]["how"].startswith("has a heartbeat time in the future, 2106-02-07")
 
 
 def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():

@@ -184,7 +184,8 @@ def test_a_second_master(cloud, run, definition, name, inventory, outsider):
     first = _node(cloud, name, 1)
     groups.update_auto_scaling_group(AutoScalingGroupName=f"{name}-master", MaxSize=2)
     groups.attach_instances(AutoScalingGroupName=f"{name}-master", InstanceIds=[second])
-    _refused(run, definition, inventory, f"Instances {' and '.join(sorted((first, second)))}: all run in Auto Scaling group {name}-master")
+    instances = " and ".join(sorted((first, second)))
+    _refused(run, definition, inventory, f"Instances {instances}: more than one instance is running in Auto Scaling group {name}-master")
 
 
 def test_a_master_that_is_being_replaced_is_no_second_one(cloud, run, definition, name, inventory):

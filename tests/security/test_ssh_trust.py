@@ -115,7 +115,7 @@ def test_the_module_refuses_what_would_be_more_than_a_value_on_hosts(option, val
         "renew_days": 5,
     }
     check(right)
-    with pytest.raises(ValueError, match=r"is not allowed here|neither an IP address|not an OpenSSH"):
+    with pytest.raises(ValueError, match=r"is not valid|neither an IP address|not an OpenSSH"):
         check({**right, option: value})
 
 

@@ -362,7 +362,10 @@ def error_code(error: BaseException) -> str:
 
 
 def outcome_is_unknown(error: BaseException) -> bool:
-    """Return whether a failed call may have taken effect: the server failed, the response was lost, or an earlier call had succeeded."""
+    """Return whether a failed call may have taken effect.
+
+    This is possible if the server failed, the response was lost, or an earlier attempt succeeded.
+    """
     if isinstance(error, botocore.exceptions.HTTPClientError):
         return True
     status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -391,7 +394,7 @@ def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> list[Found]:
-    """Call all functions concurrently and return the resources they find. Raise ClusterError if two resources have the same address."""
+    """Call all functions concurrently and return the resources they find. Raise ClusterError if two resources have the same `Address`."""
     calls = list(functions)
     with ThreadPoolExecutor(max_workers=max(len(calls), 1)) as pool:
         found = [item for result in pool.map(lambda call: list(call()), calls) for item in result]

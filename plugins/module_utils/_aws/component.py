@@ -63,7 +63,7 @@ class Request:
         return component in self.components
 
     def tags(self, component: str) -> Callable[[Address], dict[str, str]]:
-        """Return a function that takes the address of one of the component's resources and returns the resource's tags."""
+        """Return a function that returns the tags for the `Address` of a resource in the component."""
         cluster = self.cloud.cluster
 
         def tags(address: Address) -> dict[str, str]:
@@ -74,7 +74,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Server:
-    """A storage server: a resource with the property `security_groups`, and the option through which the user adopts that resource."""
+    """An adopted storage server: a resource with the property `security_groups`, and the option with which the user adopted it."""
 
     found: Found
     option: str
@@ -84,7 +84,10 @@ class Server:
 
 @dataclass(frozen=True)
 class Mount:
-    """Storage that all nodes mount, as described by the storage component. The component `nodes` has no other information about storage."""
+    """Storage that all nodes mount, as described by the storage component.
+
+    The component `nodes` receives no other information about storage.
+    """
 
     kind: str
     """A kind from `_hosts/shared_storage/mounts.py`. The kind determines the client and the ports."""
@@ -137,7 +140,8 @@ class Component:
     `server_rules(request, found, subnet_cidrs)` returns rules for traffic from the component's servers to their clients. A rule contains
     the protocol, the first port, the last port and the address range.
     `iam_actions` contains the IAM actions that these functions need. `data_kinds` contains the names of the kinds that hold data. By
-    default, data is kept. `billed` contains the kinds that AWS bills even if they are not used. Its values are the names in messages.
+    default, data is kept. `billed` contains the kinds that AWS bills even if they are not used, with the names that messages
+    use for them.
     """
 
     name: str

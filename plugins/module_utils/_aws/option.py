@@ -41,7 +41,10 @@ class Policy(Enum):
 
 @dataclass(frozen=True)
 class Update:
-    """The update policy of an option. `details` describes when or how the option changes. `advice` describes what else the user can do."""
+    """The update policy of an option.
+
+    `details` adds conditions or exceptions to the policy. `advice` describes alternatives or additional steps.
+    """
 
     policy: Policy
     details: str = ""
@@ -94,9 +97,10 @@ class Option:
     """An option of the provisioning modules, and a variable of the role `provision`.
 
     `spec` is the option's part of the argument spec, without `suboptions`. Each string of `description` is a paragraph, in which `O(x)`
-    refers to another option. The update policy is appended. If `whole` is false, only modules for one component have the option. The role
-    omits the option if any option in `yields_to` is set. `former_variables` contains former names of the option's variable.
-    `provision_<name>` is another former name, unless one of `former_variables` has the prefix `provision_`.
+    refers to another option. In the documentation, the update policy follows these paragraphs. If `whole` is false, the modules `cluster`
+    and `cluster_validation` do not have the option. The role omits the option if any option in `yields_to` is set. `former_variables`
+    contains former names of the option's variable. `provision_<name>` is another former name, unless one of `former_variables` has the
+    prefix `provision_`.
     """
 
     name: str

@@ -17,7 +17,7 @@ except ImportError:
 
 @dataclass(frozen=True)
 class Partition:
-    """A group of regions with its own ARNs and DNS names, such as `aws-cn` with `amazonaws.com.cn`."""
+    """A group of regions with its own ARN prefix and DNS suffix, such as `aws-cn` with `amazonaws.com.cn`."""
 
     name: str
     dns_suffix: str

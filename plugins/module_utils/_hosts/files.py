@@ -72,7 +72,7 @@ class Host:
         try:
             entry = pwd.getpwnam(user)
         except KeyError:
-            raise ValueError(f"user {user!r}: does not exist on this host. Specify the host's login user.") from None
+            raise ValueError(f"user {user!r} does not exist on this host. Specify the host's login user.") from None
         return Account(entry.pw_uid, entry.pw_gid, entry.pw_dir)
 
 

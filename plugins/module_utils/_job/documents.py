@@ -63,7 +63,7 @@ class _Description(TypedDict):
 
 
 class Description(_Description, total=False):
-    """The contents of job.json: what a job runs. `resume` is the name of the job from whose checkpoints it continues."""
+    """The contents of job.json: what a job runs. `resume` is the name of the earlier job that it continues."""
 
     script: str
     command: list[str]
@@ -155,7 +155,7 @@ class Failure(ProcessStatus, LastWords, total=False):
 
 
 class Log(TypedDict):
-    """New lines of a process's log. `left_out` is the number of skipped bytes before these lines, because results have a size limit."""
+    """New lines of a process's log. Results have a size limit, so `left_out` bytes before these lines were skipped."""
 
     name: str
     path: str

@@ -145,7 +145,7 @@ def runtime_directory(job: str, process: str) -> str:
 
 
 def runtime_directories(job: str) -> list[str]:
-    """Return the runtime directories of those processes of the job that are running or stopping on this host."""
+    """Return the runtime directories of the job's processes that are running or stopping on this host."""
     found = glob.glob(runtime_directory(glob.escape(job), "*"))
     return [path for path in found if os.path.basename(path).rpartition("-")[0] == job]
 
@@ -276,7 +276,7 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
             if not budget.take(len(content)):
                 if problems is not None:
                     problems.append(
-                        f"job {os.path.basename(paths.directory)!r} has more than {budget.size} bytes of records in {paths.status!r}:"
+                        f"the records of job {os.path.basename(paths.directory)!r} in {paths.status!r} exceed {budget.size} bytes:"
                         f" {name!r} and the records after it are skipped"
                     )
                 break
@@ -381,7 +381,7 @@ def first_failure(processes: Sequence[Record]) -> Record | None:
 
 
 def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
-    """Return the process that caused a job to end without success. `judged` is the process in the verdict.
+    """Return the process that caused a job to end without success. `judged` is the process that the verdict names.
 
     When the verdict is written, processes on a host that has just disappeared do not count as lost yet. Processes that lost their
     connection to that host have already failed. A lost process therefore takes precedence if its last heartbeat came before the process
@@ -398,7 +398,7 @@ def last_moment(process: Record) -> float:
 
 
 def outcome(code: int) -> Outcome:
-    """Return the outcome for a return code of subprocess. A negative code stands for the signal that killed the process."""
+    """Return the outcome for a return code from subprocess. A negative code stands for the signal that killed the process."""
     if code >= 0:
         return {"exit_code": code}
     try:
@@ -412,7 +412,7 @@ def describe_end(process: Record) -> str:
     if process["state"] == LOST:
         heard = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(process["heartbeat"]))
         if process["heartbeat"] > time.time() + CLOCK_LIMIT:
-            return f"has a heartbeat in the future, {heard}"
+            return f"has a heartbeat time in the future, {heard}"
         return f"has sent no heartbeat since {heard}"
     return describe_outcome(process)
 

@@ -41,7 +41,7 @@ Schema = Mapping[str, Field]
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a regular file for reading. Raises OSError if `path` is not one, or if the file or its directory is a symbolic link.
+    """Open a regular file for reading. Raises OSError for any other file, or if the file or its directory is a symbolic link.
 
     A link could point to a file that this user can read but the link's author cannot. Opening a FIFO would block.
     """
@@ -57,7 +57,7 @@ def open_regular(path: str) -> BinaryIO:
 
 
 def parse_json(content: bytes) -> Any:
-    """Return the value of a JSON text. Raises ValueError if the text is invalid or nested too deeply for Python."""
+    """Parse a JSON text and return its value. Raises ValueError if the text is invalid or nested too deeply for Python."""
     try:
         return json.loads(content.decode("utf-8"), parse_int=_number)
     except RecursionError:
@@ -69,7 +69,7 @@ def _number(digits: str) -> int | float:
 
 
 def read_document(path: str) -> Document:
-    """Return the JSON object in a file. Raises OSError, and ValueError if the file contains anything else."""
+    """Return the JSON object in a file. Raises OSError, or ValueError if the file contains anything else."""
     return parse_document(read_content(path))
 
 
@@ -116,7 +116,7 @@ def optional(field: Field) -> Field:
 
 
 def text(limit: int = TEXT_LIMIT, pattern: str = "", words: str = "") -> Field:
-    """Return a field for text of at most `limit` characters that matches the pattern, if there is one."""
+    """Return a field for text of at most `limit` characters. If a pattern is specified, the text must match it."""
     expression = re.compile(pattern or r"(?s).*")
 
     def accepts(value: Any) -> bool:

@@ -143,12 +143,13 @@ def slots(program: Program, host: Host) -> list[Sequence[int]]:
 
 
 def equal_slots(program: Program, hosts: Sequence[Host]) -> int:
-    """Return the number of training processes per host. Raises LaunchError if the hosts differ."""
+    """Return the number of training processes per host. Raises LaunchError if this number differs between hosts."""
     counts = {host.name: len(slots(program, host)) for host in hosts}
     if len(set(counts.values())) > 1:
         listing = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise LaunchError(
-            f"the hosts have different numbers of GPUs ({listing}). Use hosts with the same number of GPUs, or set processes_per_host."
+            f"the hosts would have different numbers of training processes ({listing})."
+            " Use hosts with the same number of GPUs, or set processes_per_host."
         )
     return counts[hosts[0].name]
 

@@ -25,7 +25,7 @@ Place = Tuple[Host, Sequence[int]]
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return the workers, the servers and the scheduler. Raises LaunchError if a number is negative, or if there are too many workers."""
+    """Return the workers, the servers and the scheduler. Raises LaunchError if an option is negative, or if there are too many workers."""
     free = [[(host, gpus) for gpus in slots(program, host)] for host in hosts]
     workers = program.options["workers"] or sum(len(places) for places in free)
     servers = program.options["servers"] or workers
@@ -38,7 +38,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     }
     if len(places["worker"]) < workers:
         raise LaunchError(
-            f"workers is {workers}, but the hosts have room for {len(places['worker'])}. Reduce workers, or increase processes_per_host."
+            f"workers is {workers}, but the hosts can run only {len(places['worker'])}. Reduce workers, or increase processes_per_host."
         )
     shared = {
         "DMLC_PS_ROOT_URI": hosts[0].address,
@@ -67,7 +67,7 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
 
 
 def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
-    """Return the places in round-robin order. As in MXNet's own launcher, the first place is on the host after that of the last server."""
+    """Return the places in round-robin order. As in MXNet's own launcher, the first place is on the host after the last server's host."""
     start = first % len(free)
     turns = itertools.zip_longest(*free[start:], *free[:start])
     return [place for turn in turns for place in turn if place]

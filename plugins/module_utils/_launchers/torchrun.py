@@ -31,7 +31,7 @@ RENDEZVOUS = {"keep_alive_interval": 2, "keep_alive_max_attempt": 3, "last_call_
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
-    """Return one agent per host. Raises LaunchError if the hosts differ or are too few."""
+    """Return one agent per host. Raises LaunchError if an option is out of range, or if hosts would get different numbers of workers."""
     workers = equal_slots(program, hosts)
     least, restarts = _limits(program, hosts)
     elastic = least < len(hosts)
@@ -113,7 +113,7 @@ def _dynamic(job: str, hosts: Sequence[Host], index: int, least: int, restarts: 
 def _training(program: Program) -> list[str]:
     """Return the command line of a worker for torchrun. Dollar signs, which begin torchrun's macros, are escaped.
 
-    The first word of a command is not escaped, because torchrun expands no macros in it.
+    The first word of a command is not escaped, because torchrun does not expand macros in it.
     """
     if program.command:
         first, *rest = program.argv

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Describes the changes in the result of a provisioning module, by resource name. All functions are pure."""
+"""Describes the changes that a provisioning module reports, by resource name. All functions are pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUE_LIMIT = 60
 
 
 def changes_of(result: Mapping[str, Any]) -> list[Change] | None:
-    """Return the changes of a result, or None if the result does not come from a provisioning module."""
+    """Return the changes reported in a result, or None if the result does not come from a provisioning module."""
     changes = result.get("changes")
     if not isinstance(changes, list):
         return None
@@ -38,7 +38,7 @@ def changes_of(result: Mapping[str, Any]) -> list[Change] | None:
 
 
 def done_lines(changes: Sequence[Change], seconds: float, *, names: bool = True) -> list[str]:
-    """Return what was created, changed and deleted, one line each. With `names`, the lines name the resources."""
+    """Return what was created, changed and deleted, one line each. If `names` is true, each line also lists the resources."""
     lines = []
     for action, verb in DONE.items():
         chosen = [change for change in changes if change["action"] == action]
@@ -55,7 +55,7 @@ def totals(changes: Iterable[Change]) -> list[str]:
 
 
 def plan_lines(changes: Iterable[Change], *, properties: bool) -> list[tuple[str, str]]:
-    """Return a line for each change, with its action. The properties of new resources are included only with `properties`."""
+    """Return a line for each change, with its action. If `properties` is true, include the properties of new resources."""
     return [(change["action"], f"{SIGNS[change['action']]} {_description(change, properties)}") for change in changes]
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Combines the same text from several hosts into one text with the names of the hosts. Performs no I/O."""
+"""Combines identical text from several hosts into one entry that names these hosts. Performs no I/O."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Folded:
             hosts.append(host)
 
     def __iter__(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield each text in the first host's version, with all hosts that reported it."""
+        """Yield each text as the first host reported it, with all hosts that reported it."""
         return iter([(text, self._hosts[key]) for key, text in self._texts.items()])
 
     def __len__(self) -> int:
@@ -36,7 +36,7 @@ class Folded:
 
 
 def without_names(text: str, names: Iterable[str]) -> str:
-    """Return a text in which a placeholder replaces the names."""
+    """Return the text with a placeholder in place of each name."""
     known = sorted(filter(None, names), key=len, reverse=True)
     return re.sub(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, known))})(?![\w-])", "\0", text) if known else text
 

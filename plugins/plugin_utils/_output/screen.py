@@ -25,7 +25,7 @@ PROGRESS_SECONDS, PROGRESS_SHARE = 10.0, 0.1
 
 
 class Screen:
-    """Replaces the method `display` of Ansible's Display, through which every line passes."""
+    """Replaces the method `display` of Ansible's Display, which writes every line of output."""
 
     def __init__(self, display: Any) -> None:
         self._display, self._write = display, display.display
@@ -36,25 +36,25 @@ class Screen:
         self._task_began, self._told = time.monotonic(), dict[str, float]()
 
     def install(self) -> None:
-        """Receive all lines from now on."""
+        """Start to receive every line of output."""
         if self._display.display != self.display:
             self._display.display = self.display
             atexit.register(self.clear)
 
     def stage(self, heading: str) -> None:
-        """Begin a stage. Its heading is written before its first line."""
+        """Begin a stage. The heading is written before the first line of the stage."""
         if heading != self._heading:
             self._heading, self._is_headed = heading, False
 
     def task(self, name: str) -> None:
-        """Begin a task. On a terminal, its name is shown as the progress line."""
+        """Begin a task. On a terminal, the task's name is shown as the progress line."""
         self._task_began, self._told = time.monotonic(), {}
         if self._rewrites:
             with self._lock:
                 self._rewrite(f"{INDENT}{name}" if self._is_headed else f"{self._heading}: {name}")
 
     def end(self, line: str, **options: Any) -> None:
-        """Write a line that belongs to no stage."""
+        """Write a line that does not belong to a stage."""
         with self._lock:
             self.clear()
             self._write(line, **options)

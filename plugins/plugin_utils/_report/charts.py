@@ -35,19 +35,19 @@ def can_draw() -> bool:
 
 
 def curve(found: Mapping[str, Any], axis: str) -> str | None:
-    """Return a chart of a curve over its `steps` or `times` as a data URL, or None without matplotlib."""
+    """Return a chart of a curve over its `steps` or `times` as a data URL, or None if matplotlib is not installed."""
     places, label = scaled(found["times"]) if axis == "times" else (found["steps"], "step")
     return _image(places, label, found["means"], found["lows"], found["highs"])
 
 
 def rates(found: Mapping[str, Any]) -> str | None:
-    """Return a chart of steps per second over time as a data URL, or None without matplotlib."""
+    """Return a chart of steps per second over time as a data URL, or None if matplotlib is not installed."""
     places, label = scaled(found["times"])
     return _image(places, label, found["rates"], found["rates"], found["rates"], from_zero=True)
 
 
 def scaled(times: Sequence[float]) -> tuple[list[float], str]:
-    """Return the times in a unit that suits the last time, and the name of the unit."""
+    """Return the times in a unit that suits the last value, and the name of the unit."""
     last = times[-1] if times else 0.0
     size, name = next((size, name) for least, size, name in UNITS if last >= least or not least)
     return [time / size for time in times], name

@@ -36,7 +36,8 @@ def _processes(processes: Sequence[ProcessStatus]) -> Iterator[Event]:
     if processes:
         last = max(process["started"] for process in processes)
         hosts = len({process["host"] for process in processes})
-        yield Event(last, f"{len(processes)} of {processes[0]['processes']} processes started, hosts: {hosts}")
+        where = f"{hosts} {'host' if hosts == 1 else 'hosts'}"
+        yield Event(last, f"{len(processes)} of {processes[0]['processes']} processes started on {where}")
     ended: dict[str, list[float]] = {}
     for process in processes:
         how = records.describe_end(process)
@@ -56,5 +57,5 @@ def _progress(report: Mapping[str, Any]) -> Iterator[Event]:
         first = curve.get("first_missing")
         if first:
             text = f"{curve['name']} was NaN or infinite at step {first['step']:g}"
-            more = f", and {curve['missing'] - 1} more times" if curve["missing"] > 1 else ""
+            more = f" (the first of {curve['missing']} times)" if curve["missing"] > 1 else ""
             yield Event(start + first["time"], text + more, True)

@@ -26,7 +26,7 @@ WAYS_TO_OTHER_NETWORKS = ("VpcPeeringConnectionId", *WAYS_ON)
 
 
 def read(request: Request, own: Sequence[Found]) -> list[Found]:
-    """Return the adopted resources. Each has the `Address` that the cluster's own resource would have.
+    """Return the adopted resources. Each of them has the `Address` that the cluster's own resource would have.
 
     Resources that do not exist are omitted, as are additional subnets of a zone. Validators report both. If the definition does not
     specify the VPC, for example when a run only deletes the cluster, the VPC of the cluster's own security groups is used.

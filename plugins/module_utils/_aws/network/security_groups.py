@@ -26,7 +26,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Properties:
-    """Return the comparable properties of a security group."""
+    """Return the properties of a security group that the plan compares."""
     return {
         "vpc": group["VpcId"],
         "description": group["Description"],

@@ -26,7 +26,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 
 
 def vpc_properties(cloud: AwsClient, vpc: Mapping[str, Any]) -> Properties:
-    """Return the comparable properties of a VPC."""
+    """Return the properties of a VPC that the plan compares."""
 
     def attribute(name: str) -> bool:
         field = name[0].upper() + name[1:]

@@ -169,20 +169,20 @@ class Launches:
 
     @property
     def hopeless(self) -> bool:
-        """Return whether waiting is useless because the newest problem is permanent."""
+        """Return whether waiting is pointless because the newest problem is permanent."""
         if not self.reasons or self.leaving:
             return False
         newest = _advice(self.reasons[0])
         return not (newest.may_pass or (self.replacing and newest.frees))
 
     def newest_reason(self) -> str:
-        """Return a short form of the newest reason as the end of a sentence, or an empty string if there is none."""
+        """Return a short form of the newest reason to append to a sentence, or an empty string if there is none."""
         newest = [*self.reasons[:1], *filter(None, [self.unfinished])]
         return f"; AWS reports: {short(newest[0])}" if newest else ""
 
 
 def short(reason: str) -> str:
-    """Return the sentence of a reason that states the cause, without a full stop and with at most SHORT_LIMIT characters."""
+    """Return the sentence that states the cause in an AWS message, without a full stop and with at most SHORT_LIMIT characters."""
     cause = reason.partition(CAUSE)[2] or reason
     sentences = [sentence.rstrip(". ") for sentence in cause.partition(LAUNCH_FAILED)[0].split(". ")]
     texts = _advice(cause).texts

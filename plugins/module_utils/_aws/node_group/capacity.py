@@ -47,7 +47,7 @@ def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
 
 
 def has_nodes(found: Sequence[Found]) -> bool:
-    """Return whether the cluster has nodes that a run accepted. Unlike the nodes of an unfinished run, accepted nodes have numbers."""
+    """Return whether a run has accepted nodes of this cluster. Unlike the nodes of an unfinished run, accepted nodes have numbers."""
     return any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
 
 

@@ -78,7 +78,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
 
 
 def _image_source(image: definition.Image, template: Found | None, moving: bool) -> str:
-    """Return the image source for the template's tag. As long as nodes keep the former image, the tag keeps the source of that image."""
+    """Return the image source for the template's tag. While nodes still use the former image, the tag keeps the source of that image."""
     keeps = template is not None and not moving and template.properties["image_id"] != image.image_id
     return str(template.attributes["image_source"] or image.source) if template and keeps else image.source
 

@@ -13,12 +13,12 @@ KEY = re.compile(r"\b(ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp\d+) (AAAA[A-Za-z0-9+/
 
 
 def host_keys(output: str) -> list[str]:
-    """Return the public host keys in the output as `type base64`. Without a complete block, the result is empty.
+    """Return the public host keys in the output as `type base64`. If the output contains no complete block of keys, the result is empty.
 
     cloud-init prints only one block in the lifetime of an instance, but any process with access to the console can print another block.
     Raises ValueError if the blocks differ.
     """
     found = [[f"{kind} {key}" for kind, key in KEY.findall(block)] for block in BLOCK.findall(output)]
     if any(keys != found[0] for keys in found):
-        raise ValueError("the console shows conflicting SSH host keys")
+        raise ValueError("the console output contains conflicting SSH host keys")
     return found[0] if found else []

@@ -126,7 +126,7 @@ def nodes(group: str) -> Address:
 
 
 def numbers(group: str, worker_count: int) -> tuple[int, ...]:
-    """Return the numbers of a group's nodes. The master has number 1, and workers have numbers from 2 on."""
+    """Return the numbers of a group's nodes. The master has number 1, and the workers are numbered from 2."""
     return (MASTER_NUMBER,) if group == MASTER else tuple(range(MASTER_NUMBER + 1, MASTER_NUMBER + 1 + worker_count))
 
 

@@ -56,7 +56,7 @@ def former_instances(found: Iterable[Mapping[str, Any]], since: datetime, runnin
 
 
 def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], running: Collection[str]) -> list[dict[str, str]]:
-    """Return `instance_id`, `cause` and `replacement` for each former instance of one group, in order of departure.
+    """Return `instance_id`, `cause` and `replacement` for each former instance of one group, in the order in which they left it.
 
     `cause` is the cause that AWS reports, or an empty string if there is no activity for the termination. `replacement` is a running
     instance that the group launched later, or an empty string if there is none yet. No two former instances have the same replacement.

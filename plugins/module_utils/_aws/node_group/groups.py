@@ -77,7 +77,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 def _is_foreign(process: Mapping[str, str]) -> bool:
     """Return whether a user suspended the process. Runs leave such processes suspended.
 
-    The suspension reason is then "User suspended at TIME". AWS itself suspends processes of a group if launches fail for a day.
+    The suspension reason is then "User suspended at TIME". AWS itself suspends processes of a group if launches keep failing for a day.
     """
     return process["ProcessName"] not in SUSPENDED and process.get("SuspensionReason", "").startswith("User suspended")
 

@@ -38,7 +38,10 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
 
 
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
-    """Return the SSH host keys from both console outputs, which must agree. EC2 keeps only 64 KB of each, so one may lack the keys."""
+    """Return the SSH host keys from both console outputs, which must agree.
+
+    EC2 keeps only 64 KB of each output, so one of them may lack the keys.
+    """
     latest = console_output(cloud, instance_id, latest=True)
     if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
         return []  # the instance is still booting, so the other output contains no keys either
@@ -46,7 +49,7 @@ def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
     try:
         shown = [keys for keys in map(host_keys, (latest, boot)) if keys]
         if any(keys != shown[0] for keys in shown):
-            raise ValueError("the console shows conflicting SSH host keys")
+            raise ValueError("the console output contains conflicting SSH host keys")
     except ValueError as error:
         raise ClusterError(
             f"{instance_id}: {error}. A process on the instance has printed keys that differ from those of the first boot. "
@@ -75,7 +78,7 @@ class Progress:
 
 
 def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: Progress) -> list[str]:
-    """Return the instance's host keys. Raises ClusterError if the console does not show them in time."""
+    """Return the instance's host keys. Raises ClusterError if the console output does not contain them in time."""
 
     def probe() -> list[str]:
         keys = find_host_keys(cloud, instance_id)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Selects the machine image (AMI) of the nodes, and reads its requirements."""
+"""Selects the machine image (AMI) of the nodes, and reads its properties."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def choose(request: Request, found: Iterable[Found], architecture: str) -> Image
 
 
 def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str) -> bool:
-    """Return whether the options match the image source in a template's tag. Without an operating system, any Ubuntu version matches."""
+    """Return whether the options match the image source in a template's tag.
+
+    If the options do not specify an operating system, any Ubuntu version matches.
+    """
     if not options["image_framework"]:
         return bool(source) and source == options["image_parameter"]
     words = (source or "").split(" ")
@@ -71,7 +74,7 @@ def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) ->
 
 
 def image_of(cloud: AwsClient, parameter: str) -> str:
-    """Return the image id in a public parameter. Raises ClusterError if the parameter does not exist."""
+    """Return the image id in a public SSM parameter. Raises ClusterError if the parameter does not exist."""
     try:
         found = cloud.retrieve_once("ssm", "get_parameters", "Parameters", Names=[parameter])
     except ClientError as error:
@@ -113,7 +116,7 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
 def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
     """Return the image ids in public parameters, keyed by framework with version (`pytorch-2.7`, `base`) and operating system.
 
-    Images with the open-source NVIDIA driver are listed under the framework only. Other images keep their longer names.
+    For images with the open-source NVIDIA driver, the key omits the name of the driver. Other images keep their longer names.
     """
     result = {}
     for parameter in parameters:
@@ -145,7 +148,7 @@ def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
 
 
 def unsupported_system(image: Mapping[str, Any]) -> str | None:
-    """Return the image's operating system if EC2 or the image's name shows that nodes cannot use it, and None otherwise."""
+    """Return the image's operating system if EC2's description shows that nodes cannot use that system, and None otherwise."""
     if image.get("Platform") == "windows":
         return "Windows"
     return "Amazon Linux 2 or older" if OLD_AMAZON_LINUX.search(image.get("Name", "")) else None

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 
 
 class NetworkCard(NamedTuple):
-    """A network card: its index, and the maximum number and types of its interfaces. `types` is empty if EC2 does not list the types."""
+    """A network card: its index, the maximum number of interfaces, and their possible types. `types` is empty if EC2 does not list them."""
 
     number: int
     capacity: int

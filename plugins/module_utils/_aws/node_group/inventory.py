@@ -43,7 +43,7 @@ class Node:
         return {tag.variable: self.tags[tag.key] if tag.is_told(self.tags) else None for tag in TAGS if tag.variable}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields, with the mounts and the storage variables instead of the tags."""
+        """Return the node's fields, with the mounts and the storage variables in place of the tags."""
         own = {name: value for name, value in asdict(self).items() if name != "tags"}
         return {**own, **self.storage, "mounts": self.mounts}
 

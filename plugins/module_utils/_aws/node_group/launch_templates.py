@@ -144,7 +144,7 @@ def _network_interface(interface: Interface, properties: Properties) -> dict[str
 
 
 def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str, Any]:
-    """Return the launch data for the market. It is empty for On-Demand Instances, so that they can use a matching open reservation."""
+    """Return the launch template data for `market`. It is empty for On-Demand Instances, so they can use matching open reservations."""
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
     reserved = target if reservation else {"CapacityReservationPreference": RESERVATIONS_ONLY}
     if market == SPOT:
@@ -157,7 +157,7 @@ def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str
 
 
 def _found_market(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the market and the reservation from launch template data."""
+    """Return the market and the capacity reservation id in launch template data."""
     reserved = data.get("CapacityReservationSpecification", {})
     reservation = reserved.get("CapacityReservationTarget", {}).get("CapacityReservationId", "")
     paid = data.get("InstanceMarketOptions", {}).get("MarketType")

@@ -113,7 +113,7 @@ def _in_service(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Wait until the desired number of instances is in service, and return them. Ignore the instances in `gone`. Terminate lost instances.
 
-    After `timeout` seconds, or as soon as waiting is useless, `least` instances are sufficient. In this case, also return the reason for
+    After `timeout` seconds, or as soon as waiting is pointless, `least` instances are sufficient. In this case, also return the reason for
     the shortage. The time during which terminated nodes still occupy capacity and quota does not count. Raises Shortage.
     """
     wanted, ended = launches.wanted, set(gone)
@@ -155,7 +155,7 @@ def _in_service(
 
 
 def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
-    """Terminate a node. With `replaced`, its group launches another one. It is not an error if the node is already terminated."""
+    """Terminate a node. If `replaced` is true, its group launches another node. It is not an error if the node is already terminated."""
     try:
         cloud.once_unused(
             cloud.autoscaling.terminate_instance_in_auto_scaling_group,
@@ -168,7 +168,7 @@ def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
 
 
 def leaving(cloud: AwsClient) -> set[str]:
-    """Return the ids of nodes that are being terminated, but still occupy capacity, quota and placement."""
+    """Return the ids of nodes that are being terminated, but still occupy capacity, quota and space in the placement group."""
     names = [group_name(cloud.cluster, group) for group in NODE_TYPES]
     groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=names)
     ended = {item["InstanceId"] for group in groups for item in group["Instances"] if item["LifecycleState"].startswith("Terminating")}
@@ -203,7 +203,7 @@ def _settle_for(cloud: AwsClient, name: str, size: int) -> None:
 def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> None:
     """Replace the outdated and unhealthy nodes one by one. Wait until each replacement is in service with the same number.
 
-    The first failed replacement stops the run. If the template cannot launch nodes, only one node is lost.
+    The first failed replacement stops the run, so at most one node is lost if the launch template cannot launch nodes.
     """
     group = properties["group"]
     # Nodes beyond the desired numbers were already terminated when the size of the group changed

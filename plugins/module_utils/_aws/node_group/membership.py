@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Identifies nodes by the tag that only AWS can set, and checks the nodes' other tags. Pure."""
+"""Identifies nodes by a tag that only AWS can set, and checks the nodes' other tags. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def filters(cluster: str) -> list[dict[str, Any]]:
 
 
 def number_of(instance: Mapping[str, Any]) -> int | None:
-    """Return the number in an instance's tag, or None if there is no valid number."""
+    """Return the node number from the tags of an instance, or None if the tags contain no valid number."""
     text = tags_of(instance).get(NUMBER_TAG, "")
     return int(text) if NUMBER.fullmatch(text) else None
 
@@ -46,9 +46,9 @@ def problems(cluster: str, instances: Iterable[Mapping[str, Any]]) -> list[str]:
     masters = sorted(item["InstanceId"] for group, item in members if group == MASTER)
     if len(masters) > 1:
         found.append(
-            f"Instances {' and '.join(masters)}: all run in Auto Scaling group {group_name(cluster, MASTER)}, "
-            "but a cluster has one master. Wait until Auto Scaling has terminated the replaced master, or terminate the surplus instance "
-            "with aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ..."
+            f"Instances {' and '.join(masters)}: more than one instance is running in Auto Scaling group {group_name(cluster, MASTER)}, "
+            "but a cluster has only one master. Wait until Auto Scaling has terminated the replaced master, or terminate the surplus "
+            "instance with aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ..."
         )
     numbered: dict[int, list[str]] = {}
     for group, item in members:
@@ -81,7 +81,7 @@ def _tag_problems(cluster: str, group: str, instance: Mapping[str, Any]) -> Iter
         )
     text, number = tags.get(NUMBER_TAG), number_of(instance)
     if text is not None and (number is None or (number == MASTER_NUMBER) != (group == MASTER)):
-        expected = f"the master has number {MASTER_NUMBER}" if group == MASTER else f"workers have numbers from {MASTER_NUMBER + 1} on"
+        expected = f"the master has number {MASTER_NUMBER}" if group == MASTER else f"worker numbers start at {MASTER_NUMBER + 1}"
         yield (
             f"Instance {name}: the tag {NUMBER_TAG} is {text!r}, but {expected}. "
             f"Find out who changed the tag. Delete it with {_delete(NUMBER_TAG, name)}, and provision the cluster again."

@@ -40,7 +40,9 @@ def read_public_key(path: str) -> str | None:
         return public_part(text)
     state = os.stat(expanded)
     if state.st_uid == os.getuid() and state.st_mode & OTHERS:
-        raise ValueError(f"'{path}' has mode {stat.S_IMODE(state.st_mode):04o}, but ssh refuses keys that others can read. Run chmod 600.")
+        raise ValueError(
+            f"'{path}' has mode {stat.S_IMODE(state.st_mode):04o}, but ssh refuses keys that others can read. Run chmod 600 on the file."
+        )
     try:
         return openssh_public_key(text) if text.lstrip().startswith(BEGIN) else pem_public_key(text, expanded)
     except (ValueError, struct.error) as error:
@@ -69,7 +71,7 @@ def openssh_public_key(text: str) -> str:
 
 
 def _string(content: bytes) -> tuple[bytes, bytes]:
-    """Return the string at the start of the content, and the rest of the content."""
+    """Return the length-prefixed string at the start of the content, and the remaining content."""
     (length,) = struct.unpack(">I", content[:4])
     if length > len(content) - 4:
         raise ValueError("too short")

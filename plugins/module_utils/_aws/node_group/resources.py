@@ -24,7 +24,7 @@ KINDS = (placement.KIND, launch_templates.KIND, groups.KIND, members.KIND, elast
 
 
 def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
-    """Return the cluster's launch templates, groups and numbered nodes, and the resources that only nodes use."""
+    """Return the cluster's launch templates, Auto Scaling groups and nodes, its placement group, and the master's Elastic IP address."""
     found = read_concurrently(
         [
             lambda: launch_templates.read(cloud),

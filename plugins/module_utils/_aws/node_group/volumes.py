@@ -41,7 +41,10 @@ def findings(options: Mapping[str, Any]) -> Iterator[str]:
         if limits.iops and kind != "gp3":
             yield f"root_volume_iops: missing. Specify a number from {limits.iops[0]} to {limits.iops[1]} for {kind} volumes."
     elif limits.iops and iops > max(size * limits.iops_per_gib, limits.iops[0]):
-        yield f"root_volume_iops: {iops} is too high for {size} GiB. Specify at most {limits.iops_per_gib} per GiB for {kind} volumes."
+        yield (
+            f"root_volume_iops: {iops} is too high for a volume of {size} GiB. "
+            f"Specify at most {limits.iops_per_gib} IOPS per GiB for {kind} volumes."
+        )
     if throughput and limits.throughput and limits.iops and throughput * THROUGHPUT_SHARE > (iops or limits.iops[0]):
         yield (
             f"root_volume_throughput: {throughput} MiB/s requires at least {throughput * THROUGHPUT_SHARE} IOPS. "

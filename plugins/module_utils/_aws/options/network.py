@@ -61,7 +61,7 @@ OPTIONS = (
         "security_group_ids",
         {"type": "dict"},
         IN_THE_NETWORK,
-        forbidden(f"{MOVING.advice}. Alternatively, change the rules of the groups"),
+        forbidden(f"{MOVING.advice}. Alternatively, change the rules of the security groups"),
         ("Existing security groups of O(vpc_id) to use instead of new ones. A run checks them, but never changes or deletes them.",),
         (
             Suboption(

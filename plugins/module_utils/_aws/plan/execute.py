@@ -68,7 +68,7 @@ class _Execution:
         return bool(self.running or (self._sorter.is_active() and not self.failure))
 
     def start(self) -> list[Change]:
-        """Return the changes that can start now. After a failure, there are none."""
+        """Return the changes that can start now, or an empty list after a failure."""
         return [] if self.failure else [self._changes[address] for address in self._sorter.get_ready()]
 
     def finish(self, future: Future[Found | None]) -> None:

@@ -75,13 +75,13 @@ class Kind:
 
 
 def users_of(kind: str, kinds: Mapping[str, Kind]) -> set[str]:
-    """Return the kinds that use `kind`. Their resources must be deleted first."""
+    """Return the kinds whose resources use resources of `kind` and must therefore be deleted first."""
     return {*kinds[kind].deleted_after, *(name for name, other in kinds.items() if kind in other.deleted_before)}
 
 
 @dataclass(frozen=True)
 class Change:
-    """One step from the found to the wanted state. `before` and `after` contain only the properties that differ."""
+    """One step from the actual to the desired state. `before` and `after` contain only the properties that differ."""
 
     address: Address
     action: Action

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Fourth stage: apply the plan. If the state in AWS is not as expected, the run reads it again and makes a new plan."""
+"""Fourth stage: apply the plan. If a failed change may have taken effect, the run reads all resources again and makes a new plan."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ REPLAN_AFTER = 3  # seconds for new resources to become visible in AWS
 def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: Sequence[Found]) -> tuple[list[Change], list[Found]]:
     """Apply the plan that `make` returns. Return the applied changes and the resulting resources. Raises ApplyError.
 
-    If the state in AWS is not as expected, read it again and make a new plan. The second read finds new resources by their tags, so that
-    no resource is created twice after a lost response.
+    If a failed change may have taken effect, read all resources again and make a new plan. The second read finds new resources by their
+    tags, so that no resource is created twice after a lost response.
     """
     applied = list[Change]()
     for plans_left in reversed(range(MAX_PLANS)):

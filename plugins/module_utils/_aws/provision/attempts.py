@@ -75,9 +75,9 @@ def _announce(request: Request, plan: Sequence[Change]) -> None:
 
 
 def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages: Sequence[str] = ()) -> tuple[Request, list[Found]]:
-    """Terminate the nodes that an unfinished run launched but did not accept. Return the new request and the remaining resources.
+    """Terminate the nodes of an unfinished run or a failed attempt. Return the new request and the remaining resources.
 
-    The next attempt may need their capacity, quota and placement group, so this function waits until the nodes are terminated.
+    Wait until the nodes are terminated, because the next attempt may need the capacity, quota and placement group that they occupy.
     """
     if run.module.check_mode:
         return request, predict(plan_end_of_nodes(found), found)

@@ -74,7 +74,7 @@ def predict(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
 
 
 def _keeper(run: Run, found: Sequence[Found]) -> Callable[[Found], bool]:
-    """Return a function that decides whether to keep a resource that is not desired.
+    """Return a function that decides whether to keep a resource that is not part of the desired state.
 
     If a file system is kept, its subnets and security groups are kept too.
     """
@@ -84,7 +84,7 @@ def _keeper(run: Run, found: Sequence[Found]) -> Callable[[Found], bool]:
 
 
 def _keeps(run: Run, item: Found) -> bool:
-    """Return whether to keep a resource that is not desired."""
+    """Return whether to keep a resource that is not part of the desired state."""
     component = COMPONENT_OF_KIND[item.address.kind]
     return component not in run.components or component.keeps(run.request, item)
 

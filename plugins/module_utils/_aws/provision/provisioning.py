@@ -58,7 +58,7 @@ def _converge(this: Run) -> NoReturn:
 
 
 def _validate_only(this: Run) -> NoReturn:
-    """Exit the module with the validators' findings. With `state: absent`, there are none."""
+    """Exit the module with the validators' findings. With `state: absent`, the list is empty."""
     findings = validate(this, read_all(this.request)) if this.request.present else []
     this.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings])
     raise AssertionError("exit_json returned")

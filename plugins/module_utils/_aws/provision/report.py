@@ -32,7 +32,10 @@ def succeed(
     kept: Sequence[str] = (),
     left: Sequence[str] = (),
 ) -> NoReturn:
-    """Exit the module with its result. `found` contains the resources after the changes. The changes in `deferred` require new nodes."""
+    """Exit the module with its result.
+
+    `found` contains the resources after the changes. The changes in `deferred` are not applied until a run may replace nodes.
+    """
     found = list(found)
     if deferred:
         run.module.warn(_describe_deferred(deferred))
@@ -57,7 +60,7 @@ def succeed(
 
 
 def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: str = "") -> NoReturn:
-    """Fail the module with a message that describes the failed change and the applied changes. The message includes the text `more`."""
+    """Fail the module with a message that contains the failed change, the text in `more`, and the applied changes."""
     if run.request.cloud.interruption.is_set():
         raise Interrupted from error
     message = ClusterError(f"{str(error).rstrip('.')}.{more} {_describe_applied(applied)}{_costs(run, applied)}")
@@ -84,7 +87,7 @@ def fail_interrupted(run: Run) -> NoReturn:
 
 
 def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
-    """Return the actual and the desired number of workers and the reason for the difference. Return None for a complete cluster."""
+    """Return the actual and the desired number of workers and the reason for the difference. Return None if no workers are missing."""
     known = {item.address: item for item in found if item.id != KNOWN_AFTER_APPLY}
     workers, group, wanted = known.get(nodes(WORKERS)), known.get(auto_scaling_group(WORKERS)), run.request.options.get("worker_count")
     if not run.request.present or workers is None or group is None or not wanted:
@@ -127,7 +130,7 @@ def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
 
 
 def _costs(run: Run, applied: Sequence[Change]) -> str:
-    """Return sentences that state what costs money after an incomplete run and how to delete it. Return an empty string if nothing does."""
+    """Return sentences about the costs after an incomplete run and how to stop them, or an empty string if there are no costs."""
     costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
     return f"{costs} To stop these costs, delete the cluster with {DESTROY}" if run.request.present and costs else ""
 

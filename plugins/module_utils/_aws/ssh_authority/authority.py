@@ -213,7 +213,7 @@ def delete(cloud: AwsClient) -> bool:
 def own_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
     """Return the KMS key that was created for the cluster, or None if there is no such key.
 
-    Most clusters have no such key, so a denied call causes only a warning.
+    Most clusters have no such key, so a denied API call causes only a warning.
     """
     try:
         return authority_key.find_own(cloud)

@@ -53,15 +53,15 @@ def alias(cluster: str) -> str:
 
 
 def description(cluster: str) -> str:
-    """Return the description by which the collection recognizes the keys that it has created."""
+    """Return the description that identifies a KMS key as created by the collection for this cluster."""
     return f"SSH certificate authority of the training cluster {cluster}"
 
 
 def principals(caller: str) -> list[str]:
     """Return patterns that match `aws:PrincipalArn` for all sessions of a caller. Pure.
 
-    `caller` is the ARN from STS. The ARN of a session lacks the path of the session's role, so one pattern matches any path. Role
-    names are unique within an account.
+    `caller` is the ARN from STS. The session ARN of an assumed role does not contain the path of the role, so one pattern matches any
+    path. Role names are unique within an account.
     """
     head, _separator, resource = caller.rpartition(":")
     kind, _separator, rest = resource.partition("/")
@@ -119,7 +119,7 @@ def usable(cloud: AwsClient, key_id: str) -> str:
 
 
 def is_same(cloud: AwsClient, stored: str, arn: str) -> bool:
-    """Return whether a parameter's key is the desired one.
+    """Return whether a parameter is encrypted with the desired key.
 
     `stored` is the id, ARN or alias of the parameter's key. `arn` is the ARN of the desired key, or `SERVICE_KEY`.
     """
@@ -134,7 +134,7 @@ def is_same(cloud: AwsClient, stored: str, arn: str) -> bool:
 def find(cloud: AwsClient) -> str | None:
     """Return the ARN of the key that the collection created for the cluster, or None if there is no such key.
 
-    Raises ClusterError if the key is not enabled, or if its alias belongs to another key.
+    Raises ClusterError if this key is not enabled, or if the alias belongs to a key that the collection did not create.
     """
     name = alias(cloud.cluster)
     key = _describe(cloud, name)
@@ -157,7 +157,7 @@ def find(cloud: AwsClient) -> str | None:
 def find_own(cloud: AwsClient) -> str | None:
     """Return the ARN of the key that the collection created for the cluster, or None if there is no such key.
 
-    The key can be in any state.
+    Unlike `find`, return the ARN even if the key is not enabled.
     """
     key = _describe(cloud, alias(cloud.cluster))
     return str(key["Arn"]) if key and _is_own(cloud, key) else None
@@ -212,8 +212,8 @@ def _discard(cloud: AwsClient, arn: str) -> str:
 def delete(cloud: AwsClient, arn: str) -> None:
     """Schedule the deletion of the key, and delete its alias, so that a new cluster of the same name can use the alias.
 
-    The alias is deleted last, because the IAM policies allow the deletion of a key only if it has this alias. The next run after an
-    interruption also finds the key by its alias.
+    The alias is deleted last, because the IAM policies allow the deletion of a key only if it has this alias. After an interruption, the
+    next run also needs the alias to find the key.
     """
     try:
         _schedule_deletion(cloud, arn)

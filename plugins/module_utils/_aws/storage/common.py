@@ -86,7 +86,10 @@ class FileSystems:
         return next((dict(item) for item in found if self.is_usable(item)), None)
 
     def owned(self, cloud: AwsClient) -> dict[str, Any] | None:
-        """Return the cluster's own file system, or None if there is none. Raises ClusterError if several have the cluster's tags."""
+        """Return the cluster's own file system, or None if there is none.
+
+        Raises ClusterError if several file systems have the cluster's tags.
+        """
         described = cloud.retrieve(self.service, "describe_file_systems", "FileSystems")
         matches = [dict(item) for item in described if self.is_own(cloud, item) and self.is_usable(item)]
         if len(matches) > 1:

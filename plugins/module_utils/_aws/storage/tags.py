@@ -14,10 +14,10 @@ def _any(_text: str) -> None:
 
 
 class StorageTag(NamedTuple):
-    """One property of a mount. A tag on the nodes and their group contains its value.
+    """One property of a mount, whose value is stored in a tag on the nodes and their group.
 
     `argument` is the argument of the module `shared_storage` for this property. `variable` is the inventory variable, if there is one.
-    `check` raises ValueError for an invalid value. `values` maps the tag's strings to values. Other strings are ignored.
+    `check` raises ValueError for an invalid value. `values` maps tag values to property values. Other tag values are ignored.
     """
 
     key: str

@@ -50,13 +50,13 @@ class AlternativesOffered(Validator):
             instance_type, zone = item.get("instance_type") or options["instance_type"], item.get("zone")
             if zone and zone_names and zone not in zone_names:
                 known = "Add it to zones." if zone in available(cloud) else f"Choose from {', '.join(sorted(available(cloud)))}."
-                yield f"alternatives: number {number} specifies {zone}, which is not a zone of the cluster. {known}"
+                yield f"alternatives: entry {number} specifies {zone}, which is not a zone of the cluster. {known}"
                 continue
             offered = offering(cloud, instance_type) if instance_type else set()
             wanted = {zone} if zone else zone_names
             if item.get("instance_type") and not offered & wanted:
                 where = f"It is offered in {', '.join(sorted(offered))}." if offered else "Check the name."
-                yield f"alternatives: {instance_type} (number {number}) is not offered in {', '.join(sorted(wanted))}. {where}"
+                yield f"alternatives: {instance_type} (entry {number}) is not offered in {', '.join(sorted(wanted))}. {where}"
 
 
 class Market(Validator):
@@ -101,7 +101,7 @@ class Reservation(Validator):
             described = described_reservation(request.cloud, alternative.capacity_reservation)
             name = f"capacity_reservation_id: {alternative.capacity_reservation}"
             if described is None:
-                yield f"{name} does not exist in {request.cloud.region}. Specify the id of a reservation or Capacity Block there."
+                yield f"{name} does not exist in {request.cloud.region}. Specify the id of a reservation or Capacity Block in this region."
             elif described["State"] in COMING:
                 starts = _time(described.get("StartDate"))
                 yield f"{name} is {described['State']} and starts at {starts}. Run again after that time, or specify an active reservation."
@@ -113,14 +113,17 @@ class Reservation(Validator):
                     "Specify a Capacity Block that ends later."
                 )
             elif described["InstanceType"] != alternative.instance_type:
-                yield f"{name} is for {described['InstanceType']}, not {alternative.instance_type}. Use the same instance type for both."
+                yield (
+                    f"{name} is for {described['InstanceType']}, not {alternative.instance_type}. "
+                    "Use the same instance type for the reservation and the nodes."
+                )
             elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
                 kind = BLOCK if alternative.market != BLOCK else RESERVATION
                 yield f"{name} is a {kind}, but market is {alternative.market}. Set market to {kind}."
 
 
 class BlockEnd(Validator):
-    """Warns of the time at which EC2 terminates the nodes in a Capacity Block. Another validator checks whether the block is valid."""
+    """Warns that EC2 will terminate the nodes in a Capacity Block. Another validator checks whether the block is valid."""
 
     name = "capacity_block_end"
     level = Level.WARNING
@@ -143,7 +146,7 @@ class BlockEnd(Validator):
 
 
 def _end_of_nodes(reservation: Mapping[str, Any]) -> datetime:
-    """Return the time at which EC2 begins to terminate the nodes of a Capacity Block. For other reservations, return the maximum.
+    """Return the time at which EC2 begins to terminate the nodes of a Capacity Block. For other reservations, return `datetime.max`.
 
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how.html
     """

@@ -53,7 +53,7 @@ def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> It
     """Check that every AWS service accepts the tags. `of_mounts` contains the keys of the tags that describe the instances' mounts."""
     most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
     if len(wanted) > most:
-        yield f"tags: {len(wanted)} tags are too many. Specify at most {most}."
+        yield f"tags: {len(wanted)} tags exceed the limit. Specify at most {most}."
     keys = ["name", "nodetype"]
     for key, value in wanted.items():
         if not 0 < len(key) <= 128 or len(value) > 256 or not TAG_TEXT.fullmatch(key + value):
@@ -61,12 +61,12 @@ def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> It
         if key.lower().startswith(RESERVED_TAGS):
             yield f"tags: '{key}' must not start with {' or '.join(RESERVED_TAGS)}. Rename or remove it."
         if key.lower() in keys:
-            yield f"tags: '{key}' is a duplicate, because IAM ignores case. Rename or remove it."
+            yield f"tags: '{key}' duplicates another key, because IAM ignores case in tag keys. Rename or remove it."
         keys.append(key.lower())
 
 
 def check_buckets(option: str, names: Sequence[str]) -> Iterator[str]:
-    """Check that the values are valid bucket names instead of URLs or paths, because bucket names become part of ARNs."""
+    """Check that the values are valid bucket names, and not URLs or paths, because bucket names become part of ARNs."""
     for name in names:
         if not re.fullmatch(mounts.BUCKET_NAME, name):
             yield f"{option}: '{name}' is not a valid bucket name. Specify the name without s3:// and without a path."
@@ -98,7 +98,10 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
         if any(item.prefixlen == 0 for item in together):
             yield f"ssh_cidrs: {', '.join(map(str, public))} would open SSH to the whole internet. {advice}"
         elif sum(item.num_addresses for item in together) > widest.num_addresses:
-            yield f"ssh_cidrs: {', '.join(map(str, public))} would open SSH to more than a /{widest.prefixlen} of the internet. {advice}"
+            yield (
+                f"ssh_cidrs: {', '.join(map(str, public))} would open SSH to more internet addresses than a /{widest.prefixlen} contains. "
+                f"{advice}"
+            )
 
 
 def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
@@ -116,7 +119,7 @@ def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
             "such as pytorch, or set image_parameter to a public SSM parameter."
         )
     if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
-        yield f"root_volume_size: {options['root_volume_size']} GiB is too small. Specify at least {SMALLEST_ROOT_VOLUME}."
+        yield f"root_volume_size: {options['root_volume_size']} GiB is too small. Specify at least {SMALLEST_ROOT_VOLUME} GiB."
     if not 1 <= options["metadata_hop_limit"] <= MOST_HOPS:
         yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not valid. Specify a number from 1 to {MOST_HOPS}."
     try:

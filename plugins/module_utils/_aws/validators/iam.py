@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of an adopted instance profile and the permissions of its role."""
+"""Validators for an adopted instance profile and the permissions of its role."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class IgnoredRights(Validator):
         ignored = [name for name in ("read_buckets", "write_buckets", "session_manager") if options[name]]
         if options["instance_profile"] and ignored:
             yield (
-                f"instance_profile: {options['instance_profile']} is never changed, so these options have no effect: {', '.join(ignored)}. "
+                f"instance_profile: this collection does not change {options['instance_profile']}, "
+                f"so these options have no effect: {', '.join(ignored)}. "
                 "Check that the role of the profile allows this access."
             )
 
@@ -108,7 +109,7 @@ def _is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool
 
 
 def _authority_key(cloud: AwsClient) -> str:
-    """Return the KMS key that encrypts the certificate authority's parameter, or an empty string if there is no parameter yet."""
+    """Return the KMS key that encrypts the parameter of the SSH certificate authority, or an empty string if there is no parameter yet."""
     names = {"Key": "Name", "Values": [parameter_name(cloud.cluster)]}
     described = cloud.retrieve("ssm", "describe_parameters", "Parameters", ParameterFilters=[names])
     return next((str(item.get("KeyId", "")) for item in described), "")

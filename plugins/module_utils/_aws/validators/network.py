@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the zones, the adopted network, the endpoints and the address ranges."""
+"""Validators for the zones, the adopted network, the endpoints and the address ranges."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collec
     for option, ids in subnets.items():
         missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
         if missing:
-            yield f"{option}: there is no subnet {missing} in {cloud.region}. Specify the ids of subnets of {vpc_id}."
+            yield f"{option}: there is no subnet {missing} in {cloud.region}. Specify the ids of subnets in {vpc_id}."
     missing = _missing(groups, {item["GroupId"] for item in adopted.groups(cloud, groups)})
     if missing:
-        yield f"security_group_ids: there is no security group {missing} in {cloud.region}. Specify the ids of groups of {vpc_id}."
+        yield f"security_group_ids: there is no security group {missing} in {cloud.region}. Specify the ids of security groups in {vpc_id}."
 
 
 def _check_completeness(request: Request, vpc_id: str, subnets: Mapping[str, Collection[str]]) -> Iterator[str]:
@@ -252,7 +252,7 @@ class AdoptedGroups(Validator):
             if group.properties["vpc"] != vpc_id:
                 yield (
                     f"security_group_ids: {group.id} ({group.address.key}) is in {group.properties['vpc']}, not in {vpc_id}. "
-                    f"Specify a group of {vpc_id}."
+                    f"Specify a security group in {vpc_id}."
                 )
         here = {item.address: item for item in groups if item.properties["vpc"] == vpc_id}
         cidrs = _adopted_cidrs(request, found)
@@ -291,8 +291,8 @@ def _check_nodes_group(group: Found, cidrs: Sequence[str], *, efa: bool) -> Iter
         both = [("-1", -1, -1, SELF) in group.properties[direction] for direction in ("ingress", "egress")]
         if not all(both):
             yield (
-                f"security_group_ids: {group.id} (nodes) does not allow all protocols from itself and to itself, "
-                "which EFA requires. Add these two rules."
+                f"security_group_ids: {group.id} (nodes) does not allow all traffic from and to itself, "
+                "which EFA requires. Add the missing rules."
             )
     elif not adopted.lets_in(group.properties["ingress"], ALL_TCP, {SELF}, cidrs):
         yield (f"security_group_ids: {group.id} (nodes) does not allow all TCP traffic from itself, which nodes require. Add a rule.")
@@ -407,7 +407,7 @@ class EnoughAddresses(Validator):
         fitting = [mask for mask in range(addresses.LARGEST_NETWORK, prefix) if addresses.room(mask, zone_count) >= need]
         advice = f"Specify a prefix length of /{max(fitting)} or shorter" if fitting else "Specify more zones or fewer workers"
         yield (
-            f"network_cidr: {cidr} has room for {room} addresses each in the public and the private subnets, "
+            f"network_cidr: the public and the private subnets of {cidr} have room for {room} addresses each, "
             f"but {need} are needed. {advice}."
         )
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of the options that determine how nodes are launched, such as key pair, instance type, image and placement."""
+"""Validators for the options that determine how nodes are launched, such as key pair, instance type, image and placement."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class InstanceTypeOffered(Validator):
 
 
 class ImageFits(Validator):
-    """Checks that the image matches the instance type. Another validator checks whether the type exists."""
+    """Checks that the image matches the instance type. Another validator checks whether the instance type exists."""
 
     name = "image"
     components = frozenset({NODES_COMPONENT})
@@ -162,7 +162,9 @@ class Efa(Validator):
         for instance_type in _instance_types(request):
             if not instance_type.most_adapters:
                 relatives = instance_types.with_efa(request.cloud, instance_type.name)
-                advice = f"In its family, EFA is supported by {', '.join(relatives)}" if relatives else "No type in its family supports EFA"
+                advice = (
+                    f"Types in its family that support EFA: {', '.join(relatives)}" if relatives else "No type in its family supports EFA"
+                )
                 yield f"efa: {instance_type.name} does not support EFA. {advice}. Choose another type, or set efa: false."
                 continue
             try:
@@ -199,7 +201,7 @@ class SuspendedProcesses(Validator):
             suspended = group.attributes["suspended_by_others"] if group.address.kind == "auto_scaling_group" else []
             if suspended:
                 yield (
-                    f"Auto Scaling group {group.id}: someone else has suspended these processes: {', '.join(suspended)}. "
+                    f"Auto Scaling group {group.id}: these processes were suspended outside this collection: {', '.join(suspended)}. "
                     f"This run does not resume them. To resume them, run: aws autoscaling resume-processes "
                     f"--auto-scaling-group-name {group.id} --scaling-processes {' '.join(suspended)}"
                 )
@@ -240,6 +242,6 @@ class PlacementGroup(Validator):
 
 
 def _instance_types(request: Request) -> list[InstanceType]:
-    """Return those instance types of the definition that exist in the region."""
+    """Return the instance types in the definition that exist in the region."""
     named = [request.options["instance_type"], *(item["instance_type"] for item in request.options["alternatives"])]
     return [found for name in dict.fromkeys(named) if name and (found := instance_types.find(request.cloud, name))]

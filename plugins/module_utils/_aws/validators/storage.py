@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Validators of shared storage as a whole. Each kind of storage has its own validators in its package."""
+"""Validators for shared storage as a whole. Each kind of storage has its own validators in its package."""
 
 from __future__ import annotations
 
@@ -67,10 +67,7 @@ def _check_nesting(mounts: Sequence[Mount]) -> Iterator[str]:
     for first, second in combinations(mounts, 2):
         paths = [f"{mount.mount_point}/" for mount in (first, second)]
         if paths[0].startswith(paths[1]) or paths[1].startswith(paths[0]):
-            yield (
-                f"{second.option}: {second.mount_point} and {first.option} {first.mount_point} must not contain each other. "
-                "Choose another directory."
-            )
+            yield f"{second.option}: {second.mount_point} overlaps with {first.mount_point} ({first.option}). Choose another directory."
 
 
 class StorageKey(Validator):
@@ -84,7 +81,7 @@ class StorageKey(Validator):
 
 
 class StoragePorts(Validator):
-    """Checks that adopted servers allow traffic from the nodes. It skips resources that do not exist yet, such as new security groups."""
+    """Checks that adopted storage servers allow traffic from the nodes. Skips resources that do not exist yet, such as security groups."""
 
     name = "storage_ports"
     components = FILE_SYSTEM_NAMES
@@ -135,7 +132,7 @@ class StorageKept(Validator):
 
 
 def _described_tags(request: Request, found: Sequence[Found]) -> dict[str, str]:
-    """Return the tags of nodes that mount the storage from the definition."""
+    """Return the instance tags that describe the mounts in the definition."""
     known = {item.address: item for item in found}
     tags: dict[str, str] = resolve({tag: value for mount in registry.mounts(request, found) for tag, value in mount.tags.items()}, known)
     return tags

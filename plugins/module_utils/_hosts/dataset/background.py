@@ -45,7 +45,7 @@ class Background:
             os.waitpid(child, 0)
 
     def attempt(self) -> dict[str, Any] | None:
-        """Return the `attempt` with which the work was last started, or None if it has never been started."""
+        """Return the `attempt` that was stored when the work last started, or None if the work has never started."""
         return _read(os.path.join(self._folder, "attempt.json"))
 
     def state(self) -> dict[str, Any]:

@@ -86,7 +86,9 @@ def work_on(module: AnsibleModule, spec: stager.Spec) -> None:
             work.start(attempt, lambda: stager.run(spec, stager.Progress(work.progress)))
     elif known.get("spec") != attempt["spec"]:
         source = spec["source"].partition("?")[0]
-        raise DataError(f"{source}: is being staged on this host with different options. Run again after that run has ended.")
+        raise DataError(
+            f"{source}: another run is staging this source on this host with different options. Run again after that run has ended."
+        )
     ended = work.wait(module.params["wait"])
     state = work.state()
     if not ended or work.attempt() != attempt:

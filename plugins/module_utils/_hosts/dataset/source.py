@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The source as messages show it, without the query string of a URL, because a query string may contain a signature."""
+        """The source as shown in messages. The query string of a URL is omitted, because it may contain a signature."""
         return self.text.partition("?")[0] if self.kind == URL else self.text
 
     @property
@@ -123,7 +123,7 @@ def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, s
 
 
 def fingerprint(*facts: Any) -> str:
-    """Return twelve hexadecimal digits that change when any of the facts changes."""
+    """Return twelve hexadecimal digits that change if any of the values changes."""
     total = hashlib.sha256()
     for fact in facts:
         total.update(repr(fact).encode() + b"\0")

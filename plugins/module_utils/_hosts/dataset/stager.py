@@ -151,12 +151,14 @@ def examine(spec: Spec) -> Plan:
         remote = tools.ask(source)
         size, facts = remote.size, [*facts, source.shown, remote]
     if spec["checksum"] and not single:
-        raise DataError(f"dataset_checksum: applies only to a single file, but {source.shown} is a folder. Remove the option.")
+        raise DataError(f"dataset_checksum: a checksum applies only to a single file, but {source.shown} is a folder. Remove the option.")
     version = fingerprint(*facts, spec["destination"] == DIRECT)
     marker = _marker(spec, name)
     plan = Plan(source, name, version, files, size, single, current=bool(marker) and marker["version"] == version)
     if not marker and not spec["destination"].startswith("s3://") and os.path.lexists(places(spec, plan).final):
-        raise DataError(f"{places(spec, plan).final}: was not staged by this role. Choose another dataset_name, or move the existing data.")
+        raise DataError(
+            f"{places(spec, plan).final}: the existing data was not staged by this role. Choose another dataset_name, or move the data."
+        )
     return plan
 
 
@@ -288,7 +290,7 @@ def _fetch(spec: Spec, plan: Plan, where: Places, progress: Progress) -> None:
     free, needed = shutil.disk_usage(where.download).free, (plan.size or 0) - _used(where.download)
     if needed > free:
         raise DataError(
-            f"{spec['directory']}: has only {human(free)} of free space, but {plan.source.shown} needs {human(needed)} more. "
+            f"{spec['directory']}: fetching {plan.source.shown} requires {human(needed)}, but the free space is only {human(free)}. "
             "Free some space, or choose another directory."
         )
     file = os.path.join(where.download, plan.source.basename)
@@ -319,7 +321,7 @@ def _check(spec: Spec, plan: Plan, path: str) -> None:
     found = tools.digest(path, algorithm)
     if found != wanted:
         raise DataError(
-            f"dataset_checksum: is {algorithm}:{wanted}, but {plan.source.shown} has {algorithm}:{found}. Any downloaded copy was "
+            f"dataset_checksum: expected {algorithm}:{wanted}, but {plan.source.shown} has {algorithm}:{found}. Any downloaded copy was "
             "deleted. Correct the checksum, or check the file."
         )
 

@@ -48,7 +48,7 @@ def from_image(name: str) -> dict[str, Any]:
     if path is None:
         there = ", ".join(image_environments()) or "none"
         raise RefusalError(
-            f"is not in this host's image (the image contains {there}). Choose another environment, or specify requirements."
+            f"there is no such environment in this host's image (available: {there}). Choose another environment, or specify requirements."
         )
     return outcome(path, "image")
 
@@ -102,7 +102,7 @@ def inspect_python(module: AnsibleModule) -> Interpreter:
     wanted = module.params["python"]
     path = shutil.which(wanted)
     if path is None:
-        raise RefusalError(f"python {wanted!r}: does not exist. Specify a Python interpreter that is installed on this host.")
+        raise RefusalError(f"python {wanted!r} does not exist. Specify a Python interpreter that is installed on this host.")
     status, output, errors = module.run_command([path, "-c", PROBE])
     if status != 0:
         raise RefusalError(f"python {wanted!r}: cannot be run: {errors.strip()}")

@@ -27,7 +27,7 @@ class Record(NamedTuple):
     waited: bool
 
     def read(self) -> dict[str, Any]:
-        """Return the contents: an empty dictionary before the build is complete, or a dictionary with `error` if the build has failed."""
+        """Return the contents. The dictionary is empty until a build ends, and contains `error` if the build has failed."""
         self.file.seek(0)
         return parse(self.file.read())
 

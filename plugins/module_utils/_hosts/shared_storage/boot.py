@@ -132,7 +132,7 @@ def cloud_config(storages: Sequence[Mount], user: str) -> dict[str, Any]:
 
 
 def replace_in_script(script: str, storage: Mount, way: Mount) -> str:
-    """Return the boot script with its fstab entry for the mount point replaced by that of `way`.
+    """Return the boot script with the fstab entry of `way` in place of the existing entry for the mount point.
 
     A host keeps the script that it was launched with. Without the replacement, that script would add the old entry again at the next boot.
     A script that chooses the entry itself is returned unchanged.

@@ -252,7 +252,7 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
 
 
 def ensure_owner(module: AnsibleModule, path: str, owner: str, known: bool) -> list[dict[str, Any]]:
-    """Make `owner` the owner of the mounted root folder. `known` is false if check mode has not mounted the storage."""
+    """Make `owner` the owner of the mounted root folder. `known` is false if check mode skipped the mount."""
     if not known:
         return []
     user = THIS.account(owner)

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns the fstab entries with which hosts mount shared storage, and interprets the mount table."""
+"""Returns the fstab entries that hosts use to mount shared storage, and interprets the mount table."""
 
 from __future__ import annotations
 

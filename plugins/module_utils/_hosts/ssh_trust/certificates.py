@@ -79,7 +79,7 @@ def check_names(pattern: re.Pattern[str], option: str, values: Sequence[str]) ->
     """Raise ValueError for a value that does not match the pattern in full. All values are written to SSH configuration files."""
     for value in values:
         if not pattern.fullmatch(value):
-            raise ValueError(f"{option}: {value!r} is not allowed here. Use a value that matches the regular expression {pattern.pattern}")
+            raise ValueError(f"{option}: {value!r} is not valid. Use a value that matches the regular expression {pattern.pattern}")
 
 
 def check_networks(option: str, values: Sequence[str]) -> None:
@@ -170,7 +170,7 @@ def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms
     reasons = [
         (found.kind != terms.kind, f"it is a {found.kind} certificate"),
         (found.public_key != bare_key(public_key), "the key has changed"),
-        (found.authority != bare_key(terms.authority), "another authority signed it"),
+        (found.authority != bare_key(terms.authority), "another certificate authority signed it"),
         (set(found.principals) != set(terms.principals), "the names have changed"),
         (found.critical_options != terms.critical_options, "it is restricted to other addresses"),
         (set(found.extensions) != set(terms.extensions), "its permissions have changed"),
@@ -183,12 +183,12 @@ def renewal_reason(certificate: str | None, public_key: str | None, terms: Terms
 
 
 def key_ids(instance_id: str, user: str) -> dict[str, str]:
-    """Return the key ids of an instance's certificates by kind. Revocation lists contain these ids."""
+    """Return the key ids of an instance's host certificate and user certificate. Revocation lists contain these ids."""
     return {HOST: instance_id, USER: f"{user}@{instance_id}"}
 
 
 def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
-    """Return an OpenSSH key revocation list for the certificates that have these key ids and were signed by the authority.
+    """Return an OpenSSH key revocation list for certificates with these key ids that the SSH certificate authority signed.
 
     The same ids always produce the same bytes. OpenSSH's PROTOCOL.krl describes the format.
     """
@@ -203,7 +203,7 @@ def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
 
 
 def daemon_configuration(user: str, authority_path: str, certificate_path: str, revoked_path: str) -> str:
-    """Return the drop-in file for sshd: the host certificate's path, and the certificate authority, which sshd trusts only for `user`."""
+    """Return sshd's drop-in file. It sets the host certificate, and makes sshd trust the SSH certificate authority only for `user`."""
     return f"""# Written by deeplearning.cluster.ssh_trust
 HostCertificate {certificate_path}
 Match User {user}

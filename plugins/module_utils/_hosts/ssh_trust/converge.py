@@ -54,7 +54,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 def check(params: dict[str, Any]) -> None:
-    """Raise ValueError if parameters contradict each other, or are not allowed in an SSH configuration file."""
+    """Raise ValueError if parameters contradict each other, or have values that are not allowed in an SSH configuration file."""
     if params["validity_days"] <= params["renew_days"]:
         raise ValueError("validity_days: must be greater than renew_days. Otherwise, every run would renew the certificates.")
     check_names(CLUSTER_NAME, "cluster", [params["cluster"]])
@@ -65,7 +65,9 @@ def check(params: dict[str, Any]) -> None:
     check_names(HOST_NAME, "revoked", params["revoked"])
     bare_key(params["authority"])
     if params["principals"][0] in params["revoked"]:
-        raise ValueError(f"{params['principals'][0]} is revoked, so it gets no certificates. Terminate this instance.")
+        raise ValueError(
+            f"{params['principals'][0]}: the certificates of this instance are revoked, so it receives no new ones. Terminate it."
+        )
 
 
 def run(module: AnsibleModule) -> None:
@@ -90,7 +92,7 @@ def is_right(params: dict[str, Any], host: Host) -> bool:
 
 
 def key_comment(params: dict[str, Any]) -> str:
-    """Return the comment of the login user's key. A key with another comment came with the image."""
+    """Return the comment of the login user's key. A key with a different comment was part of the image."""
     return f"{params['user']}@{params['principals'][0]}"
 
 
@@ -121,11 +123,11 @@ def ensure_user_key(module: AnsibleModule) -> list[dict[str, str]]:
 def unsigned_certificates(params: dict[str, Any], host: Host) -> dict[str, dict[str, Any]]:
     """Return the certificates that the host needs, with the public keys to sign.
 
-    A certificate is needed if neither the parameters nor the host have a valid one.
+    A certificate is needed if neither the parameters nor the host has a valid one.
     """
     host_public_key = host.read(HOST_KEY + ".pub")
     if host_public_key is None:
-        raise ValueError(f"{HOST_KEY}.pub: does not exist. Create host keys with ssh-keygen -A.")
+        raise ValueError(f"{HOST_KEY}.pub does not exist. Create host keys with ssh-keygen -A.")
     user_public_key = host.read(USER_KEY + ".pub")
     candidates = {
         HOST: (host_public_key, params["principals"], params["host_certificate"] or host.read(HOST_CERTIFICATE)),

@@ -30,7 +30,7 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
         for file in reversed(before):
             if file.content is not None or os.path.exists(file.path):
                 write(module, file)
-        module.fail_json(msg=f"sshd: rejected its new configuration, so the old one was restored: {problem}")
+        module.fail_json(msg=f"sshd rejected its new configuration, so the old one was restored: {problem}")
     reload_daemon(module)
     return diff
 

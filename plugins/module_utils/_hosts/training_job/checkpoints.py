@@ -54,7 +54,7 @@ def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
 
 
 def is_complete(place: str) -> bool:
-    """Return whether a directory contains a complete checkpoint. Formats differ, so the script chooses the newest one."""
+    """Return whether a directory contains a complete checkpoint. Formats differ, so the training script finds the newest checkpoint."""
     try:
         return any(not name.startswith(".") and not name.endswith(INCOMPLETE) for name in os.listdir(place))
     except OSError:

@@ -86,14 +86,14 @@ def choose_named(jobs: list[Job], directory: str, name: str, before: float) -> C
     """Choose the named job, whatever its age. Raises CleanupError if it does not exist, has not ended, or is needed by another job."""
     job = next((job for job in jobs if job.name == name), None)
     if job is None:
-        raise CleanupError(f"job {name!r}: does not exist in {directory}. Run deeplearning.cluster.status to list the jobs.")
+        raise CleanupError(f"job {name!r} does not exist in {directory}. Run deeplearning.cluster.status to list the jobs.")
     # A lost process may still be running on a host that cannot reach the storage.
     if job.state not in (SUCCEEDED, FAILED, STOPPED) and job.last >= before:
-        raise CleanupError(f"job {name!r}: is {job.state}. Stop it with deeplearning.cluster.stop -e training_job_name={name}, or wait.")
+        raise CleanupError(f"job {name!r} is {job.state}. Stop it with deeplearning.cluster.stop -e training_job_name={name}, or wait.")
     choice = _choice(jobs, directory, {name})
     if not choice.delete:
         users_of_it = ", ".join(other.name for other in jobs if other.name != name and _owner(other, directory) == name)
-        raise CleanupError(f"job {name!r}: contains the checkpoints of {users_of_it}. Delete {users_of_it} first.")
+        raise CleanupError(f"job {name!r} contains the checkpoints of {users_of_it}. Delete {users_of_it} first.")
     return choice
 
 
@@ -129,7 +129,7 @@ def delete(path: str, patience: float) -> None:
     """Delete a job's directory within `patience` seconds. Raises OSError, users.UserError, users.FailedWorkError.
 
     Its files belong to the login user and to the job's user, and root may have no permissions on shared storage. So each of the two users
-    deletes the files that it can.
+    deletes the files that it is allowed to delete.
     """
     owner = _account(path)
     with contextlib.suppress(OSError, users.FailedWorkError):
@@ -144,12 +144,12 @@ def _account(path: str) -> pwd.struct_passwd:
         return pwd.getpwuid(number)
     except KeyError:
         raise users.UserError(
-            f"{path}: belongs to uid {number}, but this host has no such user. Create that user, or delete the path manually."
+            f"{path} belongs to uid {number}, but this host has no such user. Create that user, or delete the path manually."
         ) from None
 
 
 def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Delete old jobs, or only choose them in check mode. Raises CleanupError for a named job, and the errors of delete().
+    """Delete old jobs, or only choose them in check mode. Raises CleanupError if the named job cannot be deleted, and errors of delete().
 
     Returns the deleted `jobs`, the `kept` jobs, the `pythons` of the kept jobs, and `problems`.
     """

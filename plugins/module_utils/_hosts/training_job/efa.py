@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns the variables that make a job fail if it cannot use Elastic Fabric Adapter (EFA), and checks whether a host can use EFA."""
+"""Returns environment variables that make jobs fail without Elastic Fabric Adapter (EFA), and checks whether a host can use EFA."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:
 
 
 def missing_for_efa(run: Run, sysfs: str = SYSFS, fi_info: str = FI_INFO) -> str:
-    """Return what this host lacks to use its instance's EFA, and what to do about it. Return an empty string if it lacks nothing."""
+    """Return why this host cannot use EFA and what to do about it, or an empty string if it can use EFA."""
     if not any(glob.glob(os.path.join(sysfs, pattern)) for pattern in DEVICES):
         return f"there is no EFA device in {sysfs}: the image lacks the EFA driver (use a Deep Learning AMI), or the driver is not loaded"
     if os.access(fi_info, os.X_OK):

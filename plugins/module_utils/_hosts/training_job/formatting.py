@@ -74,7 +74,7 @@ def job_line(found: JobStatus, now: float) -> str:
     if processes:
         begun, ended = span(processes)
         if found["state"] == RUNNING:
-            head += f" for {duration(now - begun)} since {moment(begun)} UTC"
+            head += f" for {duration(now - begun)} (since {moment(begun)} UTC)"
         else:
             head += f" after {duration(ended - begun)} ({moment(begun)} to {moment(ended)} UTC)"
     elif found["state"] == PENDING:
@@ -129,7 +129,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
 
 
 def checkpoints(found: JobStatus) -> str:
-    """Return the location of a job's checkpoints, and the earlier job that it continues, if any."""
+    """Return the location of a job's checkpoints and, if the job continues an earlier job, the name of that job."""
     place = found.get("checkpoint_directory") or Paths(found["directory"]).checkpoints
     earlier = found.get("resume")
     return f"{place} (continued from job {earlier})" if earlier else place
@@ -142,11 +142,11 @@ def failure_message(found: JobStatus) -> str:
 
 def resume_hint(name: str) -> str:
     """Return how to continue after a job has ended without success."""
-    return f"To continue from its newest checkpoint, run train.yml with another training_job_name and -e training_job_resume={name}"
+    return f"To continue from the newest checkpoint, run train.yml with another training_job_name and -e training_job_resume={name}"
 
 
 def failure_sentence(found: JobStatus) -> str:
-    """Return which process made a job fail, its host, how it ended, and where its log is."""
+    """Return a sentence about the process that made a job fail: its host, how it ended, and the location of its log."""
     failure = found["failure"]
     if "gone" in failure:
         text = "job {} {}: {} The logs are in {}"

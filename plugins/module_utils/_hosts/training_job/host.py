@@ -29,7 +29,7 @@ def check_python(params: dict[str, Any]) -> None:
 
 
 def read_metadata(directory: str, generation: str) -> dict[str, Any]:
-    """Return the worker metadata of this host. Raises RefusalError if it is missing or has another generation."""
+    """Return the worker metadata of this host. Raises RefusalError if the metadata is missing or has a different generation."""
     hint = "Configure the cluster's hosts again (role worker_metadata)."
     path = os.path.join(directory, "metadata.json")
     try:
@@ -47,11 +47,16 @@ def read_metadata(directory: str, generation: str) -> dict[str, Any]:
 
 
 def describe_host(metadata: dict[str, Any], gpus: list[int] | None, efa: bool) -> Host:
-    """Return this host as a launcher's `Host`. Raises RefusalError if no interface has its address or a requested GPU does not exist."""
+    """Return the `Host` that describes this host to launchers.
+
+    Raises RefusalError if no network interface has the host's address, or if a requested GPU does not exist.
+    """
     present = list(range(metadata["gpu_count"]))
     missing = sorted(set(gpus or []) - set(present))
     if missing:
-        raise RefusalError(f"gpus: {missing} do not exist on this host (number of GPUs: {len(present)}). Specify others, or remove gpus.")
+        raise RefusalError(
+            f"gpus: {missing} do not exist on this host (number of GPUs: {len(present)}). Specify other GPUs, or remove the option gpus."
+        )
     worker = next(worker for worker in metadata["workers"] if worker["number"] == metadata["number"])
     for _unused, name in socket.if_nameindex():
         if interface_address(name) == worker["address"]:

@@ -60,11 +60,14 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 
 
 def occupy(params: dict[str, Any], paths: records.Paths, specs: list[Spec], code: int | None) -> None:
-    """Claim the job's directories for the processes on this host, as the user who runs them. Raises RefusalError, DirectoryError."""
+    """As the job's user, check that the processes can start on this host, and copy the code to sync_directory.
+
+    Raises RefusalError, DirectoryError.
+    """
     status = os.stat(paths.status)
     if status.st_uid != os.geteuid():
         raise RefusalError(
-            f"user {params['user']!r}: has uid {os.geteuid()} on this host and uid {status.st_uid} on the first host."
+            f"user {params['user']!r} has uid {os.geteuid()} on this host and uid {status.st_uid} on the first host."
             " Specify a user with the same uid on all hosts."
         )
     for spec in specs:
@@ -76,7 +79,7 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: list[Spec], code
 
 
 def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> systemd.Visible:
-    """Return the paths that the processes may read and write even inside home directories."""
+    """Return the paths that the processes may read or write even if the paths are inside home directories."""
     interpreters = [params["python"], os.path.realpath(params["python"]), sys.executable, os.path.realpath(sys.executable)]
     return systemd.Visible(
         read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],

@@ -44,7 +44,7 @@ def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
         size = max(len(json.dumps(job)), budget.size - budget.left)
         if size > left:
             problems.append(
-                f"job {name!r} in {params['directory']} is skipped: it and newer jobs have more than {LISTING_LIMIT} bytes of records"
+                f"job {name!r} in {params['directory']} is skipped: its records and those of newer jobs exceed {LISTING_LIMIT} bytes"
             )
         else:
             jobs.append(job)
@@ -53,7 +53,7 @@ def list_jobs(params: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def newest_first(directory: str) -> list[str]:
-    """Return the names in a directory of jobs, most recently prepared first, so that the size limit leaves out the oldest jobs."""
+    """Return the names of all entries in a directory of jobs, newest job first, so that the size limit leaves out the oldest jobs."""
     times = {}
     for name in os.listdir(directory) if os.path.isdir(directory) else []:
         try:
@@ -64,7 +64,7 @@ def newest_first(directory: str) -> list[str]:
 
 
 def some(problems: list[str]) -> list[str]:
-    """Return the first problems as lines, and a line with the number of further problems."""
+    """Return at most PROBLEMS_LIMIT problems as lines, followed by a line with the number of remaining problems."""
     shown = [clean_line(problem) for problem in problems[:PROBLEMS_LIMIT]]
     rest = len(problems) - len(shown)
     return [*shown, f"{rest} more job files are skipped"] if rest else shown

@@ -3,7 +3,7 @@
 
 """Copies a job's code to a host's own disk, for jobs whose working directory is not on shared storage.
 
-Root only opens or creates the directory. The job's user reads, deletes and writes its contents.
+As root, the module only opens or creates the directory. The job's user reads, deletes and writes its contents.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class DirectoryError(Exception):
-    """The code must not be copied to the directory. The text says why and what to do."""
+    """The code must not be copied to the directory. The message says why and what to do."""
 
 
 def check_directory(directory: str, job_directory: str) -> None:
     """Raise DirectoryError if the directory is not an absolute path on the host's own disks."""
     name = f"sync_directory {directory!r}"
     if not os.path.isabs(directory) or os.path.normpath(directory) != directory:
-        raise DirectoryError(f"{name}: is not an absolute path. Specify the absolute path on the hosts.")
+        raise DirectoryError(f"{name} is not a normalized absolute path. Specify an absolute path without '..' or a trailing slash.")
     mount = mount_point(directory)
     if mount != "/" and (mount == mount_point(job_directory) or is_shared(mount)):
-        raise DirectoryError(f"{name}: is on shared storage, where all hosts would write to it. Use a path on the hosts' own disks.")
+        raise DirectoryError(f"{name} is on shared storage, where all hosts would write to it. Use a path on each host's own disk.")
 
 
 def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None:
-    """Return a descriptor of the directory, or None if it does not exist.
+    """Return a file descriptor of the directory, or None if it does not exist.
 
     With a `user`, create the directory if necessary, and make that user its owner.
 
-    Does not follow links in the path. Otherwise, a user who controls a parent directory could choose which directory root creates, or
-    which directory root gives to the user. Raises DirectoryError.
+    Does not follow links in the path. Otherwise, a user who controls a parent directory could make root create a directory
+    elsewhere, and could become its owner. Raises DirectoryError.
     """
     descriptor, made = os.open("/", OPEN), False
     for part in directory.strip("/").split("/"):
@@ -53,7 +53,7 @@ def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None
             return None
         except NotADirectoryError:  # Linux reports this error for a link, too
             raise DirectoryError(
-                f"sync_directory {directory!r}: the component {part!r} is a link or a file. Use a path without links."
+                f"sync_directory {directory!r}: the path component {part!r} is a link or a file. Use a path without links."
             ) from None
         finally:
             os.close(outer)

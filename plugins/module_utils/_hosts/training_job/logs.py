@@ -24,10 +24,10 @@ class LogPart(NamedTuple):
 
 
 def read_log(path: str, offset: int, limit: int, over: bool) -> LogPart:
-    """Return the complete lines of a log from `offset` (bytes) on, but only those in its last `limit` bytes.
+    """Return the complete lines of a log from byte `offset` onwards, but only those in its last `limit` bytes.
 
-    If the process is `over`, the last line counts as complete. A line that a program has overwritten with carriage returns, such as a
-    progress bar, is returned as a terminal would show it.
+    If the process has ended (`over`), the last line counts as complete. A line that a program has overwritten with carriage returns, such
+    as a progress bar, is returned as a terminal would show it.
     """
     try:
         with open_regular(path) as file:
@@ -60,7 +60,7 @@ def log_lines(parts: Iterable[Log], processes: Sequence[Record]) -> list[str]:
     for log in parts:
         head = f"{title(clean_line(log['name'])):<{width}} | "
         if log["left_out"]:
-            shown.append(clean_line(f"{head}... {log['left_out']} bytes left out; the whole log is {log['path']}"))
+            shown.append(clean_line(f"{head}... {log['left_out']} bytes omitted; the full log is in {log['path']}"))
         shown += [head + log_line(line) for line in log["lines"]]
     return shown
 

@@ -59,9 +59,9 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
 
 
 def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
-    """Return a descriptor of the job's sync_directory, or None if the job has none or the directory does not exist. Raises DirectoryError.
+    """Return a file descriptor of the job's sync_directory, or None if the option is not set or the directory does not exist.
 
-    With a `user`, the directory is created if necessary.
+    With a `user`, the directory is created if necessary. Raises DirectoryError.
     """
     if not params["sync_directory"]:
         return None
@@ -74,7 +74,7 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int) -> str:
     problems: list[str] = []
     found = records.read_records(paths, problems)
     if problems:
-        raise RefusalError(f"job {name} may have run, but {problems[0]}. Choose another name.")
+        raise RefusalError(f"job {name} may have run already: {problems[0]}. Choose another name.")
     if not found:
         return "new"
     now = time.time()

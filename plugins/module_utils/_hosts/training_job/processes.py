@@ -27,7 +27,7 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
     hosts = sorted((Host(**host) for host in params["hosts"]), key=lambda host: host.number)
     own = [host.name for host in hosts if host.number == own_number]
     if not own:
-        raise RefusalError(f"hosts: this host is number {own_number}, which is not in this list.")
+        raise RefusalError(f"hosts: this host is number {own_number}, which is not in the list. Add this host to the list.")
     code = params["sync_directory"] or paths.code
     launcher = find_launcher(params)
     program = make_program(params, code)
@@ -57,7 +57,7 @@ def plan(params: dict[str, Any], paths: records.Paths, own_number: int) -> list[
 
 
 def make_program(params: dict[str, Any], code: str) -> Program:
-    """Return the program that the job runs. Without a source or repository, the script is at the top of the code directory."""
+    """Return the program that the job runs. Without a source or repository, the script is at the top level of the code directory."""
     script = params["script"] or ""
     return Program(
         job=params["name"],
@@ -71,7 +71,7 @@ def make_program(params: dict[str, Any], code: str) -> Program:
 
 
 def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host]) -> dict[str, Endpoint]:
-    """Return, by host name, the endpoints of the processes that run commands for other hosts. Raises RefusalError."""
+    """Return the endpoints of the processes that run commands for other hosts, keyed by host name. Raises RefusalError."""
     addresses = {host.name: host.address for host in hosts}
     found: dict[str, Endpoint] = {
         process.host: {"address": addresses[process.host], "port": port(params["name"], process.name)}
@@ -84,7 +84,7 @@ def daemons(params: dict[str, Any], processes: list[Process], hosts: list[Host])
 
 
 def complete(process: Process) -> Process:
-    """Return a launcher's process with its name and ranks. By default, a process has one rank, and its name contains that rank."""
+    """Return a process of a launcher with its name and ranks set. By default, it has one rank, and its name contains that rank."""
     ranks = [process.rank] if process.ranks is None else list(process.ranks)
     return process._replace(name=process.name or f"rank{process.rank}", ranks=ranks)
 

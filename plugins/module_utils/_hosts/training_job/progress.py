@@ -17,9 +17,9 @@ PROGRESS_LIMIT = 1 << 20
 
 
 def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
-    """Return the complete progress lines from `offset` (bytes) on, and the offset to read from next.
+    """Return the complete progress lines from byte `offset` onwards, and the offset for the next read.
 
-    Lines that are not JSON objects are script errors and are skipped. Only a regular file is read.
+    Skips lines that are not JSON objects, which only a faulty script writes. Only a regular file is read.
     """
     try:
         with open_regular(path) as file:

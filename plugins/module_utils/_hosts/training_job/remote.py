@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs commands on another host inside the job's unit there, for frameworks such as MPI that start their own daemons.
+"""Runs commands in the job's unit on another host, for frameworks such as MPI that start their own daemons.
 
 A job's user has no SSH key. Also, a process that ssh starts belongs to a login session, so it is not subject to the job's limits and
 does not end with the job. Instead, a process of the job waits on the other host (``serve``), and a replacement for ssh (``rsh HOST
@@ -48,7 +48,7 @@ def main(action: str, spec: Spec, words: list[str]) -> int:
 
 
 def serve(spec: Spec) -> int:
-    """Run the commands that rsh() sends. On SIGTERM, terminate all their processes, and then this process."""
+    """Run the commands that rsh() sends. On SIGTERM, terminate the processes of these commands, and then this process."""
     signal.signal(signal.SIGTERM, lambda *_: _end())
     own = spec["daemons"][spec["host"]]
     with socket.create_server((own["address"], own["port"])) as listener:
@@ -156,7 +156,7 @@ def _connect(address: str, port: int) -> socket.socket:
 
 
 def _ask(connection: Connection, key: str, command: bytes) -> int:
-    """Have the other end of a connection run the command, print its output, and return its exit status."""
+    """Send the command to the other end of a connection, print the output of the command, and return its exit status."""
     ours = os.urandom(NONCE)
     connection.send_bytes(ours)
     answer = connection.recv_bytes(2 * NONCE)

@@ -68,7 +68,7 @@ SPECIFICATION: dict[str, Any] = {
 
 
 class RefusalError(Exception):
-    """This host cannot run the job. The text says why and what to do."""
+    """This host cannot run the job. The message says why and what to do."""
 
 
 EXPECTED = (RefusalError, local_code.DirectoryError, ValueError, systemd.UnitError)

@@ -63,19 +63,19 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
 
 
 def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failure:
-    """Return the process that made the job fail, with how it ended and its last log lines."""
+    """Return the process that made the job fail, with a description of how it ended and its last log lines."""
     return cast(Failure, {**process, **last_words(process, process["log"], launcher)})
 
 
 def tag(record: Record, launcher: Launcher | None) -> str:
-    """Return the tag with which each rank's lines begin in a process's log, or an empty string if the lines are not tagged."""
+    """Return the tag at the start of each rank's lines in the log of a process, or an empty string if the lines are not tagged."""
     return launcher.tag if launcher and record.get("tagged") else ""
 
 
 def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
     """Return `how` a process ended and the last `lines` of its `log`. If possible, these are lines of the rank that failed first.
 
-    There are no lines for a process that was stopped, because its log does not show why the job failed.
+    `lines` is empty for a process that was stopped, because its log does not show why the job failed.
     """
     how, lines = records.describe_end(process), logs.tail(log, TAIL_SIZE)
     if process["state"] == states.STOPPED:

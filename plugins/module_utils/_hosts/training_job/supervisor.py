@@ -129,7 +129,7 @@ class Watch:
             self._stopped.wait(POLL_INTERVAL)
 
     def _note_progress(self) -> None:
-        """Record the time and the size of the progress file, because its lines need not contain times."""
+        """Record the current time and the size of the progress file, because the lines in the file need not contain times."""
         try:
             size = os.path.getsize(self._paths.progress)
             if size > self._progress_size:
@@ -162,7 +162,7 @@ class Watch:
         return verdict
 
     def _is_silent(self, record: Record) -> bool:
-        """Return whether a heartbeat has not changed for longer than the timeout, measured only with this host's clock."""
+        """Return whether a process has sent no new heartbeat within the timeout, according to this host's clock alone."""
         heartbeat, since = self._heard.get(record["name"], (0.0, 0.0))
         if heartbeat != record["heartbeat"]:
             self._heard[record["name"]] = (record["heartbeat"], self._watched)
@@ -267,7 +267,7 @@ class Supervisor:
         return how.get("exit_code") or 1
 
     def attend(self) -> None:
-        """As the lead, wait until the job is over. If an operator stops the lead, decide without waiting."""
+        """As the lead, wait until the job is over. If an operator stops the lead, poll only a few times, without waiting."""
         looks = 0
         while not self.watch.verdict:
             stopped = self.ended is not None and self.ended.state == STOPPED
@@ -291,7 +291,7 @@ def is_shutting_down() -> bool:
 
 
 def _touch(path: str) -> None:
-    """Update the time of a record that cannot be written because the storage is full. This time also counts as a heartbeat."""
+    """Update the modification time of a record that cannot be written because the storage is full. This time counts as a heartbeat."""
     try:
         os.utime(path)
     except OSError:
@@ -360,7 +360,7 @@ def finish(spec: Spec, result: str, status: str) -> None:
 
 
 def empty_shared_memory(spec: Spec, path: str) -> None:
-    """Empty the job's shared memory on this host if this is the last of the job's units to end on the host."""
+    """Empty the job's shared memory on this host if all units of the job on this host have ended."""
     with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
         pass
     if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):
@@ -381,7 +381,7 @@ def main(arguments: list[str]) -> int:
             try:
                 empty_shared_memory(spec, path)
             except OSError as error:
-                sys.stderr.write(f"cannot empty the job's shared memory (the next job on this host empties it): {error}\n")
+                sys.stderr.write(f"cannot empty the job's shared memory: {error}. The next job on this host deletes it.\n")
         return 0
     return remote.main(action, spec, rest)
 

@@ -64,7 +64,7 @@ SHARED_MEMORY_OPTIONS = "mode=0755,size=90%,nr_inodes=1048576"
 
 
 class UnitError(Exception):
-    """A systemd command failed. The text names the command and its error."""
+    """A systemd command failed. The message names the command and its error."""
 
 
 # None of these settings needs a system call filter, which would slow down processes on older kernels (spec_store_bypass_disable=seccomp).
@@ -106,7 +106,7 @@ PATIENCE = 120.0
 
 
 class Visible(NamedTuple):
-    """Directories that processes can read or write even inside home directories, which are otherwise hidden."""
+    """Directories that sandboxed processes can read or write, even inside home directories, which the sandbox otherwise hides."""
 
     read: Sequence[str]
     write: Sequence[str]
@@ -165,7 +165,7 @@ def make_devices(run: Run, gpu_count: int) -> None:
 
 
 def refuse_nfs(run: Run, user: pwd.struct_passwd) -> str:
-    """Block NFS connections of the user's processes until this host restarts. Return an empty string, or why it failed."""
+    """Block NFS connections of the user's processes until this host restarts. Return the error, or an empty string if it succeeds."""
     nft = shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if nft is None:
         return "the package nftables is missing"
@@ -215,11 +215,11 @@ def _start_unit(run: Run, job: str, place: Place, spec: Spec, memory: str) -> No
 
 
 def _shared_memory(run: Run, job: str, user: pwd.struct_passwd) -> str:
-    """Create the job's /dev/shm on this host and return its path. Also delete those of ended jobs. Raises UnitError.
+    """Create the job's /dev/shm directory on this host and return its path. Delete the directories of jobs that have ended.
 
     The host's own /dev/shm is not safe: when a user's last login session ends, logind deletes that user's files there (RemoveIPC). It does
     so even if data loaders and NCCL use the files. All processes of the job share one /dev/shm. Otherwise, NCCL would treat them like
-    processes on different machines, and they would communicate over the network.
+    processes on different machines, and they would communicate over the network. Raises UnitError.
     """
     if not os.path.ismount(records.SHARED_MEMORY):
         os.makedirs(records.SHARED_MEMORY, mode=0o755, exist_ok=True)
@@ -280,7 +280,7 @@ def program() -> bytes:
 
 
 def other_jobs(job: str) -> list[StartedProcess]:
-    """Return `job`, `gpus` and `cwd` of the processes of other jobs on this host, and delete the notes of processes that have ended."""
+    """Return the descriptions of other jobs' processes on this host. Delete the descriptions of processes that have ended."""
     found = []
     for path in glob.glob(os.path.join(STARTED, "*.json")):
         note = read_json(path)

@@ -41,29 +41,29 @@ ANSWER_LIMIT = 1 << 20
 
 
 class UserError(Exception):
-    """Jobs or other work cannot run as the user. The text says why and what to do."""
+    """No job or other work can run as the specified user. The message says why and what to do."""
 
 
 class FailedWorkError(Exception):
-    """Work done as another user failed. The text says why."""
+    """A function that ran as another user failed. The message says why."""
 
 
 def ensure(run: Run, name: str, make: bool) -> pwd.struct_passwd:
     """Return the account with that name. Raises UserError.
 
-    If the default user is missing, it is created. Without `make`, its future account is returned instead.
+    If the default user is missing, it is created. If `make` is false, the account that would be created is returned instead.
     """
     try:
         account = pwd.getpwnam(name)
     except KeyError:
         if name != NAME:
             raise UserError(
-                f"user {name!r}: does not exist on this host. Specify a user with the same id on all hosts. The default is {NAME!r}."
+                f"user {name!r} does not exist on this host. Specify a user with the same id on all hosts. The default is {NAME!r}."
             ) from None
         return create(run) if make else pwd.struct_passwd((NAME, "x", ID, ID, "", HOME, SHELL))
     if name == NAME and (account.pw_uid, account.pw_gid) != (ID, ID):
         raise UserError(
-            f"user {name!r}: has uid {account.pw_uid} and gid {account.pw_gid} on this host instead of {ID} for both."
+            f"user {name!r} has uid {account.pw_uid} and gid {account.pw_gid} on this host, but both must be {ID}."
             " Specify another user for jobs."
         )
     return account
@@ -118,7 +118,7 @@ def as_user(
     group: int | None = None,
     patience: float | None = None,
 ) -> Any:
-    """Do the work as the user and return its result, which must be valid JSON. New files get the group `group`.
+    """Call `work` as the user and return its result, which must be JSON-serializable. New files get the group id `group`.
 
     Raises FailedWorkError with the text of an expected exception or OSError, and with the traceback of any other exception. Raises
     UserError if the work takes longer than `patience` seconds, for example because another process of that user suspends it.
@@ -149,7 +149,7 @@ def as_user(
 
 
 def _read_answer(reader: int, name: str, patience: float) -> str:
-    """Return everything that a pipe delivers. Raises UserError if that takes too long or exceeds the limit."""
+    """Return all text that the child process writes to a pipe. Raises UserError if that takes too long or exceeds the limit."""
     end, content = time.monotonic() + patience, b""
     while len(content) <= ANSWER_LIMIT:
         if not select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:

@@ -224,7 +224,7 @@ def read(path: str, notes: Notes, start: float, end: float) -> dict[str, Any]:
 
 
 def entries(path: str) -> Iterator[tuple[int, Entry]]:
-    """Yield each complete line that is a JSON object, with the offset of its end. Other lines are script errors and are skipped."""
+    """Yield each complete line that is a JSON object, with the offset of its end. Skips other lines, which only a faulty script writes."""
     for offset, line in _lines(path):
         entry = progress_entry(line)
         if entry is not None:

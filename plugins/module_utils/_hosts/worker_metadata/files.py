@@ -72,11 +72,11 @@ def set_host_name(module: AnsibleModule, name: str) -> None:
         if socket.gethostname() != name:
             socket.sethostname(name)
     except OSError as error:
-        module.warn(f"host name {name!r}: cannot be set now: {error}. It takes effect at the next boot.")
+        module.warn(f"The host name {name!r} cannot be set now: {error}. It takes effect at the next boot.")
 
 
 def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFile]:
-    """Return the host's files as the parameters describe them. Raises ValueError."""
+    """Return the desired files of the host, derived from the parameters of the module. Raises ValueError."""
     workers = ordered(params["workers"])
     files = [HostFile(workers_path(params), workers_file(workers), owner=params["user"])]
     if params["worker_ip_file"]:

@@ -39,7 +39,10 @@ def ordered(workers: Iterable[Worker]) -> list[Worker]:
 
 
 def generation(cluster: str, workers: Iterable[Worker]) -> str:
-    """Return twelve hexadecimal digits that identify the cluster's name and its (number, address) pairs. The order does not matter."""
+    """Return twelve hexadecimal digits that identify a cluster by its name and the numbers and addresses of its workers.
+
+    The order of the workers does not matter.
+    """
     members = sorted((int(worker["number"]), str(worker["address"])) for worker in workers)
     return hashlib.sha256(json.dumps([cluster, members]).encode()).hexdigest()[:12]
 

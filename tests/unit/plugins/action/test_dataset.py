@@ -49,7 +49,7 @@ def test_a_host_that_always_answers_the_same_is_not_asked_for_ever(clock, more):
     staged = action(same())
     result = staged.run(task_vars=VARIABLES)
     assert result["failed"]
-    assert result["msg"].startswith("worker2: the module dataset is still running, but its progress has not changed for 100 s.")
+    assert result["msg"].startswith("worker2: the dataset module is still running, but its progress has not changed for 100 s.")
     assert staged._execute_module.call_count <= 102, "there is a pause between looks"
 
 

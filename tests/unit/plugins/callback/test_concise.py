@@ -235,7 +235,7 @@ def test_a_failure_that_is_rescued_is_shown_only_if_the_rescue_fails_too(project
         "  Clean up: changed on h1",
         "  FAILED: Repair (h1)",
         "    cannot repair",
-        "    This followed the failure of 'Break': broken",
+        "    This task ran because 'Break' failed: broken",
         "Failed after # s: changed 1 host. Use -v to show all tasks and results.",
     ]
 

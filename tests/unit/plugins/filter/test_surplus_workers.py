@@ -36,7 +36,7 @@ def test_the_highest_numbers_go(numbers, count, gone):
     ("found", "count", "message"),
     [
         ([{"deeplearning_number": 2}], 0, "deeplearning_hostname: the variable is not set"),
-        (hosts(2), "many", "'many' is not a number"),
+        (hosts(2), "many", "'many' is not a whole number"),
     ],
 )
 def test_a_guess_is_not_made(found, count, message):

@@ -21,6 +21,8 @@ THROUGHPUT: dict[tuple[str, str], tuple[int | None, ...]] = {
 """Valid PerUnitStorageThroughput in MB/s/TiB, by deployment type and storage type."""
 CAPACITY_STEPS = {12: 6000, 40: 1800}
 """Step of StorageCapacity in GiB for HDD, by throughput. For SSD, the step is 2400."""
+LNET_PORT = 988
+"""The TCP port on which Lustre servers and clients connect to each other."""
 
 
 def deployment_type(request: dict[str, Any]) -> str:
@@ -91,11 +93,29 @@ def _check_network(backend: FSxBackend, request: dict[str, Any]) -> None:
     except InvalidSubnetIdError:
         text = f"The subnet ID '{subnets[0]}' does not exist"
         raise fsx_error("InvalidNetworkSettings", text, InvalidSubnetId=subnets[0]) from None
+    groups: list[Any] = []
     for identifier in request.get("SecurityGroupIds", []):
         group = ec2.get_security_group_from_id(identifier)
         if group is None or group.vpc_id != subnet.vpc_id:
             text = f"The security group '{identifier}' does not exist in VPC '{subnet.vpc_id}'"
             raise fsx_error("InvalidNetworkSettings", text, InvalidSecurityGroupId=identifier)
+        groups.append(group)
+    # A VPC's default group, which is used if none is given, permits all traffic within itself. moto creates it without that rule
+    if groups and not all(any(_permits(rule, LNET_PORT) for rule in rules) for rules in _rules_of(groups)):
+        text = (
+            "The file system cannot be created because the default security group in the subnet provided or the provided security groups "
+            f"do not permit Lustre LNET network traffic on port {LNET_PORT}"
+        )
+        raise fsx_error("InvalidNetworkSettings", text)
+
+
+def _rules_of(groups: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the inbound and the outbound rules of all groups."""
+    return [rule for group in groups for rule in group.ingress_rules], [rule for group in groups for rule in group.egress_rules]
+
+
+def _permits(rule: Any, port: int) -> bool:
+    return rule.ip_protocol == "-1" or (rule.ip_protocol == "tcp" and int(rule.from_port) <= port <= int(rule.to_port))
 
 
 def encryption_key(backend: FSxBackend, request: dict[str, Any]) -> str | None:

@@ -97,6 +97,17 @@ def test_what_cannot_be_created(
     assert len(account.ec2.describe_network_interfaces()["NetworkInterfaces"]) == interfaces
 
 
+def test_security_groups_that_keep_lustre_out_are_refused(account: Account, subnet: str) -> None:
+    vpc = account.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["VpcId"]
+    group = account.ec2.create_security_group(GroupName=account.name(), Description="test", VpcId=vpc)["GroupId"]
+    refused(
+        lambda: create(account, subnet, SCRATCH, SecurityGroupIds=[group]), "InvalidNetworkSettings", "LNET network traffic on port 988"
+    )
+    rule = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "UserIdGroupPairs": [{"GroupId": group}]}
+    account.ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[rule])
+    create(account, subnet, SCRATCH, SecurityGroupIds=[group])
+
+
 def test_updates(account: Account, subnet: str) -> None:
     fsx = account.client("fsx")
     identifier = create(account, subnet, PERSISTENT)["FileSystemId"]

@@ -140,7 +140,7 @@ def is_mounted(request: Request, found: Sequence[Found]) -> bool:
 
 
 def _host_address(found: Sequence[Found]) -> str:
-    """Return the address by which nodes mount the file system, or an empty string if they use its DNS name."""
+    """Return the address that nodes use to mount the file system, or an empty string if they use its DNS name."""
     file_system = resources.FILE_SYSTEMS.find(found)
     return file_system.attributes["address"] if file_system else ""
 

@@ -24,7 +24,10 @@ OWNER = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0755"}
 
 
 def access_point(directory: str, former_file_system: str = "") -> Address:
-    """Return the address of the access point of a directory. On a former file system, the address also contains that file system's id."""
+    """Return the address of the access point for a directory.
+
+    For an access point on a former file system, the address also contains the id of that file system.
+    """
     return Address(ACCESS_POINT_KIND, f"{directory}-{former_file_system}" if former_file_system else directory)
 
 
@@ -44,10 +47,10 @@ def stale_mount_target(zone: str, file_system_id: str) -> Address:
 
 
 def host_address(targets: Mapping[str, str], zones: Sequence[str], *, same_vpc: bool, one_zone: str | None) -> str:
-    """Return the address by which all hosts mount the file system, or an empty string if all hosts can use its DNS name.
+    """Return the address that all hosts use to mount the file system, or an empty string if all hosts can use its DNS name.
 
-    The name resolves to the mount target in the host's zone. It resolves only in the VPC of the mount targets, and only in zones with a
-    mount target. A One Zone file system has only one mount target. `targets` maps zones to addresses. The first zone of the cluster that
+    The DNS name resolves to the mount target in the host's zone. It resolves only in the VPC of the mount targets, and only in zones with
+    a mount target. A One Zone file system has only one mount target. `targets` maps zones to addresses. The first zone of the cluster that
     has a mount target takes precedence.
     """
     if not targets or (same_vpc and (one_zone is None or set(zones) <= {one_zone})):
@@ -114,7 +117,7 @@ def _text(value: Any) -> str:
 
 
 def mount_targets(zones: Sequence[str]) -> list[Wanted]:
-    """Return one mount target in the private subnet of every zone."""
+    """Return a mount target for the private subnet of each zone."""
     return [
         Wanted(
             mount_target(zone),

@@ -62,7 +62,7 @@ Properties = Mapping[str, Any]
 def read(request: Request, network: Iterable[Found]) -> list[Found]:
     """Return the cluster's own or adopted file system, and the mount targets that this cluster uses or no longer needs.
 
-    Mount targets have no tags. Those with the cluster's own security group count as the cluster's mount targets. If the file system is the
+    Mount targets have no tags, so mount targets with the cluster's own security group count as the cluster's. If the file system is the
     cluster's own, mount targets with an adopted group also count as the cluster's. The file system has these attributes:
 
     - `address`: the address that hosts use instead of the DNS name, or an empty string
@@ -142,7 +142,7 @@ def _behind(cloud: AwsClient, group: Found) -> list[str]:
 
 
 def _left_over(cloud: AwsClient, group: Found, file_system_id: str) -> list[Found]:
-    """Return the mount targets of a file system that the cluster no longer uses. Include only those with the cluster's security group."""
+    """Return the mount targets that have the cluster's security group and belong to a file system that the cluster no longer uses."""
     targets = [_mount_target(cloud, target) for target in _targets(cloud, file_system_id)]
     return [
         replace(target, address=stale_mount_target(target.address.key, file_system_id))
@@ -271,7 +271,7 @@ def _settle(lookup: Lookup) -> Callable[[AwsClient, Found], Found]:
             state = description["LifeCycleState"]
             if state == "error":
                 name = f"{lookup.name[0].upper()}{lookup.name[1:]}"
-                raise ClusterError(f"{name} {found.id} is in the final state 'error'. Delete it, and run again.")
+                raise ClusterError(f"{name} {found.id} is in the state 'error' and cannot recover. Delete it, and run again.")
             return bool(state == "available")
 
         return lookup.settle(cloud, found, is_available)

@@ -50,7 +50,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 
 
 def _keeps(request: Request, item: Found) -> bool:
-    """Return whether to keep a resource that is not desired.
+    """Return whether to keep a resource that is not part of the desired state.
 
     The deletion of a cluster keeps all data unless `delete_data` is set. All other runs keep the file system. They also keep its
     links to S3, unless the definition describes the cluster's own file system.

@@ -69,7 +69,10 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 
 
 def _found(request: Request, description: Mapping[str, Any], vpc: str | None) -> Found:
-    """Return a file system in comparable form. Clients in another VPC mount it by the address of its first network interface."""
+    """Return a described file system as a resource that the plan can compare.
+
+    Clients in another VPC use the address of the first network interface to mount the file system.
+    """
     cloud, tags, target = request.cloud, description.get("Tags", []), _target(description)
     lustre = {**description["LustreConfiguration"], **target.get("LustreConfiguration", {})}
     ids = description.get("NetworkInterfaceIds", [])
@@ -233,7 +236,7 @@ def _delete_file_system(cloud: AwsClient, found: Found) -> None:
 
 
 def _policies(properties: Properties) -> dict[str, Any]:
-    """Return the events that a link imports and exports. An empty list disables a direction."""
+    """Return the events that a link imports and exports. An empty list of events disables that direction."""
     return {"AutoImportPolicy": {"Events": sorted(properties["imports"])}, "AutoExportPolicy": {"Events": sorted(properties["exports"])}}
 
 

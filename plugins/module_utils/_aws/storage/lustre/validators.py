@@ -10,8 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.adopted import lets_in
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SELF, STORAGE_GROUP
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import is_mounted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import PORTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import FILE_SYSTEMS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import is_routed, vpc_id
@@ -48,7 +51,7 @@ def _check_capacity(capacity: int, own: Found | None) -> Iterator[str]:
 def _check_links(repositories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     option = "lustre_data_repositories"
     if len(repositories) > MOST_LINKS:
-        yield f"{option}: {len(repositories)} links are too many. Specify at most {MOST_LINKS}."
+        yield f"{option}: {len(repositories)} links exceed the limit. Specify at most {MOST_LINKS}."
     for item in repositories:
         if not S3_PREFIX.fullmatch(item["s3"]):
             yield f"{option}: '{item['s3']}' is not a bucket or prefix. Specify a value such as s3://bucket/prefix."
@@ -85,4 +88,39 @@ class AdoptedLustre(Validator):
             )
 
 
-VALIDATORS = (LustreOptions(), AdoptedLustre())
+class LustreGroups(Validator):
+    """Checks that adopted security groups allow the traffic between the cluster's own file system and its clients, in both directions."""
+
+    name = "lustre_groups"
+    components = frozenset({LUSTRE})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        options = request.options
+        if not options["vpc_id"] or not options["lustre"] or options["lustre_file_system_id"]:
+            return
+        groups = {item.address: item for item in found if item.address in (NODES_GROUP, STORAGE_GROUP)}
+        nodes, storage = groups.get(NODES_GROUP), groups.get(STORAGE_GROUP)
+        if storage and storage.adopted:
+            yield from _check_ports(storage, "storage", nodes, "the nodes", _ranges(request, found))
+            yield from _check_ports(storage, "storage", storage, "itself", _ranges(request, found))
+        if nodes and nodes.adopted:
+            yield from _check_ports(nodes, "nodes", storage, "the file system", _ranges(request, found))
+
+
+def _check_ports(group: Found, name: str, source: Found | None, who: str, ranges: Sequence[str]) -> Iterator[str]:
+    sources = {SELF} if source and source.id == group.id else {source.id} if source else set()
+    if not all(lets_in(group.properties["ingress"], ports, sources, ranges) for ports in PORTS):
+        yield (
+            f"security_group_ids: {group.id} ({name}) does not allow inbound traffic from {who} on TCP ports 988 and 1018-1023, "
+            "which Lustre requires. Add rules for these ports."
+        )
+
+
+def _ranges(request: Request, found: Sequence[Found]) -> list[str]:
+    """Return the address ranges of the adopted subnets that can contain nodes and the file system."""
+    sides = ("public-", "private-") if request.options["master_public_address"] else ("private-",)
+    subnets = [item for item in found if item.adopted and item.address.kind == "subnet" and item.address.key.startswith(sides)]
+    return [item.properties["cidr"] for item in subnets if item.properties["cidr"]]
+
+
+VALIDATORS = (LustreOptions(), AdoptedLustre(), LustreGroups())

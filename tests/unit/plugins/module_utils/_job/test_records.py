@@ -150,7 +150,7 @@ def test_success_has_no_failure():
         ({"state": "failed", "reason": "reached its time limit of 5 s", "signal": "SIGTERM"}, "reached its time limit of 5 s"),
         ({"state": "lost", "heartbeat": 1767225600.5}, "has sent no heartbeat since 2026-01-01 00:00:00 UTC"),
         ({"state": "lost", "heartbeat": 1767225900.0}, "has sent no heartbeat since 2026-01-01 00:05:00 UTC"),
-        ({"state": "lost", "heartbeat": 1767225900.5}, "has a heartbeat in the future, 2026-01-01 00:05:00 UTC"),
+        ({"state": "lost", "heartbeat": 1767225900.5}, "has a heartbeat time in the future, 2026-01-01 00:05:00 UTC"),
     ],
 )
 def test_how_a_process_ended(monkeypatch, record, words):
@@ -351,7 +351,7 @@ def test_records_beyond_the_budget_are_left_out_and_named(job):
     size, problems = os.stat(job.record("rank0")).st_size, []
     found = records.read_records(job, problems, records.Budget(2 * size + 1))
     assert [item["rank"] for item in found] == [0, 1]
-    listed = f"job 'digits' has more than {2 * size + 1} bytes of records in '{job.status}'"
+    listed = f"the records of job 'digits' in '{job.status}' exceed {2 * size + 1} bytes"
     told = f"{listed}: 'rank2.json' and the records after it are skipped"
     assert problems == [told]
     assert len(records.read_records(job, None, records.Budget(2 * size + 1))) == 2

@@ -79,7 +79,7 @@ def test_a_command_takes_the_place_of_the_script():
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ({"workers": 5}, "workers is 5, but the hosts have room for 4. Reduce workers, or increase processes_per_host"),
+        ({"workers": 5}, "workers is 5, but the hosts can run only 4. Reduce workers, or increase processes_per_host"),
         ({"workers": -1}, "workers is -1 and servers is -1. Neither can be negative"),
         ({"servers": -1}, "workers is 4 and servers is -1. Neither can be negative"),
     ],

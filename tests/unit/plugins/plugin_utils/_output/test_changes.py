@@ -50,7 +50,7 @@ def test_created_resources_are_named_by_kind():
 def test_each_action_has_a_line_and_updates_have_their_properties():
     deleted = [change("delete", "file_system_policy", key) for key in ("one", "two")]
     assert done_lines([GROWN, *deleted], 5) == [
-        "Changed 1 resource in 5 s: Auto Scaling group workers: size 2 -> 3",
+        "Changed 1 resource in 5 s: auto scaling group workers: size 2 -> 3",
         "Deleted 2 resources in 5 s: file system policies one, two",
     ]
     assert done_lines([GROWN], 5, names=False) == ["Changed 1 resource in 5 s"]

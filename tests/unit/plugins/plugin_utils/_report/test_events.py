@@ -19,7 +19,7 @@ def test_events_are_told_in_their_order():
     found = events(report(entries, processes=processes, state="failed"))
     assert [(event.time - START, event.text, event.bad) for event in found] == [
         (-3, "code copied", False),
-        (3, "4 of 2 processes started, hosts: 4", False),
+        (3, "4 of 2 processes started on 4 hosts", False),
         (11, "went back from step 5 to 3", False),
         (11, "loss was NaN or infinite at step 3", True),
         (35, "rank 3 on deeplearning-worker4 has sent no heartbeat since 2026-09-21 14:13:55 UTC", True),

@@ -60,7 +60,7 @@ def test_an_instance_that_still_boots_is_asked_once():
 
 @pytest.mark.parametrize(("now", "boot"), [(NOW, BOOT), (BOOT + NOW, BOOT), (NOW + BOOT, ""), (None, BOOT + NOW)])
 def test_keys_that_differ_are_refused(now, boot):
-    with pytest.raises(ClusterError, match="i-1: the console shows conflicting SSH host keys"):
+    with pytest.raises(ClusterError, match="i-1: the console output contains conflicting SSH host keys"):
         find_host_keys(Console(now, boot), "i-1")
 
 

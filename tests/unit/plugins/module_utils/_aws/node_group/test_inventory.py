@@ -34,8 +34,11 @@ def test_nodes_by_number():
     ("instances", "message"),
     [
         ([("i-a", "bert-workers", 2), ("i-b", "bert-workers", 2)], "Instances i-a and i-b: each has the number 2"),
-        ([("i-b", "bert-master", None), ("i-a", "bert-master", None)], "Instances i-a and i-b: all run in Auto Scaling group bert-master"),
-        ([("i-a", "bert-workers", "1")], "Instance i-a: the tag deeplearning:number is '1', but workers have numbers from 2 on"),
+        (
+            [("i-b", "bert-master", None), ("i-a", "bert-master", None)],
+            "Instances i-a and i-b: more than one instance is running in Auto Scaling group bert-master",
+        ),
+        ([("i-a", "bert-workers", "1")], "Instance i-a: the tag deeplearning:number is '1', but worker numbers start at 2"),
         ([("i-a", "bert-workers", "many")], "the tag deeplearning:number is 'many'"),
         ([("i-a", "bert-master", "2")], "the tag deeplearning:number is '2', but the master has number 1"),
     ],

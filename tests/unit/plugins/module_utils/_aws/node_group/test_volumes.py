@@ -25,7 +25,7 @@ def disk(**changes):
         (disk(type="io1"), "root_volume_iops: missing. Specify a number from 100 to 64000"),
         (disk(iops=100), "root_volume_iops: 100 is out of range. Specify a number from 3000 to 80000 for gp3 volumes"),
         (disk(type="gp2", iops=3000), "root_volume_iops: 3000 is not supported for gp2 volumes"),
-        (disk(type="io1", iops=6000), "root_volume_iops: 6000 is too high for 100 GiB. Specify at most 50 per GiB"),
+        (disk(type="io1", iops=6000), "root_volume_iops: 6000 is too high for a volume of 100 GiB. Specify at most 50 IOPS per GiB"),
         (disk(type="io2", iops=1000, throughput=500), "root_volume_throughput: 500 is not supported for io2 volumes"),
         (disk(throughput=2500, iops=16000), "root_volume_throughput: 2500 is out of range"),
         (disk(throughput=1000), "root_volume_throughput: 1000 MiB/s requires at least 4000 IOPS"),

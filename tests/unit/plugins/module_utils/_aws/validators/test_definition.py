@@ -42,9 +42,9 @@ def test_bad_names(name):
         (["203.0.113.0/24", "::/0"], False, "::/0 would open SSH"),
         (["0.0.0.0/1", "128.0.0.0/1"], False, "0.0.0.0/1, 128.0.0.0/1 would open SSH to the whole internet"),
         (["::/1", "8000::/1"], False, "would open SSH to the whole internet"),
-        (["8.0.0.0/7"], False, "8.0.0.0/7 would open SSH to more than a /8 of the internet"),
-        (["11.0.0.0/8", "198.51.100.0/24"], False, "would open SSH to more than a /8"),
-        (["2001:db8::/31"], False, "would open SSH to more than a /32"),
+        (["8.0.0.0/7"], False, "8.0.0.0/7 would open SSH to more internet addresses than a /8 contains"),
+        (["11.0.0.0/8", "198.51.100.0/24"], False, "would open SSH to more internet addresses than a /8"),
+        (["2001:db8::/31"], False, "would open SSH to more internet addresses than a /32"),
         (["0.0.0.0/1", "128.0.0.0/1"], True, ""),
         (["0.0.0.0/0"], True, ""),
         (["11.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "2001:db8::/32", "fd00::/8"], False, ""),
@@ -63,7 +63,7 @@ def test_ssh_cidrs(cidrs, anywhere, message):
         ([], "missing. Specify the address ranges from which SSH is allowed to reach the master, for example 203.0.113.0/24."),
         (
             ["11.0.0.0/8", "10.0.0.0/8", "12.0.0.0/32"],
-            "11.0.0.0/8, 12.0.0.0/32 would open SSH to more than a /8 of the internet. "
+            "11.0.0.0/8, 12.0.0.0/32 would open SSH to more internet addresses than a /8 contains. "
             "Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true.",
         ),
         (
@@ -101,7 +101,7 @@ def test_the_range_of_a_network(cidr):
         ),
         ({"metadata_hop_limit": 65}, "metadata_hop_limit: 65 is not valid. Specify a number from 1 to 64."),
         ({"metadata_hop_limit": 0}, "metadata_hop_limit: 0 is not valid. Specify a number from 1 to 64."),
-        ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small. Specify at least 8."),
+        ({"root_volume_size": 7}, "root_volume_size: 7 GiB is too small. Specify at least 8 GiB."),
         ({"mount_point": "efs"}, "mount_point: 'efs' is not a valid mount point. Use an absolute path"),
         ({"mount_point": "/efs/"}, "mount_point: '/efs/' is not a valid mount point. Use an absolute path"),
     ],
@@ -139,10 +139,10 @@ def test_all_that_is_missing_is_said_at_once():
         ({"AWS:x": "y"}, "'AWS:x' must not start with aws:"),
         ({"deeplearning:number": "1"}, "must not start with aws: or deeplearning:"),
         ({"k" * 129: "v"}, "' is not valid. Use 1 to 128"),
-        ({"name": "x"}, "'name' is a duplicate"),
-        ({"NodeType": "x"}, "'NodeType' is a duplicate, because IAM ignores case. Rename or remove it."),
-        ({"Team": "a", "team": "b"}, "'team' is a duplicate"),
-        ({f"k{number}": "v" for number in range(44)}, "44 tags are too many. Specify at most 42"),
+        ({"name": "x"}, "'name' duplicates another key"),
+        ({"NodeType": "x"}, "'NodeType' duplicates another key, because IAM ignores case in tag keys. Rename or remove it."),
+        ({"Team": "a", "team": "b"}, "'team' duplicates another key"),
+        ({f"k{number}": "v" for number in range(44)}, "44 tags exceed the limit. Specify at most 42"),
     ],
 )
 def test_tags(wanted, message):

@@ -164,4 +164,4 @@ def test_what_cannot_be_asked_for_together(stage, given, options, message):
 def test_a_full_disk_is_noticed_before_it_is_full(server, stage, monkeypatch):
     server.content = b"x" * 100
     monkeypatch.setattr(stager.shutil, "disk_usage", lambda _path: type("Usage", (), {"free": 10}))
-    assert "has only 10 bytes of free space" in stage(server.url("set.bin"))["error"]
+    assert "the free space is only 10 bytes" in stage(server.url("set.bin"))["error"]

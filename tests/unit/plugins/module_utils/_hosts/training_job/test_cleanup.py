@@ -99,9 +99,9 @@ def test_one_job_goes_whatever_its_age(job, tmp_path):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("none", "job 'none': does not exist in"),
-        ("running", "job 'running': is running. Stop it with deeplearning.cluster.stop -e training_job_name=running"),
-        ("base", "job 'base': contains the checkpoints of continues. Delete continues first."),
+        ("none", "job 'none' does not exist in"),
+        ("running", "job 'running' is running. Stop it with deeplearning.cluster.stop -e training_job_name=running"),
+        ("base", "job 'base' contains the checkpoints of continues. Delete continues first."),
     ],
 )
 def test_one_job_that_cannot_go(job, tmp_path, name, words):

@@ -51,12 +51,12 @@ def running(**changes):
         ),
         (
             running(metrics={"step": 2, "steps": 9}),
-            f"digits running for 2 min 0 s since {DAY}:00:00 UTC, 2 processes on 2 hosts, torchrun train.py, step 2/9",
+            f"digits running for 2 min 0 s (since {DAY}:00:00 UTC), 2 processes on 2 hosts, torchrun train.py, step 2/9",
         ),
         (job(state="pending", processes=[]), "digits pending since 1970-01-01 00:00:00 UTC, torchrun train.py"),
         (
             running(script=None, command=["bash", "x"], launcher="command"),
-            f"digits running for 2 min 0 s since {DAY}:00:00 UTC, 2 processes on 2 hosts, command bash",
+            f"digits running for 2 min 0 s (since {DAY}:00:00 UTC), 2 processes on 2 hosts, command bash",
         ),
         (running(code={"commit": "0123456789abcdef", "changed": True}), ", commit 0123456789ab with changes"),
         (running(code={"commit": "0123456789abcdef", "changed": False, "repository": "git@x:y"}), ", commit 0123456789ab of git@x:y"),
@@ -98,7 +98,7 @@ def test_failure_message_names_rank_host_end_and_last_lines():
     assert (
         message
         == "job digits failed: rank 1 on w2 ended with exit status 3. The end of /efs/jobs/digits/logs/rank1.log:\nTraceback\nboom\n"
-        "To continue from its newest checkpoint, run train.yml with another training_job_name and -e training_job_resume=digits"
+        "To continue from the newest checkpoint, run train.yml with another training_job_name and -e training_job_resume=digits"
     )
 
 

@@ -32,11 +32,11 @@ def check(directory):
 @pytest.mark.parametrize(
     ("directory", "message"),
     [
-        ("~/code", "'~/code': is not an absolute path"),
-        ("{}/../code", "is not an absolute path"),
+        ("~/code", "'~/code' is not a normalized absolute path"),
+        ("{}/../code", "is not a normalized absolute path"),
         ("{}/full", "full' has files that no job has put there"),
-        ("{}/full/file", "the component 'file' is a link or a file"),
-        ("{}/link/code", "the component 'link' is a link or a file"),
+        ("{}/full/file", "the path component 'file' is a link or a file"),
+        ("{}/link/code", "the path component 'link' is a link or a file"),
         ("/proc/jobs/code", "is on shared storage"),
         ("/dev/shm/code", "is on shared storage"),
     ],

@@ -50,6 +50,6 @@ def test_each_line_of_a_log_tells_its_process():
     assert logs.log_lines(parts, [{"name": "rank0"}, {"name": "rank10"}]) == [
         "rank 0  | a",
         "rank 0  | ",
-        "rank 10 | ... 9 bytes left out; the whole log is /l/rank10.log",
+        "rank 10 | ... 9 bytes omitted; the full log is in /l/rank10.log",
         "rank 10 | b",
     ]

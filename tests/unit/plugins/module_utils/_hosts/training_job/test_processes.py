@@ -38,7 +38,7 @@ def test_with_a_sync_directory_the_processes_run_there(paths):
 
 
 def test_a_host_that_is_not_the_jobs_is_refused(paths):
-    with pytest.raises(specification.RefusalError, match="number 2, which is not in this list"):
+    with pytest.raises(specification.RefusalError, match="number 2, which is not in the list"):
         processes.plan(parameters(), paths, 2)
 
 

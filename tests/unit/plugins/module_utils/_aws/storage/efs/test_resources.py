@@ -29,5 +29,5 @@ def test_a_state_that_never_passes_is_not_waited_for(kind, answer):
         def wait_until(self, _what, probe, timeout):
             return probe()
 
-    with pytest.raises(ClusterError, match=r"fs-1 is in the final state 'error'. Delete it, and run again"):
+    with pytest.raises(ClusterError, match=r"fs-1 is in the state 'error' and cannot recover. Delete it, and run again"):
         kind.settle(AwsClient(), Found(definition.FILE_SYSTEM, "fs-1"))

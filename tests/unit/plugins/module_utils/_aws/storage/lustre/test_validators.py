@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SELF, STORAGE_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import validators
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import LUSTRE
 
@@ -29,7 +30,7 @@ def links(*paths, s3="s3://sets/images"):
         (links("/a", "/ab"), []),
         (links("/a", "/a/b"), ["/a/b/ is in /a/"]),
         (links(*(f"/{number}" for number in range(8))), []),
-        (links(*(f"/{number}" for number in range(9))), ["9 links are too many. Specify at most 8"]),
+        (links(*(f"/{number}" for number in range(9))), ["9 links exceed the limit. Specify at most 8"]),
         (links("a"), ["'a' is not a valid directory"]),
         (links("/a", s3="sets"), ["'sets' is not a bucket or prefix"]),
         (links("/a", s3="s3://Sets"), ["'s3://Sets' is not a bucket or prefix"]),
@@ -48,3 +49,53 @@ def test_a_file_system_does_not_shrink(capacity, findings):
     found = list(validators.LustreOptions().check(Request(None, {**OPTIONS, "lustre_capacity": capacity}), [own]))
     assert len(found) == findings
     assert all("fs-1 has 2400 GiB and cannot shrink to 1200. Specify 2400" in finding for finding in found)
+
+
+LUSTRE_PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
+ADOPTED = {**OPTIONS, "vpc_id": "vpc-1", "master_public_address": True}
+SUBNETS = [
+    Found(Address("subnet", "private-us-east-1a"), "subnet-1", {"cidr": "10.0.1.0/24"}, adopted=True),
+    Found(Address("subnet", "public-us-east-1a"), "subnet-2", {"cidr": "10.0.2.0/24"}, adopted=True),
+]
+
+
+def group(address, identifier, *sources, ports=LUSTRE_PORTS, adopted=True):
+    return Found(address, identifier, {"ingress": frozenset((*each, source) for each in ports for source in sources)}, adopted=adopted)
+
+
+def nodes(*sources, **more):
+    return group(NODES_GROUP, "sg-nodes", *sources, **more)
+
+
+def storage(*sources, **more):
+    return group(STORAGE_GROUP, "sg-storage", *sources, **more)
+
+
+@pytest.mark.parametrize(
+    ("change", "groups", "expected"),
+    [
+        ({}, [nodes("sg-storage"), storage("sg-nodes", SELF)], []),
+        ({}, [nodes("10.0.0.0/16"), storage("10.0.0.0/16")], []),
+        ({}, [nodes("sg-storage"), storage("10.0.1.0/24")], ["sg-storage (storage)", "sg-storage (storage)"]),
+        ({"master_public_address": False}, [nodes("sg-storage"), storage("10.0.1.0/24")], []),
+        (
+            {},
+            [nodes("sg-storage"), storage("sg-nodes")],
+            ["sg-storage (storage) does not allow inbound traffic from itself on TCP ports 988"],
+        ),
+        ({}, [nodes("sg-storage"), storage(SELF)], ["sg-storage (storage) does not allow inbound traffic from the nodes"]),
+        ({}, [nodes(SELF), storage("sg-nodes", SELF)], ["sg-nodes (nodes) does not allow inbound traffic from the file system"]),
+        ({}, [nodes("sg-storage", ports=LUSTRE_PORTS[:1]), storage("sg-nodes", SELF)], ["sg-nodes (nodes)"]),
+        ({}, [group(NODES_GROUP, "sg-one", SELF), group(STORAGE_GROUP, "sg-one", SELF)], []),
+        ({}, [nodes(adopted=False), storage("sg-nodes", SELF)], []),
+        ({}, [nodes("sg-storage"), storage(adopted=False)], []),
+        ({}, [storage(SELF)], ["from the nodes"]),
+        ({"lustre": False}, [nodes(), storage()], []),
+        ({"lustre_file_system_id": "fs-1"}, [nodes(), storage()], []),
+        ({"vpc_id": None}, [nodes(), storage()], []),
+    ],
+)
+def test_adopted_groups_let_lustre_in(change, groups, expected):
+    found = list(validators.LustreGroups().check(Request(None, {**ADOPTED, **change}), [*SUBNETS, *groups]))
+    assert len(found) == len(expected)
+    assert all(text in finding for text, finding in zip(expected, found))

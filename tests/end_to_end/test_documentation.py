@@ -1,0 +1,206 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The commands of README and docs run as they stand, in the project that the README describes. The tests build on each other."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from local_cloud.testing import LocalCloud, unused_range
+
+from .conftest import REPOSITORY
+
+pytestmark = pytest.mark.exhaustive
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")), *sorted((REPOSITORY / "roles").glob("*/README.md")))
+#: Commands that do not run here, and why.
+ELSEWHERE = {
+    "dataset.yml": "it needs the AWS CLI on the hosts: tests/hosts/test_dataset.py",
+    "make test": "it runs this test",
+    "make shell": "test_the_commands_for_newcomers types the lines that follow it",
+    "make train": "test_the_commands_for_newcomers runs it, and those of examples need frameworks: tests/hosts/launchers",
+    "pip install": "tests/integration/test_collection_install.py installs the collection without its requirements",
+    "fi_info": "it needs Elastic Fabric Adapters",
+    "cifar10_mxnet": "it needs MXNet: tests/hosts/launchers/test_mxnet.py",
+    "pytest": "it is about a launcher that does not exist: tests/unit/plugins/module_utils/_launchers/test_registry.py adds it",
+    "sudo": "it runs on hosts: tests/hosts/launchers/test_tensorflow.py",
+}
+#: Commands that a page shows after others that leave them nothing to do, and what they say then.
+REFUSED = {
+    "playbooks/stop.yml ": "no process of job",
+    "cleanup.yml -e training_job_name=bert-1": "contains the checkpoints of bert-2",
+}
+#: Pages whose project is their own.
+WITH_PROJECT = ("README.md", "docs/first-day.md")
+SHORT = """
+import os, pathlib
+print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])
+(pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"]) / f"checkpoint-{os.environ['RANK']}").touch()
+"""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of commands on a page."""
+
+    page: str
+    commands: str
+
+
+def blocks() -> Iterator[Block]:
+    for page in PAGES:
+        for language, text in BLOCK.findall(page.read_text()):
+            commands = "".join(line.removeprefix("$ ") for line in text.splitlines(keepends=True))
+            if language in ("sh", "console") and not any(word in commands for word in ELSEWHERE):
+                yield Block(str(page.relative_to(REPOSITORY)), commands)
+
+
+def shown(page: str, name: str) -> str:
+    """The file that a page shows after its name."""
+    found = re.search(rf"^`{re.escape(name)}`.*?^```\w+\n(.*?)^```", (REPOSITORY / page).read_text(), re.MULTILINE | re.DOTALL)
+    assert found, name
+    return found[1]
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with the files that a page shows, and the environment of its user."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, commands: str, refused: str = "") -> None:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode != 0) == bool(refused), done.stdout
+        assert refused in done.stdout
+
+
+@pytest.fixture(scope="module")
+def account(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What the pages expect in the account: a key pair, GPUs, a bucket with data and a role of operators."""
+    key = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "id_ed25519.pub"
+    cloud.client("ec2").import_key_pair(KeyName="my-key", PublicKeyMaterial=key.read_bytes())
+    cloud.client("iam").create_role(RoleName="ml-operators", AssumeRolePolicyDocument='{"Version": "2012-10-17", "Statement": []}')
+    cloud.control.set_quotas({"L-417A185B": 1000, "L-DB2E81BA": 8})
+    data = tmp_path_factory.mktemp("data")
+    (data / "labels").write_text("cat\n")
+    subprocess.run(["tar", "-cf", str(data / "coco.tar"), "-C", str(data), "labels"], check=True)
+    cloud.client("s3").create_bucket(Bucket="bert-data")
+    cloud.client("s3").upload_file(str(data / "coco.tar"), "bert-data", "coco-2017.tar")
+
+
+@contextlib.contextmanager
+def ssh_agent(key: Path) -> Iterator[dict[str, str]]:
+    """An agent in which ssh finds a private key by itself, and the environment of its clients."""
+    started = subprocess.run(["ssh-agent", "-s"], capture_output=True, text=True, check=True).stdout
+    environment = dict(re.findall(r"(SSH_\w+)=([^;]+);", started))
+    try:
+        subprocess.run(["ssh-add", "-q", str(key)], env={**os.environ, **environment}, check=True)
+        yield environment
+    finally:
+        os.kill(int(environment["SSH_AGENT_PID"]), 15)
+
+
+@pytest.fixture(scope="module")
+def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Project]]:
+    """Makes the project of a page: its own, or else that of the README, with an address range that is free on this machine."""
+    home = Path(cloud.environment["LOCAL_CLOUD_HOME"])
+    ranges = contextlib.ExitStack()
+
+    @functools.cache
+    def make(page: str) -> Project:
+        folder = tmp_path_factory.mktemp("project")
+        for name in ("playbooks", "examples", "tools"):
+            (folder / name).symlink_to(REPOSITORY / name)
+        (folder / "nodes.yml").write_text(shown(page, "nodes.yml"))
+        (folder / "ansible.cfg").write_text(shown("README.md", "ansible.cfg"))
+        (folder / "train.yml").write_text(shown("README.md", "train.yml"))
+        (folder / "group_vars").mkdir()
+        cidr = ranges.enter_context(unused_range())
+        (folder / "group_vars" / "all.yml").write_text(shown(page, "group_vars/all.yml") + f"deeplearning_network_cidr: {cidr}\n")
+        (folder / "src").mkdir()
+        (folder / "src" / "train.py").write_text(SHORT)
+        for name in ("bert.yml", "other.yml"):
+            (folder / name).write_text("training_job_arguments: []\n")
+        # OpenSSH takes the home of its user from the system, whatever HOME is.
+        (folder / "bin").mkdir()
+        for name in ("ssh", "scp"):
+            (folder / "bin" / name).write_text(f'#!/bin/sh\nexec {shutil.which(name)} -F "$HOME/.ssh/config" "$@"\n')
+            (folder / "bin" / name).chmod(0o755)
+        (folder / ".ssh").mkdir(mode=0o700)
+        (folder / ".ssh" / "config").touch()
+        environment = {
+            **cloud.environment,
+            **agent,
+            "ANSIBLE_INVENTORY": str(folder / "nodes.yml"),
+            "HOME": str(folder),
+            "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+        return Project(folder, environment)
+
+    with ranges, ssh_agent(home / "id_ed25519") as agent:
+        yield lambda page: make(page if page in WITH_PROJECT else "README.md")
+
+
+def order(page: str) -> tuple[bool, bool, str]:
+    """README creates the project's cluster, and the page about changes destroys it."""
+    return page != "README.md", page == "docs/changes.md", page
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in blocks()}, key=order))
+def test_the_commands_of_a_page(project: Callable[[str], Project], page: str) -> None:
+    for block in blocks():
+        if block.page != page:
+            continue
+        playbooks = block.commands.startswith(("ansible-playbook", "$ ansible-playbook"))
+        for commands in block.commands.splitlines() if playbooks else [block.commands]:
+            refused = next((words for command, words in REFUSED.items() if command in commands), "")
+            project(page).run(commands, refused)
+
+
+def test_each_reason_is_needed() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    assert not [word for word in ELSEWHERE if word not in text]
+
+
+def test_the_commands_for_newcomers(tmp_path: Path) -> None:
+    """In this checkout, with another local cloud than its own, because they start it."""
+    make = ["make", f"LOCAL_CLOUD=local-cloud --home {tmp_path / 'cloud'}"]
+    typed = next(text for _language, text in BLOCK.findall((REPOSITORY / "README.md").read_text()) if text.startswith("make shell"))
+    lines = "set -e\n" + typed.partition("\n")[2] + "exit 0\n"
+    try:
+        for target, answers in (("train", ""), ("shell", lines)):
+            done = subprocess.run(
+                [*make, target],
+                cwd=REPOSITORY,
+                env={**os.environ, "HOME": str(tmp_path)},
+                input=answers,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stdout
+    finally:
+        subprocess.run([*make, "clean"], cwd=REPOSITORY, check=True)
