@@ -89,7 +89,7 @@ def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], priv
     authority = load_authority(private_key, arguments["authority"])
     host, user = arguments["principals"][0], arguments["user"]
     if host in arguments.get("revoked", ()):
-        raise AnsibleActionFail(f"{host}: this instance is revoked and gets no certificates. Terminate it.")
+        raise AnsibleActionFail(f"{host}: the certificates of this instance are revoked, so it gets no new ones. Terminate the instance.")
     days, sources = int(arguments.get("validity_days", 10)), arguments.get("source_addresses", [])
     principals, ids = {HOST: arguments["principals"], USER: [user]}, key_ids(host, user)
     options = {}

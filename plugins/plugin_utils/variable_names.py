@@ -58,7 +58,7 @@ FURTHER = (
     ALLOWED,
     "deeplearning_answer_timeout",
     "deeplearning_confirm",
-    "deeplearning_end_unasked_nodes",
+    "deeplearning_ignore_running_jobs",
     "deeplearning_ssh_authority_create_kms_key",
     "deeplearning_ssh_authority_kms_key_id",
     "provision_result",
@@ -139,7 +139,8 @@ def known_variables() -> frozenset[str]:
 def former_names() -> dict[str, str]:
     """Return the former names of variables, each with the current name."""
     return {
-        **{f"{FORMER_PREFIX}{name}": f"{PREFIX}{name}" for name in ("region", "end_unasked_nodes")},
+        f"{FORMER_PREFIX}region": f"{PREFIX}region",
+        **{f"{prefix}end_unasked_nodes": f"{PREFIX}ignore_running_jobs" for prefix in (PREFIX, FORMER_PREFIX)},
         **{name: option.variable for option in options_of() for name in option.former_names},
     }
 

@@ -122,6 +122,17 @@ def ssh_agent(key: Path) -> Iterator[dict[str, str]]:
         os.kill(int(environment["SSH_AGENT_PID"]), 15)
 
 
+def home(folder: Path) -> dict[str, str]:
+    """The environment of a user with this home. OpenSSH takes the home from the system, whatever HOME is, so its programs are told."""
+    (folder / ".ssh").mkdir(mode=0o700)
+    (folder / ".ssh" / "config").touch()
+    (folder / "bin").mkdir()
+    for name in ("ssh", "scp"):
+        (folder / "bin" / name).write_text(f'#!/bin/sh\nexec {shutil.which(name)} -F "$HOME/.ssh/config" "$@"\n')
+        (folder / "bin" / name).chmod(0o755)
+    return {"HOME": str(folder), "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
 @pytest.fixture(scope="module")
 def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Project]]:
     """Makes the project of a page: its own, or else that of the README, with an address range that is free on this machine."""
@@ -143,19 +154,11 @@ def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathF
         (folder / "src" / "train.py").write_text(SHORT)
         for name in ("bert.yml", "other.yml"):
             (folder / name).write_text("training_job_arguments: []\n")
-        # OpenSSH takes the home of its user from the system, whatever HOME is.
-        (folder / "bin").mkdir()
-        for name in ("ssh", "scp"):
-            (folder / "bin" / name).write_text(f'#!/bin/sh\nexec {shutil.which(name)} -F "$HOME/.ssh/config" "$@"\n')
-            (folder / "bin" / name).chmod(0o755)
-        (folder / ".ssh").mkdir(mode=0o700)
-        (folder / ".ssh" / "config").touch()
         environment = {
             **cloud.environment,
             **agent,
             "ANSIBLE_INVENTORY": str(folder / "nodes.yml"),
-            "HOME": str(folder),
-            "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            **home(folder),
         }
         return Project(folder, environment)
 
@@ -188,13 +191,14 @@ def test_the_commands_for_newcomers(tmp_path: Path) -> None:
     """In this checkout, with another local cloud than its own, because they start it."""
     make = ["make", f"LOCAL_CLOUD=local-cloud --home {tmp_path / 'cloud'}"]
     typed = next(text for _language, text in BLOCK.findall((REPOSITORY / "README.md").read_text()) if text.startswith("make shell"))
+    environment = {**os.environ, **home(tmp_path)}
     lines = "set -e\n" + typed.partition("\n")[2] + "exit 0\n"
     try:
         for target, answers in (("train", ""), ("shell", lines)):
             done = subprocess.run(
                 [*make, target],
                 cwd=REPOSITORY,
-                env={**os.environ, "HOME": str(tmp_path)},
+                env=environment,
                 input=answers,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

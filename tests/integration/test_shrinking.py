@@ -112,9 +112,9 @@ def test_a_cluster_that_another_controller_has_configured(cloud, run, definition
     assert f"{REFUSED}: Data could not be sent to remote host" in words
     assert "Connection refused. If the cluster has not been configured" in words, words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
-    status, words = play(playbook, deeplearning_worker_count=1, deeplearning_end_unasked_nodes=True)
+    status, words = play(playbook, deeplearning_worker_count=1, deeplearning_ignore_running_jobs=True)
     assert status == 0, words
-    assert "because deeplearning_end_unasked_nodes is true" in words
+    assert "because deeplearning_ignore_running_jobs is true" in words
     assert sorted(numbers(cloud, name).values()) == left
 
 
@@ -125,10 +125,10 @@ def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, asked_here,
     assert status == 2, words
     assert f"Cluster {name} cannot be destroyed while long runs on {name}-worker3. Wait until the job ends, or run" in words
     assert "ansible-playbook deeplearning.cluster.stop -e training_job_name=long" in words
-    assert "add -e deeplearning_end_unasked_nodes=true" in words
+    assert "add -e deeplearning_ignore_running_jobs=true" in words
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
     if playbook == "destroy":
-        assert play(playbook, **asked_here, deeplearning_end_unasked_nodes=True)[0] == 0
+        assert play(playbook, **asked_here, deeplearning_ignore_running_jobs=True)[0] == 0
         assert numbers(cloud, name) == {}
 
 

@@ -95,8 +95,8 @@ def test_a_heartbeat_of_the_future_is_none(jobs, place):
 def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
     (block,) = yaml.safe_load((ROOT / "playbooks/tasks/check_jobs.yml").read_text())
     task = next(task for task in block["block"] if task["name"] == "Check that no job loses a node")
-    assert task["when"].endswith("and not end_unasked_nodes | bool")
-    assert "add -e deeplearning_end_unasked_nodes=true" in task["ansible.builtin.assert"]["fail_msg"]
+    assert task["when"].endswith("and not ignore_running_jobs | bool")
+    assert "add -e deeplearning_ignore_running_jobs=true" in task["ansible.builtin.assert"]["fail_msg"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root does it")

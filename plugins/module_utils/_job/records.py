@@ -393,7 +393,7 @@ def cause(processes: Sequence[Record], judged: Record | None) -> Record | None:
 
 
 def last_moment(process: Record) -> float:
-    """Return when a process ended, or the time of its last heartbeat if it is lost."""
+    """Return the time at which a process ended, or the time of its last heartbeat if it is lost."""
     return process["heartbeat"] if process["state"] == LOST else process["finished"]
 
 

@@ -29,7 +29,7 @@ def apply_plan(
     """Apply the changes and return the resulting resources.
 
     The run waits until a resource is ready if another change needs it, or if `wait_for_all` is true. If `before_each` raises an exception,
-    the change is not made. After a failure, no further changes start. ApplyError is raised when the running changes have finished.
+    the change is not made. After a failure, no further changes start, and ApplyError is raised when the changes in progress have finished.
     """
     execution = _Execution(plan, found)
     needed = {address for change in plan for address in change.prerequisites}

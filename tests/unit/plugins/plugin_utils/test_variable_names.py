@@ -151,7 +151,8 @@ def test_each_option_is_a_variable_of_the_same_name(option):
         ("provision_cluster_name", "deeplearning_cluster"),
         ("provision_region", "deeplearning_region"),
         ("provision_delete_data", "deeplearning_delete_data"),
-        ("provision_end_unasked_nodes", "deeplearning_end_unasked_nodes"),
+        ("provision_end_unasked_nodes", "deeplearning_ignore_running_jobs"),
+        ("deeplearning_end_unasked_nodes", "deeplearning_ignore_running_jobs"),
     ],
 )
 def test_a_former_name_is_deprecated(monkeypatch, name, meant):
