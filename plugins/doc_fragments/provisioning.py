@@ -631,6 +631,16 @@ options:
       - By default, a run creates a placement group if O(placement) requires one.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
+  additional_security_group_ids:
+    description:
+      - Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database
+        can then allow connections from these groups. A run never changes or deletes them.
+      - They must be in the VPC of the cluster. Before the VPC of the cluster is deleted, groups of your own in
+        it must be deleted.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
+    type: list
+    elements: str
+    default: []
   login_user:
     description:
       - The login user of the image. This user owns the mount point.
@@ -1478,6 +1488,16 @@ options:
       - By default, a run creates a placement group if O(placement) requires one.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
+  additional_security_group_ids:
+    description:
+      - Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database
+        can then allow connections from these groups. A run never changes or deletes them.
+      - They must be in the VPC of the cluster. Before the VPC of the cluster is deleted, groups of your own in
+        it must be deleted.
+      - Changing this option replaces the nodes, which requires O(replace_nodes).
+    type: list
+    elements: str
+    default: []
   login_user:
     description:
       - The login user of the image. This user owns the mount point.

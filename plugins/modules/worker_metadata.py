@@ -63,6 +63,16 @@ options:
       - Directory of the list of workers and C(metadata.json).
     type: path
     default: /opt/deeplearning
+  workers_content:
+    description:
+      - What each line of the list of workers contains. V(names) are the aliases C(deeplearning-worker<number>), which stay the same when a
+        node is replaced. V(addresses) are for programs that bind to the line itself, such as MXNet's C(launch.py).
+    type: str
+    choices:
+      - names
+      - addresses
+    default: names
+    version_added: 0.2.0
   worker_ip_file:
     description:
       - Path of an additional file with the workers' addresses, one per line in numeric order. EMR-based clusters used such a file.

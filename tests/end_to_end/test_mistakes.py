@@ -30,6 +30,7 @@ SCRIPTS = {
     "syntax.py": "def train(:\n    pass\n",
     "silent.py": "import sys\nsys.exit(3)\n",
     "killed.py": "import os\nos.kill(os.getpid(), 9)\n",
+    "no-archive.tar": "some text\n",
 }
 
 
@@ -175,6 +176,36 @@ DATA = (
     ),
     Mistake("a source of another kind", "dataset", ("ftp://example.com/data",), {"dataset_source": "ftp://example.com/data"}),
     Mistake("no source", "dataset", ("dataset_source",)),
+    Mistake(
+        "an archive that is none",
+        "dataset",
+        ("no-archive.tar", "cannot be unpacked"),
+        {"dataset_source": "{{ scripts }}/no-archive.tar", "dataset_unpack": True},
+    ),
+    Mistake(
+        "a file that is no archive",
+        "dataset",
+        ("dataset_unpack", "ends.py", ".tar.gz"),
+        {"dataset_source": "{{ scripts }}/ends.py", "dataset_unpack": True},
+    ),
+    Mistake(
+        "the checksum of another file",
+        "dataset",
+        ("dataset_checksum", f"sha256:{'0' * 64}"),
+        {"dataset_source": "{{ scripts }}/ends.py", "dataset_checksum": f"sha256:{'0' * 64}"},
+    ),
+    Mistake(
+        "a file of the controller that is to stay in S3",
+        "dataset",
+        ("dataset_destination", "direct", "S3"),
+        {"dataset_source": "{{ scripts }}/ends.py", "dataset_destination": "direct"},
+    ),
+    Mistake(
+        "a bucket that does not exist",
+        "validate",
+        ("bucket_mount", "no-such-bucket"),
+        {"deeplearning_bucket_mount": "s3://no-such-bucket"},
+    ),
 )
 JOBS = (
     Mistake("a name that is taken", "train", ("done-1", "already"), job("ends.py", training_job_name="done-1")),
@@ -234,7 +265,7 @@ class Desk:
     def environment(self, mistake: Mistake) -> dict[str, str]:
         changed = dict(mistake.environment)
         base = self.operator(changed.pop("OPERATOR"), "demo") if "OPERATOR" in changed else self.cloud.environment
-        found = {**base, **changed}
+        found = {**base, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise", **changed}
         return {name: value for name, value in found.items() if value}
 
     def inventory(self, mistake: Mistake) -> Path:

@@ -262,6 +262,11 @@ FIELDS = {
     "root_volume_kms_key": Field(
         "adopted network", second=lambda account: account.kms_key, shows="update launch_template workers root_volume_kms_key"
     ),
+    "additional_security_group_ids": Field(
+        "adopted network",
+        second=lambda account: [account.once("group", lambda: account.owner.group("more"))],
+        shows="update launch_template workers security_groups",
+    ),
     "metadata_hop_limit": Field(second=2, shows="update launch_template workers metadata_hop_limit: 2"),
     "efa": Field("adapters", second=True, shows="update launch_template workers interfaces: .*efa"),
     "placement": Field("reserved", second="cluster", shows="update launch_template workers placement_group"),

@@ -278,6 +278,27 @@ BAD = {
         lambda owner: {"lustre": True, "security_group_ids": {"storage": owner.group("s", ("tcp", 2049, 2049, ""))}},
         r"sg-\w+ \(storage\) does not allow inbound traffic from itself on TCP ports 988 and 1018-1023",
     ),
+    "no such additional group": (
+        lambda owner: {"additional_security_group_ids": ["sg-0123456789abcdef0"]},
+        r"additional_security_group_ids: there is no security group 'sg-0123456789abcdef0' in us-east-1",
+    ),
+    "additional group of another VPC": (
+        lambda owner: {"additional_security_group_ids": [_default_group(owner.ec2)]},
+        r"additional_security_group_ids: sg-\w+ is in vpc-\w+, not in the cluster's VPC vpc-\w+",
+    ),
+    "additional group before the VPC": (
+        lambda owner: {
+            "vpc_id": None,
+            "private_subnet_ids": [],
+            "public_subnet_ids": [],
+            "additional_security_group_ids": [owner.group("x")],
+        },
+        "additional_security_group_ids: the cluster's VPC does not exist yet",
+    ),
+    "too many additional groups": (
+        lambda owner: {"additional_security_group_ids": [f"sg-{number:017}" for number in range(15)]},
+        "additional_security_group_ids: 15 groups exceed the limit. Specify at most 14",
+    ),
     "no ssh": (lambda owner: {"security_group_ids": {"ssh": owner.group("x")}}, r"\(ssh\) does not allow inbound traffic on TCP port 22"),
     "session manager out of reach": (
         lambda owner: {"vpc_id": None, "private_subnet_ids": [], "public_subnet_ids": [], "nat": "none", "session_manager": True},
@@ -290,6 +311,27 @@ BAD = {
     "too many nodes": (lambda owner: {"worker_count": 300}, r"\d+ addresses are free in subnet-\w+, but 301 are needed"),
     "no such profile": (lambda owner: {"instance_profile": "nobody"}, "instance_profile: there is no instance profile 'nobody'"),
 }
+
+
+def _default_group(ec2):
+    """A security group of the account's default VPC."""
+    vpc = ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"][0]["VpcId"]
+    groups = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["SecurityGroups"]
+    return groups[0]["GroupId"]
+
+
+def test_all_nodes_are_in_additional_groups_too(cloud, run, definition, landlord):
+    owner = landlord()
+    extra = owner.group("database-clients")
+    options = {**definition, **owner.options(), "additional_security_group_ids": [extra]}
+    run("cluster", **options)
+    assert not run("cluster", **options)["changed"]
+    described = cloud.client("ec2").describe_instances(Filters=[{"Name": "instance.group-id", "Values": [extra]}])["Reservations"]
+    instances = [instance for reservation in described for instance in reservation["Instances"]]
+    assert len(instances) == 1 + options["worker_count"]
+    assert all(len(instance["SecurityGroups"]) > 1 for instance in instances)
+    run("cluster", cluster=options["cluster"], state="absent")
+    assert cloud.client("ec2").describe_security_groups(GroupIds=[extra])["SecurityGroups"]
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -41,6 +41,18 @@ ENDLESS = """
 """
 
 
+SUM = """
+import mxnet as mx
+store = mx.kvstore.create("dist_sync")
+total = mx.nd.zeros(1)
+store.init("sum", total)
+store.push("sum", mx.nd.array([store.rank + 1]))
+store.pull("sum", total)
+print(f"the sum is {total.asscalar()}", flush=True)
+mx.nd.waitall()
+"""
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     with job_cluster(tmp_path_factory.mktemp("mxnet"), ["mxnet"]) as result:
@@ -107,3 +119,21 @@ def test_survives(cluster, survive):
     # A worker is its own launcher, so its supervisor stands in for that.
     launcher, rank = "supervisor.zip run /run/deeplearning/jobs/.*-worker", "/opt/mxnet/bin/python -c"
     survive(cluster, Endless(ENDLESS, {**MXNET, "stop_timeout": 5}, launcher, rank, is_training))
+
+
+def test_mxnets_own_launcher_runs_by_hand_on_the_list_of_workers(cluster):
+    """`launch.py` as users of the former stacks type it. Its servers bind to what the list contains, so it has to be addresses."""
+    cluster.trust()
+    variables = {"worker_metadata_workers_content": "addresses", "worker_metadata_user": "ubuntu"}
+    play = {"hosts": "trainers", "gather_facts": False, "vars": variables, "roles": ["deeplearning.cluster.worker_metadata"]}
+    playbook = cluster.folder / "addresses.yml"
+    playbook.write_text(json.dumps([play]))
+    written = cluster.play(str(playbook))
+    assert written.returncode == 0, written.stdout + written.stderr
+    master = cluster.hosts[0]
+    assert cluster.read("/opt/deeplearning/workers").split() == [host.private_ip for host in cluster.hosts]
+    master.ssh(f"mkdir /efs/by-hand && cat >/efs/by-hand/sum.py <<'END'\n{SUM}END\n")
+    launcher = master.ssh("find /opt/mxnet -name launch.py").stdout.split()[0]
+    command = f"{launcher} -n 3 -s 2 -H $DEEPLEARNING_WORKERS_PATH --launcher ssh /opt/mxnet/bin/python sum.py"
+    done = master.ssh(f"bash -lc 'cd /efs/by-hand && timeout 90 /opt/mxnet/bin/python {command}' 2>&1", check=False, timeout=120)
+    assert done.stdout.count("the sum is 6.0") == 3, done.stdout

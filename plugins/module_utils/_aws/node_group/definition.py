@@ -75,6 +75,8 @@ class NodeSettings:
     login_user: str
     mounts: tuple[Mount, ...]
     metadata_hop_limit: int = 1
+    additional_groups: tuple[str, ...] = ()
+    """Ids of the user's own security groups."""
 
 
 def clustered(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
@@ -176,6 +178,7 @@ def _launch_template(
 ) -> Wanted:
     """Return the launch template of a group. With `by_ssh`, its nodes are in the security group for SSH."""
     volume, address = settings.root_volume, launch_template(group)
+    own_groups = (Ref(NODES_GROUP), Ref(SSH_GROUP)) if by_ssh else (Ref(NODES_GROUP),)
     return Wanted(
         address,
         {
@@ -191,7 +194,7 @@ def _launch_template(
             "ebs_optimized": settings.ebs_optimized,
             "key_name": settings.key_name,
             "instance_profile": Ref(INSTANCE_PROFILE),
-            "security_groups": frozenset({Ref(NODES_GROUP), Ref(SSH_GROUP)} if by_ssh else {Ref(NODES_GROUP)}),
+            "security_groups": frozenset((*own_groups, *settings.additional_groups)),
             "interfaces": settings.interfaces,
             "public_address": public and len(settings.interfaces) == 1,
             "placement_group": Ref(PLACEMENT_GROUP) if settings.clustered else "",

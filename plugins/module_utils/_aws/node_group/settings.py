@@ -41,4 +41,5 @@ def node_settings(request: Request, alternative: Alternative, found: Sequence[Fo
         login_user=options["login_user"],
         mounts=tuple(mounts(request, found)),
         metadata_hop_limit=options["metadata_hop_limit"],
+        additional_groups=tuple(options["additional_security_group_ids"]),
     )

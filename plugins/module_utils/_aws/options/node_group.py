@@ -299,6 +299,17 @@ OPTIONS = (
         ),
     ),
     Option(
+        "additional_security_group_ids",
+        {"type": "list", "elements": "str", "default": []},
+        (NODE_GROUP,),
+        REPLACES_NODES,
+        (
+            "Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database can then allow"
+            " connections from these groups. A run never changes or deletes them.",
+            "They must be in the VPC of the cluster. Before the VPC of the cluster is deleted, groups of your own in it must be deleted.",
+        ),
+    ),
+    Option(
         "login_user",
         {"type": "str", "default": "ubuntu"},
         (NODE_GROUP,),

@@ -10,6 +10,8 @@ from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, ClusterError, error_code, is_missing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, offering, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, private_key, volumes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP, clustered
@@ -18,6 +20,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+
+MOST_GROUPS = 16
+"""The highest number of security groups that AWS allows for a network interface. The default quota is 5."""
+OWN_GROUPS = 2
+"""The cluster's own security groups of a node: that of all nodes, and that for SSH."""
 
 
 class KeyPair(Validator):
@@ -239,6 +246,30 @@ class PlacementGroup(Validator):
             yield f"placement_group: there is no placement group '{name}' in {request.cloud.region}. Create it, or remove the option."
         elif group.properties["strategy"] != STRATEGY:
             yield f"placement_group: {name} has the strategy {group.properties['strategy']}. Specify one with the strategy {STRATEGY}."
+
+
+class AdditionalGroups(Validator):
+    """Checks that the user's own security groups for all nodes are in the cluster's VPC, and that an interface can have that many."""
+
+    name = "additional_groups"
+    components = frozenset({NODES_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        option, ids = "additional_security_group_ids", request.options["additional_security_group_ids"]
+        if not ids:
+            return
+        if len(ids) > MOST_GROUPS - OWN_GROUPS:
+            yield f"{option}: {len(ids)} groups exceed the limit. Specify at most {MOST_GROUPS - OWN_GROUPS}."
+        vpc = next((item.id for item in found if item.address == VPC), None)
+        if vpc is None and not request.options["vpc_id"]:
+            yield f"{option}: the cluster's VPC does not exist yet. Provision without this option first, or set vpc_id."
+            return
+        existing = {group["GroupId"]: group["VpcId"] for group in adopted.groups(request.cloud, ids)}
+        for identifier in ids:
+            if identifier not in existing:
+                yield f"{option}: there is no security group '{identifier}' in {request.cloud.region}. Specify an existing group."
+            elif vpc and existing[identifier] != vpc:
+                yield f"{option}: {identifier} is in {existing[identifier]}, not in the cluster's VPC {vpc}. Specify a group of that VPC."
 
 
 def _instance_types(request: Request) -> list[InstanceType]:

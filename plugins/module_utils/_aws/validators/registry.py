@@ -49,6 +49,7 @@ VALIDATORS: tuple[Validator, ...] = (
     nodes.SuspendedProcesses(),
     nodes.Placement(),
     nodes.PlacementGroup(),
+    nodes.AdditionalGroups(),
     capacity.WorkerMinimum(),
     capacity.AlternativesOffered(),
     capacity.Market(),

@@ -48,6 +48,7 @@ SPECIFICATION: dict[str, Any] = {
         "user": {"type": "str"},
         "efs_mount": {"type": "path"},
         "directory": {"type": "path", "default": "/opt/deeplearning"},
+        "workers_content": {"type": "str", "choices": ["names", "addresses"], "default": "names"},
         "worker_ip_file": {"type": "path"},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     },
@@ -78,7 +79,8 @@ def set_host_name(module: AnsibleModule, name: str) -> None:
 def described(params: dict[str, Any], gpu_count: int, host: Host) -> list[HostFile]:
     """Return the desired files of the host, derived from the parameters of the module. Raises ValueError."""
     workers = ordered(params["workers"])
-    files = [HostFile(workers_path(params), workers_file(workers), owner=params["user"])]
+    content = address_file if params["workers_content"] == "addresses" else workers_file
+    files = [HostFile(workers_path(params), content(workers), owner=params["user"])]
     if params["worker_ip_file"]:
         files.append(HostFile(params["worker_ip_file"], address_file(workers), owner=params["user"]))
     if host.exists(CLOUD_INIT_DIRECTORY):
