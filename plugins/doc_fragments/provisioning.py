@@ -418,8 +418,8 @@ options:
     type: str
   worker_count:
     description:
-      - Number of workers besides the master, at least 1. The master also takes part in training, so a job can use
-        one host more.
+      - Number of workers besides the master. The master also takes part in training, so a job can use one host
+        more. With V(0), the cluster is a single node.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
       - This option can be changed in place, but a lower value removes the nodes with the highest numbers, which
@@ -428,7 +428,7 @@ options:
     type: int
   worker_minimum:
     description:
-      - The minimum number of workers that the cluster needs, at least 1.
+      - The minimum number of workers that the cluster needs, from 1 to O(worker_count).
       - If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count),
         the run accepts the smaller cluster and reports it. By default, all O(worker_count) workers are required.
       - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
@@ -1275,8 +1275,8 @@ options:
     type: str
   worker_count:
     description:
-      - Number of workers besides the master, at least 1. The master also takes part in training, so a job can use
-        one host more.
+      - Number of workers besides the master. The master also takes part in training, so a job can use one host
+        more. With V(0), the cluster is a single node.
       - Required with O(state=present).
       - The module does not check whether jobs are running on the nodes, but C(playbooks/provision.yml) does.
       - This option can be changed in place, but a lower value removes the nodes with the highest numbers, which
@@ -1285,7 +1285,7 @@ options:
     type: int
   worker_minimum:
     description:
-      - The minimum number of workers that the cluster needs, at least 1.
+      - The minimum number of workers that the cluster needs, from 1 to O(worker_count).
       - If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count),
         the run accepts the smaller cluster and reports it. By default, all O(worker_count) workers are required.
       - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).

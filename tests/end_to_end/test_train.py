@@ -97,7 +97,7 @@ def test_first_run_trains_on_three_hosts(first_run, on_master):
     assert len(steps) > 1, "no progress was shown"
     assert float(steps[-1][1]) >= 0.95
     end = re.sub(r"\s+", " ", first_run[first_run.index("succeeded after") :])
-    assert "3 nodes of cluster demo keep running (c5.large) and cost money, whether or not a job is running. To keep fewer" in end
+    assert "3 nodes of cluster demo keep running (c5.large) and cost money, whether or not a job is running. To keep only" in end
     directory = job_directory(first_run)
     log = on_master(f"cat {directory}/logs/*")
     shares = re.findall(r"rank (\d) of 3 on (\S+) \(cpu\): (\d+) of 1437 images", log)
@@ -309,10 +309,17 @@ def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, play
     assert instance_of(cloud, 3)
     failed = playbook("train.yml", "-e", json.dumps({**job, **then, "training_job_then_always": True}), status=2)
     assert "no luck" in failed.output
-    assert "The job failed, as shown above. All workers except one were removed." in failed.output
+    assert "The job failed, as shown above. All workers were removed." in failed.output
     assert "3 nodes of cluster demo keep running" not in failed.output
-    assert "2 nodes of cluster demo keep running" in failed.output
-    assert (len(instance_of(cloud, 1)), len(instance_of(cloud, 2)), instance_of(cloud, 3)) == (1, 1, [])
+    assert "1 node of cluster demo keeps running" in failed.output
+    assert (len(instance_of(cloud, 1)), instance_of(cloud, 2), instance_of(cloud, 3)) == (1, [], [])
+
+
+def test_a_job_on_a_single_node(first_run, playbook, tmp_path):
+    (tmp_path / "alone.py").write_text("import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n")
+    job = {"training_job_source": "", "training_job_script": str(tmp_path / "alone.py"), "training_job_arguments": []}
+    playbook("train.yml", "-e", json.dumps({**job, "training_job_name": "alone", "deeplearning_worker_count": 0}))
+    assert "rank 0 of 1" in playbook("logs.yml", "-e", "training_job_name=alone").output
 
 
 def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):

@@ -59,6 +59,19 @@ def test_life_of_a_cluster(cloud, run, definition, name):
     assert ("delete", "file_system main") in steps(result)
 
 
+def test_a_single_node_grows_and_shrinks_again(cloud, run, definition, name):
+    single = {**definition, "worker_count": 0}
+    run("cluster", **single)
+    assert sorted(numbers(cloud, name).values()) == [1]
+    assert not run("cluster", **single)["changed"]
+    run("cluster", **definition)
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
+    run("cluster", **single)
+    assert sorted(numbers(cloud, name).values()) == [1]
+    run("cluster", cluster=name, state="absent")
+    assert not instances(cloud, name)
+
+
 def test_workers_come_and_go_and_numbers_stay(cloud, run, definition, name):
     run("cluster", **definition)
     before = numbers(cloud, name)

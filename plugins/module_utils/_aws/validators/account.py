@@ -142,7 +142,7 @@ class VcpuQuota(QuotaValidator):
 
     def _needed(self, request: Request, found: Sequence[Found]) -> int:
         options = request.options
-        if not options["instance_type"] or not options["worker_count"]:
+        if not options["instance_type"] or options["worker_count"] is None:
             return 0
         wanted = len(numbers(MASTER, 0)) + capacity.least_workers(request)
         existing = sum(len(item.properties["numbers"]) for item in found if item.address.kind == "nodes")

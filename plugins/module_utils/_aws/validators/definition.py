@@ -110,9 +110,9 @@ def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
         if not options.get(name):
             yield f"{name}: missing. Specify a value, for example {example}."
     if options.get("worker_count") is None:
-        yield "worker_count: missing. Specify the number of workers besides the master, at least 1."
-    elif options["worker_count"] < 1:
-        yield f"worker_count: {options['worker_count']} is not valid. Specify at least 1 worker besides the master."
+        yield "worker_count: missing. Specify the number of workers besides the master."
+    elif options["worker_count"] < 0:
+        yield f"worker_count: {options['worker_count']} is not valid. Specify the number of workers besides the master, or 0 for one node."
     if not any(options.get(name) for name in ("image_id", "image_parameter", "image_framework")):
         yield (
             "image_id: missing. Specify the id of an image. Alternatively, set image_framework to the framework of a Deep Learning AMI, "

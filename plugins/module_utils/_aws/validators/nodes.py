@@ -181,7 +181,7 @@ class Efa(Validator):
 
 
 class EfaUnused(Validator):
-    """Warns if EFA is available but not used. Every cluster has at least two hosts, so the network between them matters."""
+    """Warns if a cluster of several nodes does not use EFA although it is available."""
 
     name = "efa_unused"
     level = Level.WARNING

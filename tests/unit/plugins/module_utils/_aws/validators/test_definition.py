@@ -92,8 +92,8 @@ def test_the_range_of_a_network(cidr):
     [
         ({"instance_type": ""}, "instance_type: missing. Specify a value, for example p4d.24xlarge."),
         ({"key_name": None}, "key_name: missing. Specify a value, for example my-key."),
-        ({"worker_count": None}, "worker_count: missing. Specify the number of workers besides the master, at least 1."),
-        ({"worker_count": 0}, "worker_count: 0 is not valid. Specify at least 1 worker besides the master."),
+        ({"worker_count": None}, "worker_count: missing. Specify the number of workers besides the master."),
+        ({"worker_count": -1}, "worker_count: -1 is not valid. Specify the number of workers besides the master, or 0 for one node."),
         (
             {"image_id": None},
             "image_id: missing. Specify the id of an image. Alternatively, set image_framework to the framework of a Deep Learning AMI, "
