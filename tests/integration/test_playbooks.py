@@ -183,3 +183,23 @@ def test_ssh_knows_the_hosts_on_request(cloud: LocalCloud, repository: Path, tmp
     assert ("compression yes" in seen) == (before is not None)
     play("-e", "ssh_state=absent")
     assert config.read_text() == (before or "")
+
+
+def test_info_shows_nodes_and_resources_and_how_to_log_in(
+    run: Callable[..., dict[str, Any]], definition: dict[str, Any], name: str, play: Run, tmp_path: Path
+) -> None:
+    inventory = tmp_path / "nodes.yml"
+    inventory.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": "us-east-1"}))
+    missing = play("info", str(inventory))
+    assert missing.returncode != 0
+    assert f"Cluster {name} has no resources in us-east-1. Check the cluster and the region" in " ".join(missing.stdout.split())
+    made = run("cluster", **definition)
+    shown = play("info", str(inventory))
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    nodes = [line.split() for line in shown.stdout.splitlines() if f"{name}-worker" in line or f"{name}-master " in line]
+    assert [line[0].strip("\"'") for line in nodes][:3] == [f"{name}-master", f"{name}-worker2", f"{name}-worker3"]
+    assert all(line[1].startswith("i-") and line[2] == "c5.large" for line in nodes[:3])
+    assert made["resources"]["file_system"]["main"] in shown.stdout
+    assert made["resources"]["security_group"]["ssh"] in shown.stdout
+    assert "To log in to the master, run ssh -F" in shown.stdout
+    run("cluster", cluster=name, state="absent")
