@@ -45,7 +45,7 @@ DEEP = "[" * 100_000
         ('{"launcher": "mpi", "created": ' + "9" * 900_000 + "}", "its 'created' is inf"),
         ({**DESCRIPTION, "created": 1e300}, "not a number of seconds"),
         ({**DESCRIPTION, "launcher": ["mpi"]}, "its 'launcher' is a list, not the name of a launcher"),
-        ({**DESCRIPTION, "script": 7}, "its script is 7"),
+        ({**DESCRIPTION, "script": 7}, "its 'script' is 7"),
         ({**DESCRIPTION, "command": "rm -rf"}, "its 'command' is 'rm -rf', not a list"),
         ({**DESCRIPTION, "code": {"commit": "\x1b[2J"}}, "its 'code' is an object, not an object with valid values"),
         ('{"launcher": "' + "x" * (2 << 20) + '"}', "it has more than 1048576 bytes"),

@@ -194,7 +194,7 @@ def test_a_password_reaches_the_server_and_no_command_line(git, monkeypatch):
         ("https://me:pass?s3cret@host.example/x.git", "https://USER:TOKEN@HOST/PATH"),
         ("https://host.example/x.git#s3cret", "https://USER:TOKEN@HOST/PATH"),
         ("https://me:s3cret/b@host.example/x.git", "write / as %2F"),
-        ("ssh://me:s3cret@host.example/x.git", "Remove it"),
+        ("ssh://me:s3cret@host.example/x.git", "Remove the password"),
         ("ssh://me:12/s3cret@host.example/x.git", "write / as %2F"),
         ("https://me:12/34s3cret@host.example/x.git", "write / as %2F"),
         ("https://s3cret/en@host.example/x.git", "write / as %2F"),

@@ -219,7 +219,7 @@ def test_storage_that_is_none(cloud, run, definition, name, inventory):
     before = instances(cloud, name)[node]
     for key, value in BAD_STORAGE:
         _tag(cloud, node, key, value)
-        _refused(run, definition, inventory, f"Instance {node}, tag {key}: {value!r} is not", f"{name}-workers has")
+        _refused(run, definition, inventory, f"Instance {node}, tag {key}: {value!r} is not", f"on Auto Scaling group {name}-workers")
         ec2.delete_tags(Resources=[node], Tags=[{"Key": key}])
         if key in before:
             _tag(cloud, node, key, before[key])
