@@ -65,20 +65,21 @@ distclean: clean ## Also remove the virtual environments and all caches
 
 ##@ Check
 
-# `make --jobs=3 test` starts with the longest targets. With --keep-going, the other targets run even if one fails.
-LONGEST_FIRST := integration hosts security sanity end-to-end units lint
+# Most of these targets wait for hosts and for the simulated AWS, so four of them keep two cores busy. The longest ones start first.
+TESTS := integration hosts security end-to-end sanity lint units
 LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
 
 .PHONY: test
-test: $(LONGEST_FIRST) ## Run all checks that must pass before a change is merged
+test: test-setup ## Run all checks that must pass before a change is merged, side by side, each with its output in one piece
+	$(MAKE) --jobs=4 --output-sync=target --keep-going $(TESTS)
 
 .PHONY: test-all
 test-all: test $(LONGER) bench ## Also run what takes too long for every change: interruptions at each API call, mutation tests, the newest ansible-core, every framework, role scenarios, benchmarks
 # Benchmarks run after all other targets, which would distort the measurements.
 ifneq (,$(filter test-all,$(MAKECMDGOALS)))
 bench: | test $(LONGER)
-# Both work on the same copy.
-pythons: | sanity
+# Both this target and sanity work on the same copy.
+pythons: | test
 endif
 
 .PHONY: lint lint-python lint-ansible lint-docs
