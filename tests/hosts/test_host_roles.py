@@ -117,7 +117,7 @@ def test_hosts_that_trust_the_known_authority_need_no_private_key(cluster: Proje
         assert set(changes(cluster.play("ssh_trust")).values()) == {0}
         cluster.hosts[1].ssh("sudo rm /etc/ssh/ssh_known_hosts")
         done = cluster.play("ssh_trust", check=False)
-        assert f"authority for cluster {CLUSTER}: " in done.stdout, "whoever lacks something needs AWS, which there is none of here"
+        assert f"authority of cluster {CLUSTER}: " in done.stdout, "whoever lacks something needs AWS, which there is none of here"
     finally:
         cluster.write(2)
     assert changes(cluster.play("ssh_trust")) == {cluster.name(1): 0, cluster.name(2): 1}
