@@ -73,7 +73,7 @@ def test_components_are_deleted_in_order(run, definition, name):
 
 def test_a_unit_predicts_without_what_it_stands_on_and_refuses_to_act(run, definition, cloud):
     assert ("create", "mount_target us-east-1a") in steps(run("file_system", **options("file_system", definition), check=True))
-    with pytest.raises(ModuleFailed, match=r"has no security_group storage, subnet private-us-east-1a yet"):
+    with pytest.raises(ModuleFailed, match=r"these resources do not exist yet: security_group storage, subnet private-us-east-1a"):
         run("file_system", **options("file_system", definition))
     assert all(call["read_only"] for call in cloud.control.calls())
 

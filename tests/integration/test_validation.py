@@ -70,9 +70,9 @@ def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
         (
             {STANDARD_ON_DEMAND: 5},
             {},
-            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, but \d of the 5 in the quota 'Running On-Demand Standard",
+            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, but only \d of the 5 in the quota 'Running On-Demand Standard",
         ),
-        ({STANDARD_SPOT: 5}, {"market": "spot"}, r"instance_type: 3 nodes of c5\.large \(spot\) need 6 vCPUs, but \d of the 5"),
+        ({STANDARD_SPOT: 5}, {"market": "spot"}, r"instance_type: 3 nodes of c5\.large \(spot\) need 6 vCPUs, but only \d of the 5"),
         (
             {STANDARD_ON_DEMAND: 5, STANDARD_SPOT: 11},
             {"alternatives": [{"instance_type": "c5.xlarge", "market": "spot"}]},
@@ -130,7 +130,7 @@ def test_what_others_run_counts_and_a_complete_cluster_asks_nothing(cloud, run, 
     assert actions(cloud, "servicequotas") == []
 
     cloud.control.set_quotas({STANDARD_ON_DEMAND: others + 1})
-    with pytest.raises(ModuleFailed, match=r"4 nodes of c5\.large \(on-demand\) need 8 vCPUs, but 7 of the \d+ in the quota"):
+    with pytest.raises(ModuleFailed, match=r"4 nodes of c5\.large \(on-demand\) need 8 vCPUs, but only 7 of the \d+ in the quota"):
         run("cluster", **{**definition, "worker_count": 3})
     cloud.control.set_quotas({STANDARD_ON_DEMAND: others + 2})
     run("cluster", **{**definition, "worker_count": 3})
