@@ -77,7 +77,7 @@ def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: 
         checked = play("validate", **variables)
         assert checked.returncode == 0, checked.stdout
     missing = play("train", training_job_script="")
-    assert "training_job_script: is missing" in missing.stdout
+    assert "training_job_script: no script is set" in missing.stdout
 
 
 @pytest.mark.parametrize(("name", "known", "refused"), [("done", "i-1", True), ("new", "i-1", False), ("done", "i-2", False)])

@@ -23,6 +23,8 @@ def test_from_creation_to_deletion(account: Account) -> None:
     vpc = account.vpc()
     subnet = account.subnets("a", vpc)[0]
     group = ec2.create_security_group(GroupName="lustre", Description="d", VpcId=vpc)["GroupId"]
+    lnet = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "UserIdGroupPairs": [{"GroupId": group}]}
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[lnet])
     tags = [{"Key": "Name", "Value": "data"}]
     created = create(account, subnet, PERSISTENT, SecurityGroupIds=[group], Tags=tags)
     identifier = created["FileSystemId"]
