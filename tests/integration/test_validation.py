@@ -70,7 +70,7 @@ def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
         (
             {STANDARD_ON_DEMAND: 5},
             {},
-            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, but only \d of the 5 in the quota 'Running On-Demand Standard",
+            r"instance_type: 3 nodes of c5\.large \(on-demand\) need 6 vCPUs, but only \d of the 5 in the quota 'Running On-Demand",
         ),
         ({STANDARD_SPOT: 5}, {"market": "spot"}, r"instance_type: 3 nodes of c5\.large \(spot\) need 6 vCPUs, but only \d of the 5"),
         (
