@@ -128,8 +128,8 @@ options:
       storage:
         description:
           - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
-            port 2049. For a Lustre file system, it must also allow inbound traffic from the nodes and from itself
-            on TCP ports 988 and 1018-1023.
+            port 2049. For a Lustre file system, it must also allow traffic from and to the nodes and itself on
+            TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
@@ -428,7 +428,7 @@ options:
     type: int
   worker_minimum:
     description:
-      - The minimum number of workers that the cluster needs, from 1 to O(worker_count).
+      - The minimum number of workers that the cluster needs, from 1 to O(worker_count). It has no effect with O(worker_count=0).
       - If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count),
         the run accepts the smaller cluster and reports it. By default, all O(worker_count) workers are required.
       - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
@@ -635,8 +635,8 @@ options:
     description:
       - Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database
         can then allow connections from these groups. A run never changes or deletes them.
-      - They must be in the VPC of the cluster. Before the VPC of the cluster is deleted, groups of your own in
-        it must be deleted.
+      - They must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface by default,
+        and a node is in up to 2 groups of the cluster.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: list
     elements: str
@@ -699,8 +699,8 @@ options:
       storage:
         description:
           - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
-            port 2049. For a Lustre file system, it must also allow inbound traffic from the nodes and from itself
-            on TCP ports 988 and 1018-1023.
+            port 2049. For a Lustre file system, it must also allow traffic from and to the nodes and itself on
+            TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
@@ -833,8 +833,8 @@ options:
       storage:
         description:
           - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
-            port 2049. For a Lustre file system, it must also allow inbound traffic from the nodes and from itself
-            on TCP ports 988 and 1018-1023.
+            port 2049. For a Lustre file system, it must also allow traffic from and to the nodes and itself on
+            TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
@@ -977,8 +977,8 @@ options:
       storage:
         description:
           - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
-            port 2049. For a Lustre file system, it must also allow inbound traffic from the nodes and from itself
-            on TCP ports 988 and 1018-1023.
+            port 2049. For a Lustre file system, it must also allow traffic from and to the nodes and itself on
+            TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
@@ -1179,8 +1179,8 @@ options:
       storage:
         description:
           - Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP
-            port 2049. For a Lustre file system, it must also allow inbound traffic from the nodes and from itself
-            on TCP ports 988 and 1018-1023.
+            port 2049. For a Lustre file system, it must also allow traffic from and to the nodes and itself on
+            TCP ports 988 and 1018-1023.
         type: str
   master_public_address:
     description:
@@ -1285,7 +1285,7 @@ options:
     type: int
   worker_minimum:
     description:
-      - The minimum number of workers that the cluster needs, from 1 to O(worker_count).
+      - The minimum number of workers that the cluster needs, from 1 to O(worker_count). It has no effect with O(worker_count=0).
       - If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count),
         the run accepts the smaller cluster and reports it. By default, all O(worker_count) workers are required.
       - A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).
@@ -1492,8 +1492,8 @@ options:
     description:
       - Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database
         can then allow connections from these groups. A run never changes or deletes them.
-      - They must be in the VPC of the cluster. Before the VPC of the cluster is deleted, groups of your own in
-        it must be deleted.
+      - They must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface by default,
+        and a node is in up to 2 groups of the cluster.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: list
     elements: str

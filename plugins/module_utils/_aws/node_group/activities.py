@@ -129,6 +129,12 @@ ADVICE: tuple[Advice, ...] = (
         False,
     ),
     Advice(
+        ("security groups per interface", "SecurityGroupsPerInterface"),
+        "The nodes have more security groups than the account's quota allows for a network interface. Shorten "
+        "additional_security_group_ids, or request an increase in Service Quotas.",
+        False,
+    ),
+    Advice(
         ("LimitExceeded",),
         "A quota of the account is exhausted. Request an increase in Service Quotas, or launch fewer nodes.",
         False,

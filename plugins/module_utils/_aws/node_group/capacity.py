@@ -108,5 +108,6 @@ def worker_count(request: Request, found: Sequence[Found]) -> int:
 
 
 def least_workers(request: Request) -> int:
-    """Return the minimum number of workers that the cluster needs."""
-    return int(request.options["worker_minimum"] or request.options["worker_count"])
+    """Return the minimum number of workers that the cluster needs. A single node needs none, whatever `worker_minimum` is."""
+    count: int = request.options["worker_count"]
+    return min(request.options["worker_minimum"] or count, count)

@@ -80,7 +80,7 @@ OPTIONS = (
                 "storage",
                 {"type": "str"},
                 "Security group of mount targets and file systems. It must allow inbound traffic from the nodes on TCP port 2049. For a"
-                " Lustre file system, it must also allow inbound traffic from the nodes and from itself on TCP ports 988 and 1018-1023.",
+                " Lustre file system, it must also allow traffic from and to the nodes and itself on TCP ports 988 and 1018-1023.",
             ),
         ),
     ),

@@ -56,7 +56,7 @@ OPTIONS = (
         (NODE_GROUP,),
         NOT_STORED,
         (
-            "The minimum number of workers that the cluster needs, from 1 to O(worker_count).",
+            "The minimum number of workers that the cluster needs, from 1 to O(worker_count). It has no effect with O(worker_count=0).",
             "If AWS has launched at least this many workers after O(capacity_timeout), but fewer than O(worker_count), the run accepts"
             " the smaller cluster and reports it. By default, all O(worker_count) workers are required.",
             "A cluster that was accepted with fewer workers keeps its size until you set O(grow) or change O(worker_count).",
@@ -307,7 +307,8 @@ OPTIONS = (
         (
             "Existing security groups that all nodes belong to, in addition to those of the cluster. For example, a database can then allow"
             " connections from these groups. A run never changes or deletes them.",
-            "They must be in the VPC of the cluster. Before the VPC of the cluster is deleted, groups of your own in it must be deleted.",
+            "They must be in O(vpc_id), which this option requires. AWS allows 5 groups per network interface by default, and a node is in"
+            " up to 2 groups of the cluster.",
         ),
     ),
     Option(

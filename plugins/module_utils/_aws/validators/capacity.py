@@ -33,8 +33,8 @@ class WorkerMinimum(Validator):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         least, count = request.options["worker_minimum"], request.options["worker_count"]
-        if least is not None and count is not None and not min(1, count) <= least <= count:
-            yield f"worker_minimum: {least} is not valid. Specify a number from {min(1, count)} to {count} (worker_count)."
+        if least is not None and count and not 1 <= least <= count:
+            yield f"worker_minimum: {least} is not valid. Specify a number from 1 to {count} (worker_count)."
 
 
 class AlternativesOffered(Validator):

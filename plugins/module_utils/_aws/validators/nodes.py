@@ -11,7 +11,6 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, ClusterError, error_code, is_missing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, offering, zones
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, private_key, volumes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP, clustered
@@ -20,9 +19,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.account import quotas
 
-MOST_GROUPS = 16
-"""The highest number of security groups that AWS allows for a network interface. The default quota is 5."""
+GROUPS_PER_INTERFACE = "Security groups per network interface"
+"""The name of the quota of Amazon VPC."""
+DEFAULT_GROUPS_PER_INTERFACE = 5
 OWN_GROUPS = 2
 """The cluster's own security groups of a node: that of all nodes, and that for SSH."""
 
@@ -258,18 +259,28 @@ class AdditionalGroups(Validator):
         option, ids = "additional_security_group_ids", request.options["additional_security_group_ids"]
         if not ids:
             return
-        if len(ids) > MOST_GROUPS - OWN_GROUPS:
-            yield f"{option}: {len(ids)} groups exceed the limit. Specify at most {MOST_GROUPS - OWN_GROUPS}."
-        vpc = next((item.id for item in found if item.address == VPC), None)
-        if vpc is None and not request.options["vpc_id"]:
-            yield f"{option}: the cluster's VPC does not exist yet. Provision without this option first, or set vpc_id."
+        most = _groups_per_interface(request) - OWN_GROUPS
+        if len(set(ids)) > most:
+            yield (
+                f"{option}: {len(set(ids))} groups exceed the limit, because a node is in {OWN_GROUPS} groups of the cluster too. "
+                f"Specify at most {most}, or request an increase of '{GROUPS_PER_INTERFACE}' in Service Quotas."
+            )
+        vpc = request.options["vpc_id"]
+        if not vpc:
+            yield f"{option}: this option requires vpc_id, because AWS does not delete a VPC that contains groups of yours. Set vpc_id."
             return
         existing = {group["GroupId"]: group["VpcId"] for group in adopted.groups(request.cloud, ids)}
         for identifier in ids:
             if identifier not in existing:
                 yield f"{option}: there is no security group '{identifier}' in {request.cloud.region}. Specify an existing group."
-            elif vpc and existing[identifier] != vpc:
-                yield f"{option}: {identifier} is in {existing[identifier]}, not in the cluster's VPC {vpc}. Specify a group of that VPC."
+            elif existing[identifier] != vpc:
+                yield f"{option}: {identifier} is in {existing[identifier]}, not in {vpc} (vpc_id). Specify a group of that VPC."
+
+
+def _groups_per_interface(request: Request) -> int:
+    """Return the quota, or its default if the credentials are not allowed to read it."""
+    known = quotas(request.cloud, "vpc") or []
+    return next((int(quota.value) for quota in known if quota.name == GROUPS_PER_INTERFACE), DEFAULT_GROUPS_PER_INTERFACE)
 
 
 def _instance_types(request: Request) -> list[InstanceType]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
@@ -96,29 +97,34 @@ class LustreGroups(Validator):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
-        if not options["vpc_id"] or not options["lustre"] or options["lustre_file_system_id"]:
+        if not options["vpc_id"] or not options["lustre"] or options["lustre_file_system_id"] or FILE_SYSTEMS.find(found):
             return
         groups = {item.address: item for item in found if item.address in (NODES_GROUP, STORAGE_GROUP)}
         nodes, storage = groups.get(NODES_GROUP), groups.get(STORAGE_GROUP)
+        of_nodes = {*([nodes.id] if nodes else []), *options.get("additional_security_group_ids", [])}
+        of_servers = {storage.id} if storage else set()
+        node_ranges = _ranges(found, ("public-", "private-") if options["master_public_address"] else ("private-",))
+        server_ranges = _ranges(found, ("private-",))
         if storage and storage.adopted:
-            yield from _check_ports(storage, "storage", nodes, "the nodes", _ranges(request, found))
-            yield from _check_ports(storage, "storage", storage, "itself", _ranges(request, found))
+            yield from _check_ports(storage, "storage", of_nodes, "the nodes", node_ranges)
+            yield from _check_ports(storage, "storage", of_servers, "itself", server_ranges)
         if nodes and nodes.adopted:
-            yield from _check_ports(nodes, "nodes", storage, "the file system", _ranges(request, found))
+            yield from _check_ports(nodes, "nodes", of_servers, "the file system", server_ranges)
 
 
-def _check_ports(group: Found, name: str, source: Found | None, who: str, ranges: Sequence[str]) -> Iterator[str]:
-    sources = {SELF} if source and source.id == group.id else {source.id} if source else set()
-    if not all(lets_in(group.properties["ingress"], ports, sources, ranges) for ports in PORTS):
-        yield (
-            f"security_group_ids: {group.id} ({name}) does not allow inbound traffic from {who} on TCP ports 988 and 1018-1023, "
-            "which Lustre requires. Add rules for these ports."
-        )
+def _check_ports(group: Found, name: str, peers: AbstractSet[str], who: str, ranges: Sequence[str]) -> Iterator[str]:
+    """Yield a message for each direction in which the group blocks Lustre. Servers and clients connect to each other."""
+    allowed = {SELF if peer == group.id else peer for peer in peers}
+    for direction, traffic in (("ingress", "inbound traffic from"), ("egress", "outbound traffic to")):
+        if not all(lets_in(group.properties[direction], ports, allowed, ranges) for ports in PORTS):
+            yield (
+                f"security_group_ids: {group.id} ({name}) does not allow {traffic} {who} on TCP ports 988 and 1018-1023, "
+                "which Lustre requires. Add rules for these ports."
+            )
 
 
-def _ranges(request: Request, found: Sequence[Found]) -> list[str]:
-    """Return the address ranges of the adopted subnets that can contain nodes and the file system."""
-    sides = ("public-", "private-") if request.options["master_public_address"] else ("private-",)
+def _ranges(found: Sequence[Found], sides: tuple[str, ...]) -> list[str]:
+    """Return the address ranges of the adopted subnets whose keys start with one of `sides`."""
     subnets = [item for item in found if item.adopted and item.address.kind == "subnet" and item.address.key.startswith(sides)]
     return [item.properties["cidr"] for item in subnets if item.properties["cidr"]]
 

@@ -52,6 +52,7 @@ def test_a_file_system_does_not_shrink(capacity, findings):
 
 
 LUSTRE_PORTS = (("tcp", 988, 988), ("tcp", 1018, 1023))
+EVERYWHERE = (("-1", -1, -1, "0.0.0.0/0"),)
 ADOPTED = {**OPTIONS, "vpc_id": "vpc-1", "master_public_address": True}
 SUBNETS = [
     Found(Address("subnet", "private-us-east-1a"), "subnet-1", {"cidr": "10.0.1.0/24"}, adopted=True),
@@ -59,8 +60,9 @@ SUBNETS = [
 ]
 
 
-def group(address, identifier, *sources, ports=LUSTRE_PORTS, adopted=True):
-    return Found(address, identifier, {"ingress": frozenset((*each, source) for each in ports for source in sources)}, adopted=adopted)
+def group(address, identifier, *sources, ports=LUSTRE_PORTS, adopted=True, egress=None):
+    rules = frozenset((*each, source) for each in ports for source in sources)
+    return Found(address, identifier, {"ingress": rules, "egress": rules if egress is None else frozenset(egress)}, adopted=adopted)
 
 
 def nodes(*sources, **more):
@@ -75,24 +77,41 @@ def storage(*sources, **more):
     ("change", "groups", "expected"),
     [
         ({}, [nodes("sg-storage"), storage("sg-nodes", SELF)], []),
+        ({}, [nodes("sg-storage", egress=EVERYWHERE), storage("sg-nodes", SELF, egress=EVERYWHERE)], []),
         ({}, [nodes("10.0.0.0/16"), storage("10.0.0.0/16")], []),
-        ({}, [nodes("sg-storage"), storage("10.0.1.0/24")], ["sg-storage (storage)", "sg-storage (storage)"]),
+        ({}, [nodes("10.0.1.0/24"), storage("10.0.0.0/16")], []),
+        (
+            {},
+            [nodes("10.0.1.0/24"), storage("10.0.1.0/24", egress=EVERYWHERE)],
+            ["sg-storage (storage) does not allow inbound traffic from the nodes"],
+        ),
         ({"master_public_address": False}, [nodes("sg-storage"), storage("10.0.1.0/24")], []),
         (
             {},
-            [nodes("sg-storage"), storage("sg-nodes")],
+            [nodes("sg-storage"), storage("sg-nodes", egress=EVERYWHERE)],
             ["sg-storage (storage) does not allow inbound traffic from itself on TCP ports 988"],
         ),
-        ({}, [nodes("sg-storage"), storage(SELF)], ["sg-storage (storage) does not allow inbound traffic from the nodes"]),
-        ({}, [nodes(SELF), storage("sg-nodes", SELF)], ["sg-nodes (nodes) does not allow inbound traffic from the file system"]),
-        ({}, [nodes("sg-storage", ports=LUSTRE_PORTS[:1]), storage("sg-nodes", SELF)], ["sg-nodes (nodes)"]),
+        ({}, [nodes("sg-storage"), storage("sg-nodes", SELF, egress=[])], ["outbound traffic to the nodes", "outbound traffic to itself"]),
+        (
+            {},
+            [nodes("sg-storage", egress=[]), storage("sg-nodes", SELF)],
+            ["sg-nodes (nodes) does not allow outbound traffic to the file system"],
+        ),
+        (
+            {},
+            [nodes(SELF, egress=EVERYWHERE), storage("sg-nodes", SELF)],
+            ["sg-nodes (nodes) does not allow inbound traffic from the file system"],
+        ),
+        ({}, [nodes("sg-storage", ports=LUSTRE_PORTS[:1], egress=EVERYWHERE), storage("sg-nodes", SELF)], ["sg-nodes (nodes)"]),
+        ({"additional_security_group_ids": ["sg-more"]}, [nodes("sg-storage"), storage("sg-more", SELF)], []),
         ({}, [group(NODES_GROUP, "sg-one", SELF), group(STORAGE_GROUP, "sg-one", SELF)], []),
         ({}, [nodes(adopted=False), storage("sg-nodes", SELF)], []),
         ({}, [nodes("sg-storage"), storage(adopted=False)], []),
-        ({}, [storage(SELF)], ["from the nodes"]),
+        ({}, [storage(SELF, egress=EVERYWHERE)], ["from the nodes"]),
         ({"lustre": False}, [nodes(), storage()], []),
         ({"lustre_file_system_id": "fs-1"}, [nodes(), storage()], []),
         ({"vpc_id": None}, [nodes(), storage()], []),
+        ({}, [nodes(), storage(), Found(LUSTRE, "fs-1", {})], []),
     ],
 )
 def test_adopted_groups_let_lustre_in(change, groups, expected):
