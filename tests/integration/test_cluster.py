@@ -241,7 +241,7 @@ def test_tags_of_others_stay(cloud, run, definition, name):
         ({"key_name": "nobody"}, "key_name: there is no key pair 'nobody'"),
         ({"network_cidr": "10.0.0.0/99"}, "network_cidr: '10.0.0.0/99' is not an IPv4 address range"),
         ({"ssh_cidrs": ["0.0.0.0/0"]}, "would open SSH to the whole internet.*allow_ssh_from_anywhere"),
-        ({"worker_count": 0}, "worker_count: 0 is not valid"),
+        ({"worker_count": -1}, "worker_count: -1 is not valid"),
         ({"worker_count": "many"}, "worker_count.*int"),
         ({"file_system_id": "fs-0123456789abcdef0"}, "file_system_id: fs-0123456789abcdef0 does not exist in us-east-1"),
         ({"image_parameter": "/no/such/image"}, "image_parameter: there is no SSM parameter /no/such/image"),
