@@ -136,7 +136,7 @@ def home(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Project]]:
     """Makes the project of a page: its own, or else that of the README, with an address range that is free on this machine."""
-    home = Path(cloud.environment["LOCAL_CLOUD_HOME"])
+    key = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "id_ed25519"
     ranges = contextlib.ExitStack()
 
     @functools.cache
@@ -162,7 +162,7 @@ def project(account: None, cloud: LocalCloud, tmp_path_factory: pytest.TempPathF
         }
         return Project(folder, environment)
 
-    with ranges, ssh_agent(home / "id_ed25519") as agent:
+    with ranges, ssh_agent(key) as agent:
         yield lambda page: make(page if page in WITH_PROJECT else "README.md")
 
 
