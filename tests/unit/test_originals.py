@@ -1,0 +1,86 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The table of what the former systems could do is complete, and its tests and pages exist."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZES = {"S1": 71, "S2": 46, "S3": 29, "S4": 27}
+tool = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "originals.py")))
+SYSTEMS = tool.systems()
+CAPABILITIES = [capability for system in SYSTEMS for capability in system["capabilities"]]
+PROVEN = ("same", "better")
+KEYS = {"id", "capability", "verdict", "how"}
+each_capability = pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda capability: capability["id"])
+
+
+@functools.cache
+def functions(path: str) -> set[str]:
+    """Return the names of the tests in a file."""
+    return {node.name for node in ast.parse((ROOT / path).read_text()).body if isinstance(node, ast.FunctionDef)}
+
+
+@functools.cache
+def anchors(page: str) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and the website write them."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / "docs" / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_each_capability_of_each_system_is_there_once():
+    expected = [f"{system}-{number:02}" for system, size in SIZES.items() for number in range(1, size + 1)]
+    assert [capability["id"] for capability in CAPABILITIES] == expected
+
+
+def test_the_page_is_what_the_table_gives():
+    assert tool.PAGE.read_text() == tool.page(), "run python tools/originals.py"
+
+
+@each_capability
+def test_an_entry_is_complete(capability):
+    assert KEYS <= set(capability) <= KEYS | {"docs", "tests", "untestable"}
+    assert capability["verdict"] in tool.VERDICTS
+    if capability["verdict"] in PROVEN:
+        assert ("tests" in capability) != ("untestable" in capability), "name tests, or say why there can be none"
+    assert "|" not in capability["capability"] + capability["how"], "it would end the cell of the table"
+
+
+@each_capability
+def test_how_it_is_done_is_told_in_sentences(capability):
+    sentences = re.split(r"(?<=\.) ", capability["how"])
+    assert len(sentences) <= 2
+    for sentence in sentences:
+        assert re.fullmatch(r"[A-Z`].*[^.]\.", sentence)
+        assert 3 <= len(sentence.split()) <= 25
+
+
+@each_capability
+def test_the_named_tests_exist(capability):
+    tests = capability.get("tests", [])
+    assert len(tests) == len(set(tests))
+    for test in tests:
+        path, function = test.split("::")
+        assert function.startswith("test_")
+        assert function in functions(path), test
+
+
+@each_capability
+def test_the_named_section_exists(capability):
+    page, _hash, anchor = capability.get("docs", "originals.md").partition("#")
+    assert not anchor or anchor in anchors(page), capability["docs"]
+
+
+@pytest.mark.parametrize("page", sorted(system["guide"] for system in SYSTEMS if "guide" in system))
+def test_a_guide_leads_to_the_table(page):
+    assert "(originals.md)" in (ROOT / "docs" / page).read_text()
